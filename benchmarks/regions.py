@@ -49,7 +49,7 @@ async def panels(points: int) -> Sequence[Panel]:
 
 
 def measured(panel: Panel) -> Iterator[tuple[str, int, float, float]]:
-    assert panel.neighbours is not None, "There is no second layout: install the extra map."
+    assert panel.neighbours is not None, "There is no layout by neighbours: install the extra map."
     blob = blobs(panel.neighbours.places)
     texts = [" ".join(text.lower().split()) for text in panel.texts]
     for number, region in enumerate(panel.regions):

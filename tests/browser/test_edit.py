@@ -50,8 +50,12 @@ def test_a_deleted_text_leaves_list_and_map_at_once_whichever_part_was_found(sta
     assert not page.locator(PANEL).is_visible()
     assert not any("Quokka" in one for one in titles(page))
     hits = page.locator(".hit").count()
-    page.get_by_role("radio", name="Table").check()
-    assert "Quokka" not in page.locator("#points").inner_text()
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Search, open").fill("quokka")
+    offered = page.locator("#palette [role=option]").all_inner_texts()
+    assert "Search for quokka" in offered
+    assert not any(one.startswith("Open") for one in offered)
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Undo").click()
     page.locator(".hit h3", has_text="Quokka").first.wait_for()
     assert page.locator(".hit").count() > hits
@@ -322,3 +326,103 @@ def test_coloured_by_a_tag_there_is_one_legend(start):
 
     assert page.locator("figcaption .key:visible").count() == 1
     assert "others" in page.locator(".key.values").inner_text()
+
+
+def kept_ids(page):
+    """The ids that the search which follows a reload is kept to."""
+    with page.expect_request(
+        lambda asked: asked.url.endswith("/api/search") and "ids" in asked.post_data_json
+    ) as found:
+        page.reload()
+    page.wait_for_selector(".hit .bar")
+    return found.value.post_data_json["ids"]
+
+
+def test_an_address_holds_a_line_around_points_and_the_search_kept_to_it(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    lasso = page.get_by_role("button", name="Draw around points")
+    lasso.focus()
+    for key in ("Enter", "+", "+", "Enter"):
+        page.keyboard.press(key)
+    region = page.get_by_role("region", name="Region")
+    region.wait_for()
+    points = region.locator("p.hint").inner_text()
+    ask(page)
+    with page.expect_request("**/viz/api/search") as asked:
+        region.get_by_role("button", name="Search only here").click()
+    settled(page)
+    page.wait_for_url("**only=1**")
+    assert "lasso=" in page.url
+    assert kept_ids(page) == asked.value.post_data_json["ids"]
+    assert region.locator("p.hint").inner_text() == points
+    page.get_by_role("button", name="Without only in").click()
+    settled(page)
+    assert "only=" not in page.url
+    assert "lasso=" in page.url
+
+
+def test_an_address_holds_the_turn_in_three_dimensions(start):
+    page = start(reduced_motion="reduce")
+    page.get_by_role("radio", name="3-D").check()
+    page.get_by_role("application").focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.wait_for_url("**at=**0.48**")
+    address = page.url
+    page.reload()
+    page.wait_for_selector("canvas[data-layout='3-D']")
+    page.wait_for_function("() => document.querySelector('canvas').dataset.zoom")
+    settled(page)
+    assert page.url == address
+    page.get_by_role("application").focus()
+    page.keyboard.press("0")
+    page.wait_for_function("() => !location.hash.includes('at=')")
+
+
+def test_one_line_searches_opens_colours_and_goes_to_a_region(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    line = page.get_by_role("combobox", name="Search, open")
+    rows = page.locator("#palette [role=option]")
+
+    def choose(words):
+        page.keyboard.press("Control+k")
+        line.fill(words)
+        shot(page, "palette")
+
+    choose("colour by tag")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert page.get_by_label("Colour by").input_value() == "tags"
+    choose("go to region")
+    name = rows.nth(1).inner_text().removeprefix("Go to region ")
+    rows.nth(1).click()
+    region = page.get_by_role("region", name="Region")
+    assert name.split(",")[0] in region.get_by_role("heading").inner_text()
+    choose(f"open {titles_of_home(page)}")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.locator(f"{PANEL} .text").wait_for()
+    page.keyboard.press("Escape")
+    choose("lentil soup")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".hit .bar")
+    assert page.get_by_role("searchbox", name="Query").input_value() == "lentil soup"
+    settled(page)
+
+
+def titles_of_home(page):
+    """The title of one of the newest texts."""
+    return page.locator(".newest .open").first.inner_text()
+
+
+def test_the_page_loads_its_modules_together(start, served):
+    page = start()
+    answer = page.request.get(f"{served.address}/viz")
+    named = answer.headers["link"].split(", ")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+    modules = [one.rpartition("/")[2] for one in loaded if one.endswith(".js")]
+
+    assert sorted(modules) == sorted(
+        ["theme.js", *(one.removeprefix("<viz/").partition(">")[0] for one in named)]
+    )

@@ -139,7 +139,7 @@ def test_hover_shows_title_and_excerpt_and_a_click_reads_the_text(host):
 
     tip = app.app.locator("#tip")
     tip.wait_for()
-    assert "1. Title" in tip.inner_text()
+    assert "no. 1, relevance" in tip.inner_text()
     assert "<img src=x onerror=alert(1)>" in tip.inner_text()  # a text, never an element
     assert "copper" in tip.inner_text()
     app.page.mouse.click(**place)
@@ -177,7 +177,7 @@ def test_the_map_can_be_zoomed_moved_and_shown_whole_again(host):
     app.show({})
     app.app.get_by_text("40 of 40 points").wait_for()
     canvas = app.app.locator("canvas")
-    look = "[plot.transform.k, plot.transform.x]"
+    look = "[plot.camera.transform.k, plot.camera.transform.x]"
     canvas.hover()
     app.page.mouse.wheel(0, -600)
     scrolled = app.page.frames[1].evaluate(look)
@@ -210,7 +210,7 @@ def test_three_dimensions_turn_when_dragged(host):
     app.page.mouse.up()
 
     assert spot(app, "[plot.place[0], plot.place[1]]") != before
-    assert app.page.frames[1].evaluate("plot.turn.yaw") > 1
+    assert app.page.frames[1].evaluate("plot.camera.turn.yaw") > 1
 
 
 def test_a_collection_can_be_hidden(host):

@@ -133,22 +133,9 @@ def test_sliders_keep_the_sum_of_the_weights(page):
 
     given = [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")]
     assert given == [0.98, 0.02]
+    page.get_by_text("Keywords have the other 0.02.").wait_for()
     page.get_by_role("radio", name="semantic").check()
     assert meaning.is_disabled()
-
-
-def test_what_one_weight_gains_the_other_loses(page):
-    script = """async moves => {
-        const { balanced } = await import('/viz/weights.js');
-        return moves.map(([leg, value]) => balanced(leg, value));
-    }"""
-    moves = [("semantic_weight", 0.95), ("keyword_weight", 0.29), ("keyword_weight", 1.2)]
-
-    assert [list(one.values()) for one in page.evaluate(script, moves)] == [
-        [0.95, 0.05],
-        [0.71, 0.29],
-        [0, 1],
-    ]
 
 
 def test_collections_and_tags_restrict_the_search(page):
@@ -214,14 +201,15 @@ def test_the_mouse_points_and_clicks(start):
             const { decode } = await import('/viz/mapdata.js');
             const { call } = await import('/viz/api.js');
             const { Plot } = await import('/viz/plot.js');
+            const { find } = await import('/viz/input.js');
             const panel = decode(await call('map', { collections: ['*'] })).panels[0];
             const holder = document.querySelector('.canvas').cloneNode();
             document.querySelector('.panel').append(holder);
             const plot = new Plot(holder, panel, ['red', 'red', 'red'], { hover() {} });
             plot.resize(); plot.paint();
             const free = [...panel.titles.keys()].find((n) => 'point' in
-                (plot.at(plot.place[n * 3], plot.place[n * 3 + 1]) ?? {}));
-            const spot = [plot.place[free * 3], plot.place[free * 3 + 1]];
+                (find(plot, ...plot.at(n)) ?? {}));
+            const spot = plot.at(free);
             plot.destroy(); holder.remove();
             return spot;
         }"""
@@ -347,23 +335,17 @@ def test_a_title_opens_the_text_with_its_details(page):
     assert not dialog.is_visible()
 
 
-def test_three_dimensions_and_the_table(page):
+def test_three_dimensions_turn_by_keys(page):
     ask(page)
     page.get_by_role("radio", name="3-D").check()
     assert canvas(page, "layout") == "3-D"
     assert "PC 3" in page.locator("#map-notes").inner_text()
     plot = page.get_by_role("application")
     plot.focus()
-    for key in ("Shift+ArrowLeft", "Shift+ArrowUp", "+", "-", "0"):
+    for key in ("+", "-", "0", "Shift+ArrowLeft", "Shift+ArrowUp"):
         page.keyboard.press(key)
     shot(page, "three")
-    page.get_by_role("radio", name="Table").check()
-
-    rows = page.locator("#points tbody tr")
-    assert rows.count() == 100
-    assert FIRST in rows.first.inner_text()
-    page.get_by_role("button", name="Show 11 more of 11").click()
-    assert rows.count() == 111
+    page.wait_for_url("**at=1.00+0.500+0.500+**")
 
 
 def test_the_algorithms_are_compared_with_precision_from_thumbs(page):
@@ -538,6 +520,10 @@ def test_axe_finds_nothing(start, scheme):
     page = start(color_scheme=scheme, reduced_motion="reduce")
     page.locator(".newest li").first.wait_for()
     assert findings(axe, page) == []
+    page.keyboard.press("Control+k")
+    page.locator("#palette [role=option]").first.wait_for()
+    assert findings(axe, page) == []
+    page.keyboard.press("Escape")
     open_region(page)
     assert findings(axe, page) == []
     page.get_by_role("region", name="Region").get_by_role("button", name="Close").click()
@@ -555,8 +541,6 @@ def test_axe_finds_nothing(start, scheme):
 
     assert findings(axe, page) == []
     page.get_by_role("button", name="Close the settings").click()
-    assert findings(axe, page) == []
-    page.get_by_role("radio", name="Table").check()
     assert findings(axe, page) == []
     page.get_by_role("button", name=FIRST, exact=True).first.click()
     page.locator("#passage .text").wait_for()

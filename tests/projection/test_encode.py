@@ -43,12 +43,12 @@ def group(name: str, ids, positions) -> Group:
     )
 
 
-def panel(*groups: Group, second=None) -> Panel:
+def panel(*groups: Group, neighbours=None) -> Panel:
     nothing = dict.fromkeys(("basis", "wide", "reduced"))
     made = Panel("model", groups, (0.5, 0.25, 0.12345), (), (FACET,), **nothing, texts=())
-    if second is None:
+    if neighbours is None:
         return made
-    places, region_of = np.array(second, np.float32), np.array([0, 255], np.uint8)
+    places, region_of = np.array(neighbours, np.float32), np.array([0, 255], np.uint8)
     return replace(made, neighbours=Neighbours(places, region_of, (REGION,)))
 
 
@@ -141,7 +141,7 @@ def test_a_search_is_told_with_places_and_none():
 
     assert encoded["query"] == "words"
     assert encoded["queries"] == [
-        {"panel": 0, "at": [0.12346, 0.2], "beside": None, "near": {"a": 0.988}}
+        {"panel": 0, "at": [0.12346, 0.2], "neighbours": None, "near": {"a": 0.988}}
     ]
     assert encoded["hits"][0] == {
         "rank": 1,
@@ -153,7 +153,7 @@ def test_a_search_is_told_with_places_and_none():
         "snippet": "text",
         "panel": 0,
         "at": [1.0, 2.0],
-        "beside": None,
+        "neighbours": None,
     }
     assert (encoded["hits"][1]["panel"], encoded["hits"][1]["at"]) == (None, None)
     assert encoded["notes"] == ["b: keywords only", "One result lies elsewhere."]
@@ -164,7 +164,7 @@ def test_no_vector_leaves():
 
     assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
     assert set(encoded["panels"][0]) == {
-        *("model", "axes", "explained", "scale", "groups", "beside", "facets")
+        *("model", "axes", "explained", "scale", "groups", "neighbours", "facets")
     }
     assert set(encoded["panels"][0]["groups"][0]) == {
         *(
@@ -183,17 +183,17 @@ def test_no_vector_leaves():
 
 def test_regions_facets_and_the_second_layout_go_along():
     spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
-    made = panel(group("a", [1, 2], spots), second=[[3, -30], [0.5, 12]])
+    made = panel(group("a", [1, 2], spots), neighbours=[[3, -30], [0.5, 12]])
     (one,) = encode(View(Map((made,), coming=True)))["panels"]
 
-    assert one["beside"]["regions"] == [
+    assert one["neighbours"]["regions"] == [
         {"name": "beta wing", "words": ["beta wing", "alpha"], "size": 1, "point": 0}
     ]
-    assert base64.b64decode(one["beside"]["region_of"]) == b"\0\xff"
+    assert base64.b64decode(one["neighbours"]["region_of"]) == b"\0\xff"
     assert base64.b64decode(one["facets"][0].pop("codes")) == b"\1\0"
     assert one["facets"] == [{"key": "tags", "values": ("x", "y"), "ordered": False}]
-    places = np.frombuffer(base64.b64decode(one["beside"]["xy"]), "<i2").reshape(-1, 2)
-    assert places * one["beside"]["scale"] == pytest.approx(
+    places = np.frombuffer(base64.b64decode(one["neighbours"]["xy"]), "<i2").reshape(-1, 2)
+    assert places * one["neighbours"]["scale"] == pytest.approx(
         np.array([[3, -30], [0.5, 12]]), abs=30 / 32_767
     )
     assert encode(View(Map((), coming=True)))["coming"] is True

@@ -1,4 +1,4 @@
-"""The second layout: what is alike lies near, and what comes later is put among its like."""
+"""The layout by neighbours: what is alike lies near, and what comes later is put among its like."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection import tsne
 from mcp_server_qdrant.projection.layout import lay_out
-from mcp_server_qdrant.projection.neighbours import beside, neighbours
+from mcp_server_qdrant.projection.neighbours import neighbours, put_among
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.tsne import nearest
 from tests.support import corpus, memory_services, remember
@@ -55,10 +55,10 @@ def test_the_nearest_are_found_exactly():
 
 
 def test_a_further_vector_lies_among_its_like(laid):
-    found = beside(laid, np.eye(SIZE, dtype=np.float32)[[1, 3]])
+    found = put_among(laid, np.eye(SIZE, dtype=np.float32)[[1, 3]])
 
     assert found.tolist() == [[0, 9], [9, 9]]
-    assert beside(panel(vectors()), np.eye(SIZE, dtype=np.float32)) is None
+    assert put_among(panel(vectors()), np.eye(SIZE, dtype=np.float32)) is None
 
 
 async def test_it_is_made_in_the_background_and_then_there(engine):
@@ -147,7 +147,4 @@ async def test_the_words_of_chosen_points_are_told(engine):
             one for one, title in zip(group.ids, group.titles, strict=True) if "zebra" in title
         ]
         spots = {("notes", str(zebra)), ("other", str(group.ids[0]))}
-        words, points = await services.projector.chosen(MapRequest(("notes",)), spots)
-
-        assert words == ["zebra crossing"]
-        assert points == [("notes", zebra, "zebra crossing")]
+        assert await services.projector.chosen(MapRequest(("notes",)), spots) == ["zebra crossing"]

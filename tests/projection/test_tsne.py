@@ -1,4 +1,4 @@
-"""The regions of the second layout: true to what is seen, and named."""
+"""The regions of the layout by neighbours: true to what is seen, and named."""
 
 import numpy as np
 import pytest

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 MOST_POINTS = 10_000  # of a map for an agent, or in a chat
 MOST_DRAWN = 100_000  # on the page
 USUAL_POINTS = 1_000
-# What can be asked for -> what is in it; the second layout is begun where it is asked for.
+# What can be asked for -> what is in it; the layout by neighbours is begun where it is asked for.
 PARTS: Mapping[str, Set[str]] = {
-    "all": {"points", "names", "second"},
-    "points": {"points", "second"},
+    "all": {"points", "names", "neighbours"},
+    "points": {"points", "neighbours"},
     "names": {"names"},
     "look": {"points"},
-    "layout": {"second"},
+    "neighbours": {"neighbours"},
     "places": set(),
 }
 
@@ -34,7 +34,7 @@ class MapRequest:
     """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
 
     `search` is carried out by the pipeline of qdrant-find, and its hits are placed; it says
-    itself which collections it searches. `neighbours` has the second layout made, too, and waits
+    itself which collections it searches. `neighbours` has that layout made, too, and waits
     for it for `patience` seconds.
     """
 
@@ -66,7 +66,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Points that lie together in the second layout, by the phrases that tell them from all others.
+    """Points that lie together by neighbours, by the phrases that tell them from all others.
 
     `words` has the best phrase first; the name stands at the point of the number `point`.
     """
@@ -79,7 +79,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Neighbours:
-    """The second layout: the `places` (n, 2) of a panel's points, alike ones near each other.
+    """The layout in which alike points are near each other: the `places` (n, 2) of a panel's.
 
     `region_of` (n,) has each point's region, by its place in `regions`, the largest first; 255:
     none.
@@ -167,7 +167,7 @@ class Panel:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """Those of the second layout, where it is there."""
+        """Those of the layout by neighbours, where it is there."""
         return self.neighbours.regions if self.neighbours else ()
 
 
@@ -175,7 +175,7 @@ class Panel:
 class Map:
     """The panels, and in `notes` a sentence for each thing that is not on them.
 
-    `coming`: the second layout is being made.
+    `coming`: the layout by neighbours is being made.
     """
 
     panels: tuple[Panel, ...]
@@ -187,8 +187,8 @@ class Map:
 class PlacedHit:
     """One result of the search, in its order: `rank` counts from 1.
 
-    `panel` is the panel's index, `position` where it lies there, `beside` where in the second
-    layout; None where the point has no vector on the map, or there is no such layout.
+    `panel` is the panel's index, `position` where it lies there, `neighbours` where in the layout
+    by neighbours; None where the point has no vector on the map, or there is no such layout.
     """
 
     rank: int
@@ -200,7 +200,7 @@ class PlacedHit:
     snippet: str
     panel: int | None
     position: Position | None
-    beside: Position | None = None
+    neighbours: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class PlacedQuery:
     panel: int
     position: Position
     near: Mapping[str, float]
-    beside: Position | None = None
+    neighbours: Position | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

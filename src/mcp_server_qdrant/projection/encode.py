@@ -21,7 +21,7 @@ The page and the MCP App read this shape, the page in parts (`PARTS`):
           "snippets": ["...", ...]     how each text begins, 100 characters; absent where the map
                                        has more points than SNIPPETS (ask qdrant-get on a click)
         }],
-        "beside": {                    the second layout, where near means alike, or null
+        "neighbours": {                the layout by neighbours, where near means alike, or null
           "scale": 0.01, "xy": "<base64>",   int16, of all points of the panel
           "region_of": "<base64>",     a byte for each point: its region's place, 255: none
           "regions": [{                the largest first
@@ -36,19 +36,19 @@ The page and the MCP App read this shape, the page in parts (`PARTS`):
           "codes": "<base64>"          a byte for each point: its place in `values`, or beyond
         }]
       }],
-      "coming": true,                  the second layout is being made: ask again
+      "coming": true,                  that layout is being made: ask again
       "query": "the words searched for" or null,
       "queries": [{                    where the query fell: at most one per panel
         "panel": 0,                    index into `panels`
         "at": [0.1, -0.2, 0.05],       real coordinates
-        "beside": [0.3, 0.1] or null,  those in the second layout
+        "neighbours": [0.3, 0.1] or null,  those by neighbours
         "near": {"notes": 0.41, ...}   collections by the cosine to their middle, nearest first
       }],
       "hits": [{                       the results in the order of qdrant-find
         "rank": 1, "collection": "notes", "id": "7c9e...", "document": "7c9e...", "relevance": 0.83,
         "title": "...", "snippet": "...",
         "panel": 0, "at": [0.1, -0.2, 0.05]   both null where the point is on no panel
-        "beside": [0.3, 0.1] or null
+        "neighbours": [0.3, 0.1] or null
       }],
       "notes": ["a sentence", ...]     what is not on the map, and why
     }
@@ -126,8 +126,8 @@ def _panel(panel: Panel, axes: int, wanted: Set[str], named: range, *, snippets:
             bounds = max(named.start - first, 0), max(named.stop - first, 0)
             encoded["groups"][place] |= _names(group, slice(*bounds), snippets=snippets)
         first += len(group.ids)
-    if "second" in wanted:
-        encoded["beside"] = _second(panel)
+    if "neighbours" in wanted:
+        encoded["neighbours"] = _neighbours(panel)
     if "points" in wanted:
         encoded["facets"] = [
             asdict(one) | {"codes": _base64(one.codes.tobytes())} for one in panel.facets
@@ -135,7 +135,7 @@ def _panel(panel: Panel, axes: int, wanted: Set[str], named: range, *, snippets:
     return encoded
 
 
-def _second(panel: Panel) -> Json | None:
+def _neighbours(panel: Panel) -> Json | None:
     if panel.neighbours is None:
         return None
     places = panel.neighbours.places
@@ -179,7 +179,7 @@ def _query(one: PlacedQuery, axes: int) -> Json:
     return {
         "panel": one.panel,
         "at": _rounded(one.position[:axes]),
-        "beside": _rounded(one.beside),
+        "neighbours": _rounded(one.neighbours),
         "near": {name: round(value, 3) for name, value in one.near.items()},
     }
 
@@ -195,7 +195,7 @@ def _hit(one: PlacedHit, axes: int) -> Json:
         "snippet": one.snippet,
         "panel": one.panel,
         "at": _rounded(one.position and one.position[:axes]),
-        "beside": _rounded(one.beside),
+        "neighbours": _rounded(one.neighbours),
     }
 
 

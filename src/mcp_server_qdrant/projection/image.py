@@ -76,7 +76,7 @@ class _Sheet:
         self._words()
 
     def _place(self, one: PlacedHit | PlacedQuery) -> tuple[float, float]:
-        x, y = ((one.beside if self._by_neighbours else one.position) or (0, 0))[:2]
+        x, y = ((one.neighbours if self._by_neighbours else one.position) or (0, 0))[:2]
         return x, y
 
     def _regions(self) -> None:

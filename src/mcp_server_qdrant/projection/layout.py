@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -71,16 +72,11 @@ def _sound(points: Drawn) -> tuple[Drawn, Vectors, int]:
     if not unsound:
         return points, vectors, 0
     kept = np.flatnonzero(finite).tolist()
-    sound = Drawn(
-        ids=tuple(points.ids[at] for at in kept),
-        documents=tuple(points.documents[at] for at in kept),
-        titles=tuple(points.titles[at] for at in kept),
-        snippets=tuple(points.snippets[at] for at in kept),
-        texts=tuple(points.texts[at] for at in kept),
-        facts=tuple(points.facts[at] for at in kept),
-        vectors=points.vectors[finite],
-        without=points.without,
-    )
+    names = ("ids", "documents", "titles", "snippets", "texts", "facts")
+    picked: dict[str, Any] = {
+        name: tuple(getattr(points, name)[at] for at in kept) for name in names
+    }
+    sound = replace(points, vectors=points.vectors[finite], **picked)
     return sound, vectors[finite], unsound
 
 

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
+from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.core.find import SearchRequest
@@ -48,7 +48,7 @@ class _Entry:
     checked: float
     points: int  # at most
     making: "asyncio.Task[Map]"
-    laying: "asyncio.Task[Map] | None" = None  # with the second layout
+    laying: "asyncio.Task[Map] | None" = None  # with the layout by neighbours
 
     @property
     def failed(self) -> bool:
@@ -57,14 +57,14 @@ class _Entry:
         return made.done() and (made.cancelled() or made.exception() is not None)
 
     def stop(self) -> list["asyncio.Task[Map]"]:
-        """Nobody needs the second layout any more; what has yet to end."""
+        """Nobody needs the layout by neighbours any more; what has yet to end."""
         running = [one for one in (self.laying,) if one and not one.done()]
         for one in running:
             one.cancel()
         return running
 
     async def laid(self, made: Map, patience: float) -> Map:
-        """The map with the second layout, if it is there within so many seconds."""
+        """The map with the layout by neighbours, if it is there within so many seconds."""
         assert self.laying is not None
         await asyncio.wait({self.laying}, timeout=patience)
         if not self.laying.done() or self.laying.cancelled():
@@ -107,10 +107,8 @@ class Projector:
         by_name = {target.collection: target for target in targets}
         return await place(found, page, by_name, self.drawer, self.encoders)
 
-    async def chosen(
-        self, request: MapRequest, spots: Collection[tuple[str, str]]
-    ) -> tuple[list[str], list[tuple[str, PointId, str]]]:
-        """The words that tell these points (by collection and id) from the map's others; titles."""
+    async def chosen(self, request: MapRequest, spots: Collection[tuple[str, str]]) -> list[str]:
+        """The words that tell these points (by collection and id) from the map's others."""
         found = await self._map(await self.catalog.resolve(request.collections), request)
         return await asyncio.to_thread(_chosen, found, frozenset(spots))
 
@@ -165,7 +163,7 @@ class Projector:
         return await entry.laid(made, request.patience) if entry.laying else made
 
     async def _lay(self, made: Map) -> Map:
-        """The map with the second layout, or with a note why it has none."""
+        """The map with the layout by neighbours, or with a note why it has none."""
         if not any(panel.count >= FEWEST for panel in made.panels):
             return made
         if not installed():
@@ -220,22 +218,16 @@ async def _laid(panel: Panel) -> Panel:
     return replace(panel, neighbours=places)
 
 
-def _chosen(
-    found: Map, spots: Collection[tuple[str, str]]
-) -> tuple[list[str], list[tuple[str, PointId, str]]]:
-    """The words of the first panel that has any of these points, and all points with titles."""
-    words: list[str] = []
-    points = []
+def _chosen(found: Map, spots: Collection[tuple[str, str]]) -> list[str]:
+    """The words of the first panel that has any of these points."""
     for panel in found.panels:
-        rows = [
-            (group.collection, one, title)
-            for group in panel.groups
-            for one, title in zip(group.ids, group.titles, strict=True)
+        held = [
+            (group.collection, str(one)) in spots for group in panel.groups for one in group.ids
         ]
-        inside = [place for place, (name, one, _) in enumerate(rows) if (name, str(one)) in spots]
-        if inside and not words:
-            within = frozenset(inside)
-            others = [text for at, text in enumerate(panel.texts) if at not in within]
-            words = names([[panel.texts[at] for at in inside], others])[0]
-        points += [rows[place] for place in inside]
-    return words, points
+        if any(held):
+            inside, others = (
+                [text for text, here in zip(panel.texts, held, strict=True) if here is wanted]
+                for wanted in (True, False)
+            )
+            return names([inside, others])[0]
+    return []

@@ -1,4 +1,4 @@
-"""The second layout of a panel: points that are alike lie near each other, in named regions.
+"""The layout by neighbours of a panel: points that are alike lie near each other, in named regions.
 
 `projection.tsne` makes it, in a process of its own. Further points are put among their neighbours.
 """
@@ -63,7 +63,7 @@ async def _run(given: bytes) -> bytes:
     return made
 
 
-def beside(panel: Panel, vectors: Vectors) -> Vectors | None:
+def put_among(panel: Panel, vectors: Vectors) -> Vectors | None:
     """The places (m, 2) of further unit vectors (m, d), among their neighbours."""
     if panel.neighbours is None:
         return None

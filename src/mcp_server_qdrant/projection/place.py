@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.layout import near
-from mcp_server_qdrant.projection.neighbours import beside
+from mcp_server_qdrant.projection.neighbours import put_among
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 
@@ -124,7 +124,7 @@ def _drawn(panel: Panel, wanted: Mapping[str, Sequence[PointId]]) -> dict[Spot, 
 
 
 def _places(panel: Panel, vector: Any) -> Places:
-    second = beside(panel, vector[None])
+    second = put_among(panel, vector[None])
     return _floats(panel.basis.project(vector)), None if second is None else _floats(second[0])
 
 
@@ -148,5 +148,5 @@ def _placed(
         snippet=text,
         panel=None if position is None else panel_of[document.collection],
         position=position,
-        beside=second,
+        neighbours=second,
     )

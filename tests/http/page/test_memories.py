@@ -213,7 +213,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
 @pytest.mark.parametrize(
     ("name", "asked", "sentence"),
     [
-        ("list", {"query": "x"}, "There is no field 'query'."),
+        ("list", {"limit": 5}, "There is no field 'limit'."),
         ("list", {"seen": ["nothing"]}, "seen must be a list of at most 5,000 found ids."),
         ("list", {"seen": 5}, "seen must be a list"),
         ("list", {"tags": "x"}, "tags must be a list of texts."),
@@ -294,3 +294,22 @@ async def test_no_other_site_can_change_anything(one, name, asked):
     ):
         assert (await one.post(name, asked, **headers)).status_code in (403, 415)
     assert len((await one.ask("list"))["results"]) == 24
+
+
+async def test_texts_are_sorted_over_more_than_a_page_and_filtered_by_a_query(page):
+    for number in range(120):
+        await page.ask("save", id=f"n{number}", collection="notes", title=f"T{number:03}", text="x")
+    whole = await page.ask("list", collections=["notes"], sort="title")
+    titles = [row["title"] for row in whole["results"]]
+    rest = await page.ask(
+        "list", collections=["notes"], sort="title", seen=[row["id"] for row in whole["results"]]
+    )
+
+    assert (len(titles), whole["more"], whole["sorted"]) == (100, 28, 128)
+    assert titles == sorted(titles, key=str.casefold)
+    assert [row["title"] for row in rest["results"]][-1] == "T119"
+    down = await page.ask("list", collections=["notes"], sort="-title")
+    assert down["results"][0]["title"] == "T119"
+    found = await page.ask("list", query="copper", sort="title")
+    assert 0 < len(found["results"]) < 24
+    assert "sort must be one of" in await page.refused("list", sort="size")

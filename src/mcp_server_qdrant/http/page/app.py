@@ -10,7 +10,10 @@ from mcp.types import Icon
 
 from mcp_server_qdrant.tools.project import APP
 
-SHARED = ("dom.js", "gestures.js", "raster.js", "regions.js", "mapdata.js", "plot.js")
+SHARED = tuple(
+    f"{name}.js"
+    for name in ("dom", "raster", "mapdata", "camera", "pins", "layers", "input", "plot", "points")
+)
 
 
 def app() -> Apps:

@@ -108,7 +108,7 @@ class Desk:
 
         `search` is what `search` takes. `parts` asks for less than all: "places" where the hits
         lie, without the points; "points" these without ids and titles, "names" only those (of
-        some points, `start` being the first), "layout" what is there of the second layout, and
+        some points, `start` being the first), "neighbours" what is there of that layout, and
         "look" the points of a map that another is to follow.
         """
         known(body, {*DRAWN, "search", "parts", "start"})
@@ -119,26 +119,20 @@ class Desk:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        asked = replace(_drawn(body), search=search, neighbours="second" in PARTS[parts])
+        asked = replace(_drawn(body), search=search, neighbours="neighbours" in PARTS[parts])
         view = await projector.view(asked)
         drawn: dict[str, Any] = await projector.encoded(view, AXES, parts, start)
         return drawn
 
     async def region(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The words that tell some points of a map from its others, and their titles."""
+        """The words that tell some points of a map from its others."""
         known(body, {*DRAWN, "ids"})
         ids = body.get("ids")
         if not isinstance(ids, dict) or not all(isinstance(one, list) for one in ids.values()):
             raise RequestError("ids must be lists of ids by collection.")
         wanted = {(name, str(one)) for name, held in ids.items() for one in held}
         projector = (await self._services()).projector
-        words, points = await projector.chosen(_drawn(body), wanted)
-        return {
-            "words": words,
-            "points": [
-                {"collection": name, "id": str(one), "title": title} for name, one, title in points
-            ],
-        }
+        return {"words": await projector.chosen(_drawn(body), wanted)}
 
     def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):

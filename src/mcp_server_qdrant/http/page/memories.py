@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from mcp_server_qdrant.core.notation import as_point_id
 
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
 LISTED = 100
+SORTED = 2_000  # of the newest texts, which are put in another order
+COLUMNS = ("title", "collection", "tags", "source", "date")
 MOST_SEEN = 5_000  # rows of a list, which the next ones follow
 HOME, EACH = 24, 30  # collections on the first sight of the page, and texts of each
 EXCERPT = 240
@@ -28,24 +31,50 @@ class Memories:
         self._run = run
 
     async def list(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The newest texts, as qdrant-find lists them; `seen` are the ids of those shown before."""
-        known(body, {"collections", "since", "until", "tags", "source", "seen"})
+        """Texts as qdrant-find lists them, the newest first; `seen` are those shown before.
+
+        `query` keeps those that a search finds. `sort` is a column, "-" before it for downwards:
+        of the newest `SORTED` texts.
+        """
+        known(body, {"collections", "since", "until", "tags", "source", "seen", "query", "sort"})
+        sort, seen = body.get("sort") or "", [*map(str, _points(body.get("seen") or []))]
+        if not isinstance(sort, str) or sort.removeprefix("-") not in ("", *COLUMNS):
+            raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
+        page = await self._page(body, [] if sort else seen)
+        if not sort:
+            return page
+        rows = page["results"]
+        while page["more"] and len(rows) < SORTED:
+            page = await self._page(body, [row["id"] for row in rows])
+            rows += page["results"]
+        rows.sort(key=lambda row: _value(row, sort.removeprefix("-")), reverse=sort[0] == "-")
+        left = [row for row in rows if row["id"] not in set(seen)]
+        more = page["more"] + len(left[LISTED:])
+        return page | {"results": left[:LISTED], "more": more, "sorted": len(rows)}
+
+    async def _page(self, body: Mapping[str, Any], seen: Sequence[str]) -> dict[str, Any]:
+        """The next texts, and in `more` how many further ones there are."""
         conditions = [wanted(body["tags"])] if body.get("tags") else []
         if source := body.get("source"):
             parts = [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]
             conditions.append({"should": parts})
         where: dict[str, Any] = {"must": conditions}
-        if body.get("seen"):
-            where["must_not"] = [{"has_id": _points(body["seen"])}]
-        return await self._newest(
+        if seen:
+            where["must_not"] = [{"has_id": _points(seen)}]
+        found = await self._newest(
             {
                 "collections": body.get("collections") or ["*"],
+                "query": body.get("query") or None,
                 "since": body.get("since"),
                 "until": body.get("until"),
-                "query_filter": where if conditions or body.get("seen") else None,
+                "query_filter": where if conditions or seen else None,
                 "limit": LISTED,
             }
         )
+        notes = "" if body.get("query") else " ".join(found["notes"])
+        told = re.match(r"[\d,]+ of ([\d,]+) texts", notes)
+        more = int(told[1].replace(",", "")) if told else len(found["results"])
+        return found | {"more": max(more - len(found["results"]), 0)}
 
     async def home(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Collection -> its newest texts; one that cannot be listed has none."""
@@ -149,6 +178,12 @@ def _points(ids: Any) -> list[int | str]:
     if len(points) > MOST_SEEN or None in points:
         raise RequestError(f"seen must be a list of at most {MOST_SEEN:,} found ids.")
     return [point for point in points if point is not None]
+
+
+def _value(row: Mapping[str, Any], column: str) -> str:
+    """What a text is sorted by."""
+    value = row.get(column) or ""
+    return (value if isinstance(value, str) else ", ".join(value)).casefold()
 
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import { clear, judge, judged } from "./judgements.js";
 import { MapCard } from "./map.js";
 import { closeText, mayLeave, openText } from "./passage.js";
 import { palette } from "./plot.js";
+import { showPalette } from "./palette.js";
 import { picture } from "./ranks.js";
 import { about, left, sentences, showResults, weak } from "./results.js";
 import { go, read } from "./route.js";
@@ -17,6 +18,7 @@ import { Texts } from "./texts.js";
 const PATIENCE = 250; // ms after the last change of a setting until it is searched again
 const AGAIN = 3000; // ms between tries to reach a server that is away
 const LATER = 5000; // ms until it is asked again for what it did not know, or did not have
+const SOON = 1000; // ms until it is looked whether an empty store has its first text
 const VIEWS = ["search", "map", "texts"];
 
 const colours = new Map();
@@ -35,9 +37,9 @@ const map = new MapCard(colour, {
     $("#query").value = words;
     ask(words);
   },
-  within: (ids) => {
+  within: (ids, name) => {
     if (state.ids === ids) return;
-    state.ids = ids;
+    [state.ids, state.kept] = [ids, name];
     showUse();
     if (state.query) search();
     else if (ids) $("#query").focus();
@@ -64,8 +66,8 @@ $("#settings-reset").addEventListener("click", () => visit({ q: state.query, vie
 addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.isComposing || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea, select");
-  const ask = event.key === "/" ? !typing : event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey);
-  if (ask) $("#query").focus(), $("#query").select();
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) showPalette(commands(), (words) => map.on.search(words));
+  else if (event.key === "/" && !typing) $("#query").focus(), $("#query").select();
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key === "Escape" && !$("#controls").hidden) showSettings(false);
   else if (event.key === "Escape" && state.open && event.target !== $("#query")) close();
@@ -251,7 +253,7 @@ function ask(words) {
   if (!controls.chosen) return; // not started yet
   state.query = words.trim();
   state.shown = null; // asked again on purpose
-  visit({ ...here(), ...CLOSED, view: state.view === "texts" ? "search" : state.view });
+  visit({ ...here(), ...CLOSED });
 }
 
 /** The view, unless it is shown already. */
@@ -262,12 +264,20 @@ function show() {
     if (tab.dataset.view === state.view) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
-  if (state.view === "texts") return texts.show();
+  if (state.view === "texts") return texts.show(state.query);
   const wanted = state.query ? JSON.stringify(asked()) : "home";
   if (wanted === state.shown) return;
   state.shown = wanted;
   if (state.query) search();
   else home();
+}
+
+/** What Ctrl-K offers: the map's, the views, then every text that is listed or drawn. */
+function commands() {
+  const views = VIEWS.map((view) => ({ kind: "Show", name: view, act: () => visit({ ...here(), ...CLOSED, view }) }));
+  const known = new Map([...listed(), ...map.texts()].filter(({ title }) => title).map((one) => [key(one), one]));
+  const texts = [...known.values()].map((one) => ({ kind: "Open", name: one.title, act: () => open(one) }));
+  return [...map.commands(), ...views, ...texts];
 }
 
 /** The number of settings in use, and each of them to take away. */
@@ -287,7 +297,7 @@ function showUse() {
   $("#active").hidden = !used.length && !state.ids;
   $("#active").replaceChildren(
     ...used.map(([name, value]) => chip(`${name.replace(/^f\./, "").replaceAll("_", " ")}: ${value}`, away(name, value))),
-    state.ids ? chip(`only in: ${map.chosen}`, () => map.everywhere()) : "",
+    state.ids ? chip(`only in: ${state.kept}`, () => map.chosen.keep(false)) : "",
   );
 }
 
@@ -507,14 +517,14 @@ function nothingYet() {
   map.busy(false);
   const look = async () => {
     const { collections } = await call("setup").catch(() => ({ collections: [] }));
-    if (collections.length && !$("#home .primary:disabled")) start();
-    else setTimeout(look, LATER);
+    if (collections.length) start();
+    else setTimeout(look, SOON);
   };
   $("#results-title").textContent = "No collections yet";
   $("#panels").replaceChildren(h("div", { class: "empty" }, "The map is drawn as soon as something is stored."));
   $("#home").hidden = false;
-  showEmpty($("#home"), controls.setup, { filled: start, failed });
-  setTimeout(look, LATER);
+  showEmpty($("#home"), controls.setup, { failed });
+  setTimeout(look, SOON);
 }
 
 // What is going wrong, and how it gets well again.

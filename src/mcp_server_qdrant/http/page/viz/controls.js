@@ -1,7 +1,7 @@
 // The search settings: what a search asks for beside its words.
 
-import { h, sized } from "./dom.js";
-import { balanced, label, LEGS, shared } from "./weights.js";
+import { h } from "./dom.js";
+import { swatch } from "./points.js";
 
 const ALGORITHMS = {
   hybrid: "Meaning and keywords together",
@@ -25,22 +25,37 @@ export const counted = (one) => (one.points || one.legs.length ? one.points.toLo
 
 /** One of several, as buttons in a row. */
 export function segmented(holder, name, choices, chosen, changed) {
-  holder.replaceChildren(
-    ...Object.entries(choices).map(([value, label]) =>
-      h(
-        "label",
-        {},
-        h("input", {
-          type: "radio",
-          name,
-          value,
-          checked: value === String(chosen),
-          onchange: () => changed(value),
-        }),
-        h("span", {}, label),
-      ),
-    ),
-  );
+  const one = ([value, label]) =>
+    h("label", {}, h("input", { type: "radio", name, value, checked: value === String(chosen), onchange: () => changed(value) }), h("span", {}, label));
+  holder.replaceChildren(...Object.entries(choices).map(one));
+}
+
+/** The weights for a share of meaning, in hundredths, so that what is shown is what is sent. */
+const shared = (meaning) => {
+  const hundredths = Math.round(Math.min(Math.max(meaning, 0), 1) * 100);
+  return { semantic_weight: hundredths / 100, keyword_weight: (100 - hundredths) / 100 };
+};
+
+const field = (title, properties, ...children) => h("fieldset", properties, h("legend", {}, title), ...children);
+const pair = (id, label, input, title) => h("div", { class: "pair", title }, h("label", { htmlFor: id }, label), input);
+const checkbox = (properties, checked, act) => {
+  const box = h("input", { type: "checkbox", ...properties, checked, onchange: () => act(box.checked) });
+  return box;
+};
+
+/** A row with a label, a slider and what it is set to. */
+function slider(id, label, max, value, act) {
+  const output = h("output", { htmlFor: id }, value.toFixed(2));
+  const input = h("input", { type: "range", id, min: 0, max, step: max > 0.5 ? 0.01 : max / 20, value, oninput: () => {
+    output.textContent = Number(input.value).toFixed(2);
+    act(Number(input.value));
+  } });
+  return h("div", { class: "slider" }, h("label", { htmlFor: id }, label), input, output);
+}
+
+function select(id, choices, chosen, act) {
+  const element = h("select", { id, onchange: () => act(element.value) }, choices.map(([value, label]) => h("option", { value, selected: String(value) === String(chosen) }, label)));
+  return element;
 }
 
 export class Controls {
@@ -96,7 +111,7 @@ export class Controls {
     const { defaults } = this.setup;
     const link = { in: this.named()[0] === "*" ? [] : this.chosen.size ? this.named() : [NONE], tag: [...this.tags] };
     if (this.algorithm !== "hybrid") link.algorithm = this.algorithm;
-    if (!this.automatic) link.weights = LEGS.map((leg) => this.weights[leg]).join(" ");
+    if (!this.automatic) link.weights = Object.values(this.weights).join(" ");
     for (const name of ["limit", ...PREFERENCES]) {
       if (this.values[name] !== (name === "limit" ? null : defaults[name])) link[name] = String(this.values[name]);
     }
@@ -135,12 +150,7 @@ export class Controls {
 
   /** What a search asks for, beside its words, as the server wants it. */
   asked() {
-    const asked = {
-      algorithm: this.algorithm,
-      collections: this.named(),
-      ...this.values,
-      tags: [...this.tags],
-    };
+    const asked = { algorithm: this.algorithm, collections: this.named(), ...this.values, tags: [...this.tags] };
     if (!this.automatic) Object.assign(asked, this.weights);
     for (const [name, value] of Object.entries(this.filters)) if (value !== "") asked[name] = value;
     return asked;
@@ -156,6 +166,12 @@ export class Controls {
     return this.chosen.size === this.known.length ? ["*"] : [...this.chosen].sort();
   }
 
+  /** Sets one of the values of a search. */
+  set(name, value) {
+    this.values[name] = value;
+    this.changed();
+  }
+
   algorithms() {
     const holder = h("div", { class: "segmented wide" });
     const about = h("p", { class: "hint" }, ALGORITHMS[this.algorithm]);
@@ -166,113 +182,57 @@ export class Controls {
       this.enable();
       this.changed();
     });
-    return h("fieldset", {}, h("legend", {}, "Algorithm"), holder, about);
+    return field("Algorithm", {}, holder, about);
   }
 
+  /** One slider: what meaning gains, keywords lose. */
   weighting() {
-    this.sliders = {};
-    this.meter = h("div", { class: "meter", "aria-hidden": "true" }, LEGS.map((leg) => h("i", { class: leg })));
-    const automatic = h("input", {
-      type: "checkbox",
-      id: "automatic",
-      checked: this.automatic,
-      onchange: () => {
-        this.automatic = automatic.checked;
-        this.enable();
-        this.changed();
-      },
+    const others = h("p", { class: "hint" });
+    const show = () => (others.textContent = `Keywords have the other ${this.weights.keyword_weight.toFixed(2)}.`);
+    const row = slider("semantic_weight", "Meaning", 1, this.weights.semantic_weight, (meaning) => {
+      this.weights = shared(meaning);
+      show();
+      this.changed();
     });
-    const rows = LEGS.map((leg) => {
-      const output = h("output", { htmlFor: leg });
-      const input = h("input", {
-        type: "range",
-        id: leg,
-        min: 0,
-        max: 1,
-        step: 0.01,
-        oninput: () => {
-          this.weights = balanced(leg, Number(input.value));
-          this.showWeights();
-          this.changed();
-        },
-      });
-      this.sliders[leg] = { input, output };
-      return h("div", { class: "slider" }, h("label", { htmlFor: leg }, label(leg)), input, output);
+    const automatic = checkbox({ id: "automatic" }, this.automatic, (on) => {
+      this.automatic = on;
+      this.enable();
+      this.changed();
     });
-    const field = h(
-      "fieldset",
-      {},
-      h("legend", {}, "Weights"),
-      h("label", { class: "check" }, automatic, "Automatic"),
-      (this.weightRows = h("div", { class: "rows" }, this.meter, rows)),
-    );
-    this.showWeights();
+    this.weightRows = h("div", { class: "rows" }, row, others);
+    show();
     this.enable();
-    return field;
-  }
-
-  showWeights() {
-    for (const leg of LEGS) {
-      const { input, output } = this.sliders[leg];
-      input.value = this.weights[leg];
-      output.textContent = this.weights[leg].toFixed(2);
-    }
-    LEGS.forEach((leg, place) => sized(this.meter.children[place], "width", `${this.weights[leg] * 100}%`));
+    return field("Weights", {}, h("label", { class: "check" }, automatic, "Automatic"), this.weightRows);
   }
 
   /** Weights that the algorithm does not use cannot be moved. */
   enable() {
-    if (!this.sliders) return;
+    if (!this.weightRows) return;
     this.weightRows.hidden = this.automatic;
-    for (const leg of LEGS) {
-      this.sliders[leg].input.disabled = this.algorithm !== "hybrid";
-    }
+    this.weightRows.querySelector("input").disabled = this.algorithm !== "hybrid";
   }
 
   collections() {
-    const boxes = this.setup.collections.map((one) => {
-      const box = h("input", {
-        type: "checkbox",
-        name: "collection",
-        value: one.name,
-        checked: this.chosen.has(one.name),
-        onchange: () => {
-          this.chosen[box.checked ? "add" : "delete"](one.name);
-          this.showTags(this.allTags ?? {});
-          this.redraw();
-          this.changed();
-        },
-      });
-      const swatch = sized(h("i", { class: "swatch" }), "background", this.colours(one.name));
-      const about = [one.legs.join(" + ") || "not searchable", one.model, one.note].filter(Boolean);
-      return h(
-        "label",
-        { class: "check", title: about.join(" · ") },
-        box,
-        swatch,
-        h("span", { class: "name" }, one.name),
-        h("span", { class: "count" }, counted(one)),
-      );
-    });
-    const all = (checked) => () => {
-      this.chosen = new Set(checked ? this.known : []);
-      for (const label of boxes) label.firstChild.checked = checked;
+    const choose = (names) => {
+      this.chosen = new Set(names);
+      boxes.forEach((label) => (label.firstChild.checked = this.chosen.has(label.firstChild.value)));
       this.showTags(this.allTags ?? {});
       this.redraw();
       this.changed();
     };
-    return h(
-      "fieldset",
-      { class: "collections" },
-      h("legend", {}, "Collections"),
-      h(
-        "div",
-        { class: "both" },
-        h("button", { type: "button", class: "link", onclick: all(true) }, "All"),
-        h("button", { type: "button", class: "link", onclick: all(false) }, "None"),
-      ),
-      h("div", { class: "list" }, boxes),
-    );
+    const boxes = this.setup.collections.map((one) => {
+      const about = [one.legs.join(" + ") || "not searchable", one.model, one.note].filter(Boolean);
+      return h(
+        "label",
+        { class: "check", title: about.join(" · ") },
+        checkbox({ name: "collection", value: one.name }, this.chosen.has(one.name), (on) => choose([...this.chosen, one.name].filter((name) => on || name !== one.name))),
+        swatch(this.colours(one.name)),
+        h("span", { class: "name" }, one.name),
+        h("span", { class: "count" }, counted(one)),
+      );
+    });
+    const all = (label, names) => h("button", { type: "button", class: "link", onclick: () => choose(names) }, label);
+    return field("Collections", { class: "collections" }, h("div", { class: "both" }, all("All", this.known), all("None", [])), h("div", { class: "list" }, boxes));
   }
 
   /** The tags of the chosen collections, the most widespread first. */
@@ -285,34 +245,20 @@ export class Controls {
     }
     for (const tag of this.tags) if (!spread.has(tag)) spread.set(tag, 0);
     const names = [...spread.keys()].sort((a, b) => spread.get(b) - spread.get(a) || a.localeCompare(b));
-    const chips = (shown) =>
-      shown.map((tag) => {
-        const box = h("input", {
-          type: "checkbox",
-          name: "tag",
-          value: tag,
-          checked: this.tags.has(tag),
-          onchange: () => {
-            this.tags[box.checked ? "add" : "delete"](tag);
-            this.changed();
-          },
-        });
-        return h("label", { class: "chip" }, box, h("span", {}, tag));
+    const chip = (tag) => {
+      const box = checkbox({ name: "tag", value: tag }, this.tags.has(tag), (on) => {
+        this.tags[on ? "add" : "delete"](tag);
+        this.changed();
       });
+      return h("label", { class: "chip" }, box, h("span", {}, tag));
+    };
     const first = names.filter((tag, place) => place < TAGS_SHOWN || this.tags.has(tag));
-    const list = h("div", { class: "chips" }, chips(first));
-    const more = h(
-      "button",
-      {
-        type: "button",
-        class: "link",
-        onclick: () => {
-          list.replaceChildren(...chips(names));
-          more.remove();
-        },
-      },
-      `${names.length - first.length} more`,
-    );
+    const list = h("div", { class: "chips" }, first.map(chip));
+    const grow = () => {
+      list.replaceChildren(...names.map(chip));
+      more.remove();
+    };
+    const more = h("button", { type: "button", class: "link", onclick: grow }, `${names.length - first.length} more`);
     this.tagHolder.hidden = !names.length;
     this.tagHolder.replaceChildren(
       h("legend", {}, "Tags"),
@@ -324,82 +270,17 @@ export class Controls {
 
   ranking(defaults) {
     const order = defaults.priority_order;
-    const slider = ([name, [label, max]]) => {
-      const output = h("output", { htmlFor: name }, this.values[name].toFixed(2));
-      const input = h("input", {
-        type: "range",
-        id: name,
-        min: 0,
-        max,
-        step: max / 20,
-        value: this.values[name],
-        oninput: () => {
-          this.values[name] = Number(input.value);
-          output.textContent = this.values[name].toFixed(2);
-          this.changed();
-        },
-      });
-      return h("div", { class: "slider" }, h("label", { htmlFor: name }, label), input, output);
-    };
-    const check = ([name, label]) => {
-      const box = h("input", {
-        type: "checkbox",
-        id: name,
-        checked: this.values[name],
-        onchange: () => {
-          this.values[name] = box.checked;
-          this.changed();
-        },
-      });
-      return h("label", { class: "check" }, box, label);
-    };
-    return h(
-      "fieldset",
+    const { values } = this;
+    const limits = [["", "as many as fit"], ...LIMITS.map((n) => [n, `up to ${n}`])];
+    return field(
+      "Ranking",
       {},
-      h("legend", {}, "Ranking"),
-      h(
-        "div",
-        { class: "pair" },
-        h("label", { htmlFor: "priority" }, "Priority"),
-        this.select("priority", PRIORITIES, this.values.priority),
-      ),
-      h(
-        "p",
-        { class: "hint" },
-        order.length ? `Preferred: ${order.join(", then ")}.` : "No collection is preferred by this server.",
-      ),
-      Object.entries(SLIDERS).map(slider),
-      h(
-        "div",
-        { class: "pair" },
-        h("label", { htmlFor: "limit" }, "Results"),
-        this.select(
-          "limit",
-          { "": "as many as fit", ...Object.fromEntries(LIMITS.map((n) => [n, `up to ${n}`])) },
-          this.values.limit ?? "",
-          (value) => (value ? Number(value) : null),
-        ),
-      ),
-      Object.entries(CHECKS).map(check),
+      pair("priority", "Priority", select("priority", Object.entries(PRIORITIES), values.priority, (value) => this.set("priority", value))),
+      h("p", { class: "hint" }, order.length ? `Preferred: ${order.join(", then ")}.` : "No collection is preferred by this server."),
+      Object.entries(SLIDERS).map(([name, [label, max]]) => slider(name, label, max, values[name], (value) => this.set(name, value))),
+      pair("limit", "Results", select("limit", limits, values.limit ?? "", (value) => this.set("limit", value ? Number(value) : null))),
+      Object.entries(CHECKS).map(([name, label]) => h("label", { class: "check" }, checkbox({ id: name }, values[name], (on) => this.set(name, on)), label)),
     );
-  }
-
-  select(name, choices, chosen, read = (value) => value) {
-    const element = h(
-      "select",
-      {
-        id: name,
-        onchange: () => {
-          this.values[name] = read(element.value);
-          this.changed();
-        },
-      },
-      // "" sorts first only when it is written first
-      Object.entries(choices)
-        .sort(([a], [b]) => (a === "" ? -1 : b === "" ? 1 : 0))
-        .map(([value, label]) => h("option", { value, selected: value === String(chosen) }, label)),
-    );
-    return element;
   }
 
   /** The filters that the operator of the server configured. */
@@ -424,28 +305,17 @@ export class Controls {
           this.changed();
         },
       });
-      return h("div", { class: "pair", title: description }, h("label", { htmlFor: input.id }, name), input);
+      return pair(input.id, name, input, description);
     });
-    return h("fieldset", {}, h("legend", {}, "Filters"), rows);
+    return field("Filters", {}, rows);
   }
 
   mapping() {
-    const select = h(
-      "select",
-      {
-        id: "points-drawn",
-        onchange: () => {
-          this.points = Number(select.value);
-          this.redraw();
-        },
-      },
-      POINTS.map((n) => h("option", { value: n, selected: n === this.points }, `up to ${n.toLocaleString("en")}`)),
-    );
-    return h(
-      "fieldset",
-      {},
-      h("legend", {}, "Map"),
-      h("div", { class: "pair" }, h("label", { htmlFor: "points-drawn" }, "Points"), select),
-    );
+    const choices = POINTS.map((n) => [n, `up to ${n.toLocaleString("en")}`]);
+    const points = select("points-drawn", choices, this.points, (value) => {
+      this.points = Number(value);
+      this.redraw();
+    });
+    return field("Map", {}, pair("points-drawn", "Points", points));
   }
 }

@@ -3,6 +3,7 @@
 import { call } from "./api.js";
 import { counted } from "./controls.js";
 import { clip, h, key, plural, sized, there } from "./dom.js";
+import { swatch } from "./points.js";
 import { telling } from "./words.js";
 
 const TOPICS = 5; // words of each collection
@@ -34,12 +35,8 @@ export function old(day) {
   return count === 1 ? `${unit === "hour" ? "an" : "a"} ${unit} old` : `${plural(count, unit)} old`;
 }
 
-/** A sample query: the words of a title that tell most, as somebody would type them. */
-const sample = (rows, topics) => {
-  const titles = rows.map(({ title }) => title).filter((title) => title && title.length < 60);
-  const told = (title) => topics.filter((word) => title.toLowerCase().includes(word)).length;
-  return titles.sort((a, b) => told(b) - told(a))[0];
-};
+/** A question about a collection of which nothing else is known. */
+const question = (topics) => topics.length > 0 && `What is said about ${topics.slice(0, 2).join(" and ")}?`;
 
 /** `on`: open(text), ask(words), only(collection, tag). */
 export async function showHome(holder, { setup }, colour, on) {
@@ -57,7 +54,7 @@ export async function showHome(holder, { setup }, colour, on) {
       h(
         "h3",
         {},
-        sized(h("i", { class: "swatch" }), "background", colour(one.name)),
+        swatch(colour(one.name)),
         h("button", { type: "button", class: "open", dir: "auto", onclick: () => on.only(one.name) }, one.name),
       ),
       h("p", { class: "where" }, `${counted(one)} ${one.points === 1 ? "point" : "points"}`, one.updated_at ? `, ${ago(one.updated_at)}` : ""),
@@ -66,7 +63,7 @@ export async function showHome(holder, { setup }, colour, on) {
     );
   };
   const all = Object.values(newest).flat().filter(there).sort((a, b) => (b.date ?? "").localeCompare(a.date ?? ""));
-  const samples = Object.entries(newest).map(([name, rows]) => DEMO[name] ?? sample(rows, topics[name] ?? [])).filter(Boolean);
+  const samples = Object.keys(newest).map((name) => DEMO[name] ?? question(topics[name] ?? [])).filter(Boolean);
   holder.replaceChildren(
     ...(samples.length
       ? [h("p", { class: "tries" }, h("span", { class: "about" }, "Try "), samples.slice(0, SAMPLES).map((words) => tip(words, () => on.ask(words))))]
@@ -89,7 +86,7 @@ export async function showHome(holder, { setup }, colour, on) {
   );
 }
 
-/** Nothing is stored yet. `on`: filled(), failed(error). */
+/** Nothing is stored yet. `on`: failed(error, again). */
 export function showEmpty(holder, setup, on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);
@@ -99,8 +96,7 @@ export function showEmpty(holder, setup, on) {
     demo.disabled = true;
     try {
       demo.textContent = "Storing…";
-      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name })));
-      on.filled();
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name }))); // which appear as they are stored
     } catch (error) {
       demo.disabled = false;
       demo.textContent = "Load three demo collections";

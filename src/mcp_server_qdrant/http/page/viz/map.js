@@ -2,20 +2,20 @@
 
 import { call } from "./api.js";
 import { segmented } from "./controls.js";
-import { $, announce, clip, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
+import { $, announce, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
 import { decode, layOut, name, signature } from "./mapdata.js";
+import { circle } from "./input.js";
 import { Plot } from "./plot.js";
+import { showTip, swatch, typicalTexts } from "./points.js";
 import { hue } from "./raster.js";
 
-const PAGE = 100; // rows of the table at a time
 const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
 const NAMED = 2000; // points up to which their names travel with them
 const SOON = 10000; // points above which a smaller map is shown first
 const LOOK = 3000; // points of it
-const LAID = 1500; // ms between two questions for the second layout
+const LAID = 1500; // ms between two questions for the layout by neighbours
 const SHOWN = 6; // documents of a region
 const LISTED = 9; // regions
-const LONGEST = 56; // of a title: the map has no more than 60 characters
 const MOST_IDS = 5000; // that a search is kept to
 
 export class MapCard {
@@ -26,7 +26,6 @@ export class MapCard {
     this.plots = [];
     this.map = null;
     this.placed = { hits: [], queries: [] };
-    this.view = "map";
     this.layout = "neighbours";
     this.hidden = new Set();
     this.region = $("#map-notes").parentNode.insertBefore(
@@ -39,16 +38,12 @@ export class MapCard {
     } });
     $("#layout").before(this.colouring);
     segmented($("#layout"), "layout", { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" }, "neighbours", (value) => this.arrange(value));
-    this.wanted = {};
-    this.open = null; // the name of the region that is
+    this.wanted = { lasso: "" };
+    this.chosen = null; // points that stand out: { region or line, kept, close(), keep(on) }
     this.regions = h("ul", { class: "chips", "aria-label": "Regions", hidden: true });
     this.region.before(this.regions);
-    this.region.addEventListener("keydown", ({ key }) => key === "Escape" && $(".close-region", this.region).click());
-    this.texts = new Map();
-    segmented($("#views"), "view", { map: "Map", table: "Table" }, "map", (value) => {
-      this.view = value;
-      this.showView();
-    });
+    this.region.addEventListener("keydown", ({ key }) => key === "Escape" && this.chosen?.close());
+    this.excerpts = new Map();
     const button = (label, name, act) =>
       h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
     this.lasso = button("Lasso", "Draw around points (or drag with Shift)", ({ detail }) => {
@@ -56,7 +51,7 @@ export class MapCard {
       this.lasso.setAttribute("aria-pressed", String(on));
       for (const plot of this.plots) plot.lassoing = on;
       if (!on || detail || !this.plots.length) return; // a mouse draws, a key gets a circle
-      this.plots[0].circle();
+      circle(this.plots[0]);
       announce("Arrow keys move the circle, plus and minus change its size, Enter takes what lies inside, Escape ends.");
     });
     this.lasso.setAttribute("aria-pressed", "false");
@@ -72,19 +67,32 @@ export class MapCard {
 
   /** What an address holds of the map. */
   link() {
-    const { layout, colouring, open, plots, wanted } = this;
+    const { layout, colouring, chosen, plots, wanted } = this;
     const other = layout === "neighbours" ? "" : layout;
-    return plots.length ? { layout: other, colour: colouring.value || wanted.colour, region: open ?? wanted.region, at: plots[0].view } : { ...wanted, layout: other };
+    if (!plots.length) return { ...wanted, layout: other };
+    const { region, line, kept } = chosen ?? { ...wanted, line: wanted.lasso, kept: wanted.only };
+    return { layout: other, colour: colouring.value || wanted.colour, region, lasso: line, only: kept ? "1" : "", at: plots[0].camera.view };
   }
 
   /** Shows what an address names, now or as soon as it is there. */
-  follow({ layout = "neighbours", colour = "", region = "", at = "" }) {
-    this.wanted = { layout, colour, region, at };
+  follow({ layout = "neighbours", colour = "", region = "", lasso = "", only = "", at = "" }) {
+    this.wanted = { layout, colour, region, lasso, only, at };
     if (!this.plots.length) return void (this.layout = layout);
     if (layout !== this.layout) this.arrange(layout);
     if (colour !== this.colouring.value) this.showColouring(), this.recolour();
-    if (at !== this.plots[0].view) at ? (this.plots[0].view = at) : this.whole();
-    if (region !== (this.open ?? "")) region ? this.showWanted() : $(".close-region", this.region)?.click();
+    if (at !== this.plots[0].camera.view) at ? this.look(this.plots[0], at) : this.whole();
+    const { region: open = "", line = "", kept = false } = this.chosen ?? {};
+    if (region === open && lasso === line) return void (this.chosen && kept !== Boolean(only) && this.chosen.keep(Boolean(only)));
+    region || lasso ? this.showWanted() : this.chosen?.close();
+  }
+
+  look(plot, view) {
+    if (!plot.width) return;
+    const goal = plot.camera.goal();
+    plot.moves.clear();
+    plot.camera.blend(goal, goal, 1);
+    plot.camera.view = view;
+    plot.draw(true);
   }
 
   arrange(layout) {
@@ -94,11 +102,17 @@ export class MapCard {
     this.showVariance();
   }
 
-  /** The region that the address names. */
+  /** The region, or the line around points, that the address names, once all of it is there. */
   showWanted() {
+    const { region, lasso, only } = this.wanted;
+    if (!region && !lasso) return;
+    const unnamed = this.plots.some(({ panel }) => panel.ids.length < panel.count);
+    if ((lasso || only) && (unnamed || (this.layout === "neighbours" && this.map.coming))) return;
+    const [place, line] = lasso.split(":");
+    if (lasso && this.plots[place]) return this.showLassoed(this.plots[place], line);
     for (const plot of this.plots) {
-      const region = plot.panel.regions.find((one) => one.name === this.wanted.region);
-      if (region && this.open !== region.name) this.showChosen(plot, plot.within(region), region.words, region);
+      const found = plot.panel.regions.find((one) => one.name === region);
+      if (found && this.chosen?.region !== region) return this.showChosen(plot, plot.within(found), found.words, found);
     }
   }
 
@@ -138,25 +152,28 @@ export class MapCard {
         answer.panels.forEach((panel, place) => name(map.panels[place], panel));
         this.drop();
         this.mark(this.marked);
-        if (named() <= start) return;
+        if (named() <= start) break;
       }
+      this.showWanted();
     } catch {
       // A search or the next map asks again; a click on a point without a title does nothing.
     }
   }
 
-  /** Asks for the second layout until it is there, and moves over. */
+  /** Asks for the layout by neighbours until it is there, and moves over. */
   await(map) {
     this.polling = setTimeout(async () => {
       if (this.map !== map) return;
-      const answer = await call("map", { ...this.asked, parts: "layout" }).catch(() => null);
+      const answer = await call("map", { ...this.asked, parts: "neighbours" }).catch(() => null);
       if (this.map !== map) return;
       if (!answer || answer.coming) return this.await(map);
+      // A text was stored or deleted meanwhile.
+      if (signature(answer) !== signature(map)) return this.load(this.asked.collections, this.asked.points, this.searched).catch(() => {});
       map.coming = false;
       answer.panels.forEach((panel, place) => layOut(map.panels[place], panel));
       this.notes = answer.notes;
       for (const plot of this.plots) {
-        plot.lay();
+        plot.camera.lay();
         plot.arrange(this.layout);
         this.aim(plot);
       }
@@ -168,9 +185,9 @@ export class MapCard {
     }, LAID);
   }
 
-  /** The second layout has its place while it is made, and where it cannot be it has none. */
+  /** The layout by neighbours has its place while it is made, and where it cannot be it has none. */
   showLayouts() {
-    const there = this.map.panels.some((panel) => panel.second);
+    const there = this.map.panels.some((panel) => panel.neighbours);
     const choice = $("#layout input");
     choice.disabled = !there;
     choice.parentNode.hidden = !there && !this.map.coming;
@@ -195,7 +212,7 @@ export class MapCard {
       $(".key", figure).hidden = Boolean(facet);
       if (facet) {
         const keys = facet.values.map((value, n) =>
-          h("li", {}, sized(h("i", { class: "swatch" }), "background", hue(n)), value),
+          h("li", {}, swatch(hue(n)), value),
         );
         $("figcaption", figure).append(h("ul", { class: "key values", "aria-label": `Colours of ${name}` }, keys, h("li", {}, sized(h("i", { class: "swatch none" }), "background", "var(--edge)"), "others")));
       }
@@ -221,14 +238,21 @@ export class MapCard {
   /** What was picked on a map: a region, the points of a lasso, or one to open. */
   async pick(plot, found) {
     if (found.region) return this.showChosen(plot, plot.within(found.region), found.region.words, found.region);
-    if (!found.points) return this.on.open(found.hit ?? plot.panel.about(found.point));
-    if (!found.points.length) return announce("No point lies inside the line.");
+    if (!("line" in found)) return this.on.open(found.hit ?? plot.panel.about(found.point));
+    this.lasso.setAttribute("aria-pressed", "false");
+    if (found.line) await this.showLassoed(plot, found.line);
+  }
+
+  /** The points inside a line as an address holds it, in the layout that is shown. */
+  async showLassoed(plot, line) {
     const { panel } = plot;
-    plot.light(found.points);
+    const points = plot.enclosed(line);
+    if (!points.length) return announce("No point lies inside the line.");
+    plot.light(points);
     const ids = {};
-    for (const point of some(found.points, MOST_IDS)) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
+    for (const point of some(points, MOST_IDS)) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
     const { words } = await call("region", { ...this.asked, ids }).catch(() => ({ words: [] }));
-    if (this.plots.includes(plot)) this.showChosen(plot, found.points, words);
+    if (this.plots.includes(plot)) this.showChosen(plot, points, words, { line: `${this.plots.indexOf(plot)}:${line}` });
   }
 
   /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
@@ -246,52 +270,46 @@ export class MapCard {
     );
     this.regions.replaceChildren(...buttons.map((one) => h("li", {}, one)));
     this.regions.hidden = !buttons.length;
-    if (this.wanted.region) this.showWanted();
+    this.showWanted();
   }
 
   /** Points of a map: their words, their documents, and what can be done with them. */
   showChosen(plot, points, words, region = null) {
-    plot.light(points, region);
+    plot.light(points, region?.name ? region : null);
     const before = document.activeElement;
     const close = () => {
       if (this.region.contains(document.activeElement)) before.focus();
       this.region.hidden = true;
-      this.open = null;
-      this.wanted.region = "";
+      this.chosen = null;
+      Object.assign(this.wanted, { region: "", lasso: "", only: "" });
       plot.light(null);
       this.on.within(null);
       this.on.viewed();
     };
     const ids = some(points, MOST_IDS).map((point) => plot.panel.idOf(point));
-    this.open = region?.name ?? null;
-    this.wanted.region = "";
-    this.on.viewed();
-    this.chosen = words[0] ?? "what you drew around";
-    this.everywhere = () => {
-      only.setAttribute("aria-pressed", "false");
-      this.on.within(null);
+    const keep = (on) => {
+      this.chosen.kept = on;
+      only.setAttribute("aria-pressed", String(on));
+      this.on.within(on ? ids : null, words[0] ?? "what you drew around");
+      this.on.viewed();
     };
-    const only = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
-      if (only.getAttribute("aria-pressed") === "true") return this.everywhere();
-      only.setAttribute("aria-pressed", "true");
-      this.on.within(ids);
-    } }, ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
-    const typical = plot.typical(points, SHOWN * 4).map((point) => plot.panel.about(point)).filter(there);
-    const different = typical.filter(({ title }, n) => n === typical.findIndex((one) => one.title === title));
-    const documents = different.slice(0, SHOWN).map((one) => {
-      return h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => this.on.open(one) }, clip(one.title || one.id, LONGEST)));
-    });
+    const only = h("button", { type: "button", onclick: () => keep(!this.chosen.kept) },
+      ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
+    this.chosen = { region: region?.name, line: region?.line, close, keep };
+    const kept = Boolean(this.wanted.only);
+    Object.assign(this.wanted, { region: "", lasso: "", only: "" });
+    keep(kept);
     const like = words.slice(0, 5).join(" ");
     this.region.replaceChildren(
       h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What you drew around"),
       h("p", { class: "hint" }, plural(points.length, "point")),
-      h("ul", {}, documents),
+      typicalTexts(plot, points, SHOWN, this.on.open),
       h(
         "p",
         { class: "acts" },
         only,
         like && h("button", { type: "button", onclick: () => this.on.search(like) }, "More like this"),
-        h("button", { type: "button", class: "close-region", onclick: close }, "Close"),
+        h("button", { type: "button", onclick: close }, "Close"),
       ),
     );
     this.region.hidden = false;
@@ -316,6 +334,29 @@ export class MapCard {
     this.showPlaces(answer);
   }
 
+  /** What can be done with the map, for who types it. */
+  commands() {
+    const regions = this.plots.flatMap((plot) => plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => this.goTo(plot, region) })));
+    const colours = [...this.colouring.options].map(({ value, text }) => ({ kind: "Map:", name: text, act: () => {
+      this.colouring.value = value;
+      this.colouring.dispatchEvent(new Event("change"));
+    } }));
+    return [...regions, ...colours];
+  }
+
+  /** Every text that is drawn, by its points. */
+  texts() {
+    return this.plots.flatMap(({ panel }) => panel.titles.map((_, point) => panel.about(point))).filter(there);
+  }
+
+  goTo(plot, region) {
+    if (this.layout !== "neighbours") this.arrange("neighbours");
+    const points = plot.within(region);
+    this.showChosen(plot, points, region.words, region);
+    const { xy } = plot.panel.neighbours;
+    plot.glide(plot.camera.around(points.map((point) => ({ at: [0, 0, 0], neighbours: [xy[point * 2], xy[point * 2 + 1]] }))));
+  }
+
   /** Takes the search off the map. */
   unplace() {
     this.searched = null;
@@ -324,7 +365,7 @@ export class MapCard {
 
   show(map) {
     this.map = map;
-    const looks = this.plots.map(({ transform }) => transform);
+    const looks = this.plots.map(({ camera }) => camera.transform);
     for (const plot of this.plots) plot.destroy();
     const holders = map.panels.map((panel) => {
       const holder = h("div", { class: "canvas" });
@@ -338,17 +379,18 @@ export class MapCard {
         hover: (found, x, y) => this.hover(plot, found, x, y),
         pick: (found) => this.pick(plot, found),
         rests: () => this.on.viewed(),
-        lassoed: () => this.lasso.setAttribute("aria-pressed", "false"),
+        sized: () => this.wanted.at && this.look(plot, this.wanted.at),
         step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
       });
-      if (looks.length === map.panels.length) plot.transform = looks[place];
+      if (looks.length === map.panels.length) plot.camera.transform = looks[place];
       plot.hide(this.hidden);
       plot.arrange(this.layout);
       return plot;
     });
     this.region.hidden = true;
-    this.wanted.region ||= this.open ?? "";
-    this.open = null;
+    const { region = "", line = "", kept = false } = this.chosen ?? {};
+    if (this.chosen) Object.assign(this.wanted, { region, lasso: line, only: kept ? "1" : "" });
+    this.chosen = null;
     this.placed = { hits: [], queries: [] };
     this.showLayouts();
     this.showColouring();
@@ -365,9 +407,7 @@ export class MapCard {
     this.showHits();
     if (before !== JSON.stringify(answer.hits)) for (const plot of this.plots) this.aim(plot);
     this.notes = answer.notes;
-    this.rows = null;
     this.showVariance();
-    this.showView();
   }
 
   /** The pins: of the colours of the collections, where those are the colours of the map. */
@@ -383,7 +423,7 @@ export class MapCard {
 
   /** To what the address names of the view, else to the hits. */
   aim(plot) {
-    if (this.wanted.at && plot === this.plots[0]) plot.view = this.wanted.at;
+    if (this.wanted.at && plot === this.plots[0]) this.look(plot, this.wanted.at);
     else plot.approach();
   }
 
@@ -414,7 +454,7 @@ export class MapCard {
             "aria-pressed": String(!this.hidden.has(group.collection)),
             onclick: (event) => this.toggle(group.collection, event.currentTarget),
           },
-          sized(h("i", { class: "swatch" }), "background", this.colour(group.collection)),
+          swatch(this.colour(group.collection)),
           group.collection,
           h("span", { class: "count" }, group.count < group.total ? `${group.count} of ${group.total}` : group.count),
         ),
@@ -439,7 +479,7 @@ export class MapCard {
   showVariance() {
     if (!this.map) return;
     const lines = this.map.panels.map((panel) => {
-      if (panel.second && this.layout === "neighbours") {
+      if (panel.neighbours && this.layout === "neighbours") {
         return h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(panel.count, "point")}.`);
       }
       const shares = panel.explained.slice(0, this.layout === "3-D" ? 3 : 2);
@@ -469,120 +509,11 @@ export class MapCard {
     );
   }
 
-  showView() {
-    const table = this.view === "table";
-    $("#panels").hidden = table;
-    this.regions.hidden = table || !this.regions.children.length;
-    $("#points").hidden = !table;
-    $("#zoom").hidden = table;
-    $("#tip").hidden = true;
-    if (table && this.map) this.showTable();
-  }
-
-  /** Every point as a row: the results first, then collection by collection. */
-  showTable() {
-    this.rows ??= this.listed();
-    const body = h("tbody");
-    const more = h("button", { type: "button", class: "more" });
-    const grow = () => {
-      const from = body.children.length;
-      body.append(...this.rows.slice(from, from + PAGE).map((row) => this.row(row)));
-      const left = this.rows.length - body.children.length;
-      more.hidden = left <= 0;
-      more.textContent = `Show ${Math.min(left, PAGE)} more of ${left.toLocaleString("en")}`;
-    };
-    more.addEventListener("click", grow);
-    const head = ["Rank", "Title", "Collection", "Relevance", "PC 1", "PC 2", "PC 3"];
-    $("#points").replaceChildren(
-      h(
-        "div",
-        { class: "scroll", tabIndex: 0, role: "region", "aria-label": "Points of the map" },
-        h(
-          "table",
-          {},
-          h("caption", { class: "sr" }, "Points of the map, the results of the search first"),
-          h("thead", {}, h("tr", {}, head.map((name) => h("th", { scope: "col" }, name)))),
-          body,
-        ),
-      ),
-      more,
-    );
-    grow();
-  }
-
-  listed() {
-    const hits = new Set(this.placed.hits.map((hit) => `${hit.collection}\n${hit.id}`));
-    const rows = this.placed.hits.map((hit) => ({ ...hit }));
-    for (const panel of this.map.panels) {
-      for (let n = 0; n < panel.count; n++) {
-        const one = panel.about(n);
-        if (hits.has(`${one.collection}\n${one.id}`)) continue;
-        rows.push({ ...one, at: panel.xyz.subarray(n * 3, n * 3 + 3) });
-      }
-    }
-    return rows.filter(there);
-  }
-
-  row(one) {
-    const open = h("button", { type: "button", class: "open", onclick: () => this.on.open(one) }, one.title || one.id);
-    return h(
-      "tr",
-      { class: one.rank ? "ranked" : "" },
-      h("td", { class: "number" }, one.rank ?? ""),
-      h("td", {}, open),
-      h("td", {}, sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)), one.collection),
-      h("td", { class: "number" }, one.rank ? fixed(one.relevance) : ""),
-      [0, 1, 2].map((axis) => h("td", { class: "number" }, one.at ? fixed(one.at[axis], 3) : "–")),
-    );
-  }
-
   hover(plot, found, x, y) {
     clearTimeout(this.waiting);
-    const tip = $("#tip");
-    if (!found) {
-      tip.hidden = true;
-      this.on.point(null);
-      return;
-    }
-    if (found.region) {
-      tip.replaceChildren(
-        h("strong", {}, found.region.words.slice(0, 6).join(", ")),
-        h("p", { class: "where" }, `${plural(found.region.size, "point")}. Click for its documents.`),
-      );
-      tip.hidden = false;
-      this.putTip(plot, x, y);
-      return;
-    }
-    const one = found.hit ?? plot.panel.about(found.point);
-    this.on.point(found.hit ?? null);
-    const excerpt = h("p", { class: "excerpt" }, one.snippet ?? this.texts.get(one.id) ?? "…");
-    tip.replaceChildren(
-      h("strong", {}, one.title || one.id),
-      h(
-        "p",
-        { class: "where" },
-        sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)),
-        one.collection,
-        one.rank ? ` · no. ${one.rank}, relevance ${fixed(one.relevance)}` : "",
-      ),
-      excerpt,
-    );
-    tip.hidden = false;
-    this.putTip(plot, x, y);
-    if (excerpt.textContent === "…") {
-      this.waiting = setTimeout(() => this.fetchExcerpt(one, excerpt), EXCERPT_DELAY);
-    }
-  }
-
-  putTip(plot, x, y) {
-    const tip = $("#tip");
-    const card = $("#map").getBoundingClientRect();
-    const canvas = plot.canvas.getBoundingClientRect();
-    const [left, top] = [canvas.left - card.left + x, canvas.top - card.top + y];
-    const across = Math.max(8, Math.min(left + 16, card.width - tip.offsetWidth - 8));
-    const below = top + 16 + tip.offsetHeight < card.height;
-    sized(tip, "left", `${across}px`);
-    sized(tip, "top", `${below ? top + 16 : Math.max(8, top - tip.offsetHeight - 16)}px`);
+    const excerpt = showTip($("#tip"), plot, found, x, y, this.colour, this.excerpts);
+    this.on.point(found?.hit ?? null);
+    if (excerpt?.textContent === "…") this.waiting = setTimeout(() => this.fetchExcerpt(found.hit ?? plot.panel.about(found.point), excerpt), EXCERPT_DELAY);
   }
 
   /** Large maps travel without excerpts: the one that is pointed at is asked for. */
@@ -591,7 +522,7 @@ export class MapCard {
     try {
       const { documents } = await call("text", { id, collection });
       const text = documents[0].text.slice(0, 160);
-      this.texts.set(id, text);
+      this.excerpts.set(id, text);
       holder.textContent = text;
     } catch {
       holder.textContent = ""; // the title stands there; a click says what is wrong

@@ -29,16 +29,12 @@ function panel(given) {
   const made = {
     model: given.model,
     explained: given.explained,
-    groups: given.groups.map(({ collection, total, count: drawn }) => ({
-      collection,
-      total,
-      count: drawn,
-    })),
+    groups: given.groups.map(({ collection, total, count: drawn }) => ({ collection, total, count: drawn })),
     count,
     xyz,
     groupOf,
     facets: given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) })),
-    second: null,
+    neighbours: null,
     regions: [],
     ids: [],
     documents: [],
@@ -59,13 +55,13 @@ function panel(given) {
   return made;
 }
 
-/** Gives a panel its second layout, if there is one: x and y of each point, the regions, each point's region. */
-export function layOut(panel, { beside }) {
-  if (!beside) return;
-  const view = new DataView(bytes(beside.xy).buffer);
-  panel.second = Float32Array.from({ length: panel.count * 2 }, (_, n) => view.getInt16(n * 2, true) * beside.scale);
-  panel.regions = beside.regions;
-  panel.regionOf = bytes(beside.region_of);
+/** Gives a panel its layout by neighbours, if it is there: x and y of each point, the regions, each point's region. */
+export function layOut(panel, { neighbours }) {
+  if (!neighbours) return;
+  const view = new DataView(bytes(neighbours.xy).buffer);
+  panel.neighbours = { xy: Float32Array.from({ length: panel.count * 2 }, (_, n) => view.getInt16(n * 2, true) * neighbours.scale) };
+  panel.regions = neighbours.regions;
+  panel.regionOf = bytes(neighbours.region_of);
 }
 
 /** Gives the next points of a panel their ids and titles, which may travel behind them. */
@@ -89,10 +85,4 @@ function readable(sixteen, kind) {
 
 /** What two maps have in common when one search's places fit on the other's points. */
 export const signature = (map) =>
-  JSON.stringify(
-    map.panels.map((one) => [
-      one.model,
-      one.explained,
-      one.groups.map(({ collection, total, count }) => [collection, total, count]),
-    ]),
-  );
+  JSON.stringify(map.panels.map((one) => [one.model, one.explained, one.groups.map(({ collection, total, count }) => [collection, total, count])]));

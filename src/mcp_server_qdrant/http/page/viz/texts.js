@@ -1,13 +1,11 @@
-// The texts of the collections as a list: filtered, sorted, without a query.
+// The texts of the collections as a list, filtered (by the query, too) and sorted by the server.
 
 import { call } from "./api.js";
-import { $, announce, clip, h, key, plural, sized, there } from "./dom.js";
+import { $, announce, clip, h, key, plural, there } from "./dom.js";
+import { swatch } from "./points.js";
 
 const FIELDS = ["since", "until", "source", "sort"];
 const COLUMNS = { title: "Title", collection: "Collection", tags: "Tags", source: "Source", date: "Date" };
-
-/** What a row is sorted by in a column. */
-const value = (row, column) => (column === "tags" ? (row.tags ?? []).join(", ") : (row[column] ?? "")).toLowerCase();
 
 export class Texts {
   /** `on`: open(text), changed(), failed(error, again). */
@@ -27,13 +25,14 @@ export class Texts {
     this.asked = Object.fromEntries(FIELDS.filter((name) => route[name]).map((name) => [name, route[name]]));
   }
 
-  wanted() {
-    const { since, until, source } = this.asked;
-    return { collections: this.controls.named(), tags: [...this.controls.tags], since, until, source };
+  wanted(query) {
+    const { since, until, source, sort } = this.asked;
+    return { collections: this.controls.named(), tags: [...this.controls.tags], since, until, source, sort, query };
   }
 
   /** Lists the texts, unless they stand there. */
-  show() {
+  show(query) {
+    this.query = query;
     this.showSieve();
     return this.load([]);
   }
@@ -44,12 +43,11 @@ export class Texts {
     list.setAttribute("aria-busy", "true");
     try {
       if (!this.controls.chosen.size) throw new Error("Choose at least one collection.");
-      const answer = await call("list", { ...this.wanted(), seen });
+      const answer = await call("list", { ...this.wanted(this.query), seen });
       if (turn !== this.turn) return;
       this.rows = seen.length ? [...this.rows, ...answer.results] : answer.results;
-      const [said] = answer.notes;
-      const left = Number((said?.match(/^[\d,]+/)?.[0] ?? "0").replaceAll(",", ""));
-      this.total = Math.max(seen.length + left, this.rows.length);
+      this.total = this.rows.length + answer.more;
+      this.sorted = answer.sorted;
       this.draw();
     } catch (error) {
       if (turn !== this.turn) return;
@@ -125,27 +123,25 @@ export class Texts {
     return [sort.replace("-", ""), sort.startsWith("-")];
   }
 
-  /** The rows in the order in which they are shown. */
+  /** The rows that are shown. */
   shown() {
-    const [column, down] = this.order();
-    const rows = this.rows.filter(there);
-    return column in COLUMNS ? rows.toSorted((a, b) => value(a, column).localeCompare(value(b, column)) * (down ? -1 : 1)) : rows;
+    return this.rows.filter(there);
   }
 
   draw() {
     const rows = this.shown();
     const total = this.total - (this.rows.length - rows.length);
-    const about = rows.length < total ? `${rows.length} of ${plural(total, "text")}` : plural(rows.length, "text");
-    $("#texts-about").textContent = `${about}, the newest first.`;
+    const about = `${rows.length < total ? `${rows.length} of ` : ""}${plural(total, "text")}${this.query ? ` for “${clip(this.query, 40)}”` : ""}`;
+    const [column, down] = this.order();
+    const order = column in COLUMNS ? `by ${COLUMNS[column].toLowerCase()}${this.sorted < total ? `, of the newest ${this.sorted.toLocaleString("en")}` : ""}` : this.query ? "the best first" : "the newest first";
+    $("#texts-about").textContent = `${about}, ${order}.`;
     announce(about);
     if (!rows.length) {
-      const filtered = Object.keys(this.link()).length || this.controls.tags.size;
-      const sentence = filtered ? "No text fits: take away a tag, a date or the source." : "There are no texts in the chosen collections.";
+      const filtered = Object.keys(this.link()).length || this.controls.tags.size || this.query;
+      const sentence = filtered ? "No text fits: take away the query, a tag, a date or the source." : "There are no texts in the chosen collections.";
       $("#texts-list").replaceChildren(h("p", { class: "empty" }, sentence));
       return;
     }
-    const [column, down] = this.order();
-    if (column in COLUMNS) $("#texts-about").textContent = `${about}, ${rows.length < total ? "the newest, these" : ""} sorted by ${COLUMNS[column].toLowerCase()}.`;
     const head = Object.entries(COLUMNS).map(([name, label]) => {
       const next = name !== column ? name : down ? "" : `-${name}`;
       const sign = name === column ? (down ? " ↓" : " ↑") : "";
@@ -157,7 +153,7 @@ export class Texts {
     });
     const copies = new Map();
     for (const row of rows) copies.set(row.text, (copies.get(row.text) ?? 0) + 1);
-    const more = h("button", { type: "button", class: "more", onclick: () => this.load(this.rows.map(({ id }) => id)) }, "Show older ones");
+    const more = h("button", { type: "button", class: "more", onclick: () => this.load(this.rows.map(({ id }) => id)) }, "Show more");
     $("#texts-list").replaceChildren(
       h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows.map((row) => this.row(row, copies.get(row.text))))),
       rows.length < total ? more : "",
@@ -177,7 +173,7 @@ export class Texts {
         copies > 1 ? badge(`${copies} alike`, "Texts of this list that begin alike") : "",
         one.title ? h("p", { class: "where beginning", dir: "auto" }, one.text) : "",
       ),
-      h("td", { dataset: { label: COLUMNS.collection } }, sized(h("i", { class: "swatch" }), "background", this.colour(one.collection)), one.collection),
+      h("td", { dataset: { label: COLUMNS.collection } }, swatch(this.colour(one.collection)), one.collection),
       h("td", { dataset: { label: COLUMNS.tags } }, (one.tags ?? []).join(", ")),
       h("td", { dataset: { label: COLUMNS.source }, class: "source", title: one.source ?? "" }, one.source ?? ""),
       h("td", { dataset: { label: COLUMNS.date }, class: "number" }, one.date ?? ""),

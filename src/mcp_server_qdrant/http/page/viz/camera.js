@@ -1,0 +1,186 @@
+// From coordinates to pixels: the two layouts and what lies between them, the turn in three dimensions, the zoom.
+//
+// Two dimensions are the three seen from the front.
+
+const WHOLE = { k: 1, x: 0, y: 0 };
+const FRONT = { yaw: 0, pitch: 0, depth: 0 };
+const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
+const [LEAST, MOST] = [0.6, 40]; // of the zoom
+const PAD = 34; // pixels
+const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around them
+const CORNERS = 32; // of a line that an address holds
+
+export class Camera {
+  constructor(panel) {
+    this.panel = panel;
+    this.layout = "pca";
+    this.mix = 0; // 0: principal components, 1: neighbours
+    this.turn = FRONT;
+    this.transform = WHOLE;
+    this.width = this.height = 1000; // until it is seen
+    [this.centre, this.half] = box(panel.xyz, 3, panel.count);
+    this.lay();
+  }
+
+  /** Takes over the layout by neighbours, once it is there: centred, and of the same size. */
+  lay() {
+    const { neighbours, count } = this.panel;
+    if (!neighbours) return;
+    const [from, halves] = box(neighbours.xy, 2, count);
+    const stretch = Math.max(...this.half.slice(0, 2)) / Math.max(...halves);
+    const xy = neighbours.xy.map((value, n) => (value - from[n % 2]) * stretch);
+    this.near = { from, stretch, half: halves.map((half) => half * stretch), xy };
+  }
+
+  get solid() {
+    return this.layout === "3-D";
+  }
+
+  /** What turn and mix of the layouts a layout has. */
+  goal(layout = this.layout) {
+    return { mix: layout === "neighbours" && this.near ? 1 : 0, ...(layout === "3-D" ? ASLANT : FRONT) };
+  }
+
+  /** Between where it was, { mix, yaw, pitch, depth }, and a goal. */
+  blend(from, to, share) {
+    const between = (name) => from[name] + (to[name] - from[name]) * share;
+    this.mix = between("mix");
+    this.turn = { yaw: between("yaw"), pitch: between("pitch"), depth: between("depth") };
+  }
+
+  /** The numbers that turn coordinates into pixels, for one frame. */
+  lens() {
+    const { yaw, pitch, depth } = this.turn;
+    const [hz, mix] = [this.half[2], this.mix];
+    const [hx, hy] = [0, 1].map((n) => this.half[n] * (1 - mix) + (this.near?.half[n] ?? 0) * mix);
+    const round = Math.hypot(hx, hy, hz);
+    const wide = hx + (round - hx) * depth;
+    const tall = hy + (round - hy) * depth;
+    const fits = Math.min((this.width / 2 - PAD) / wide, (this.height / 2 - PAD) / tall);
+    const scale = fits * (1 + 0.25 * depth); // corners of the box are seldom taken
+    return { scale, sy: Math.sin(yaw), cy: Math.cos(yaw), sp: Math.sin(pitch), cp: Math.cos(pitch), depth, round };
+  }
+
+  /** Where a hit or a query lies now, between the two layouts. */
+  spot({ at, neighbours }) {
+    const { mix, near, centre } = this;
+    if (!mix || !near || !neighbours) return at;
+    const over = [0, 1].map((n) => (neighbours[n] - near.from[n]) * near.stretch + centre[n]);
+    return at.map((value, n) => value + ((over[n] ?? centre[2]) - value) * mix);
+  }
+
+  /** Pixel x and y, and the depth from -1 (far) to 1 (near), of a position. */
+  screen([px, py, pz = 0], { scale, sy, cy, sp, cp, depth, round } = this.lens()) {
+    const x = px - this.centre[0];
+    const y = py - this.centre[1];
+    const z = (pz - this.centre[2]) * depth;
+    const away = z * cy - x * sy;
+    const { k, x: tx, y: ty } = this.transform;
+    return [
+      (this.width / 2 + (x * cy + z * sy) * scale) * k + tx,
+      (this.height / 2 - (y * cp - away * sp) * scale) * k + ty,
+      (away * cp + y * sp) / round,
+    ];
+  }
+
+  /** Pixels of every point, and its strength, into `place`: no call, no allocation. `strength(n, near)`. */
+  project(place, step, strength) {
+    const { xyz, count } = this.panel;
+    const { mix, width, height, transform: { k, x: tx, y: ty }, centre: [mx, my, mz] } = this;
+    const xy = this.near?.xy;
+    const { scale, sy, cy, sp, cp, depth, round } = this.lens();
+    const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
+    for (let n = 0; n < count; n += step) {
+      let x = xyz[n * 3] - mx;
+      let y = xyz[n * 3 + 1] - my;
+      if (mix) {
+        x += (xy[n * 2] - x) * mix;
+        y += (xy[n * 2 + 1] - y) * mix;
+      }
+      const z = (xyz[n * 3 + 2] - mz) * depth;
+      const away = z * cy - x * sy;
+      place[n * 3] = left + (x * cy + z * sy) * scale * k;
+      place[n * 3 + 1] = top - (y * cp - away * sp) * scale * k;
+      place[n * 3 + 2] = strength(n, 1 + ((away * cp + y * sp) / round) * 0.3 * depth);
+    }
+  }
+
+  /** The transform that shows these marks; the whole map, where they lie far apart. */
+  around(marks) {
+    const now = [this.transform, this.mix];
+    [this.transform, this.mix] = [WHOLE, this.goal().mix];
+    const spots = marks.flatMap((one) => this.screen(this.spot(one)).slice(0, 2));
+    [this.transform, this.mix] = now;
+    const [[left, right], [top, low]] = [0, 1].map((axis) => extent(spots, axis, 2, marks.length));
+    const k = Math.min((this.width - 2 * ROOM) / (right - left || 1), (this.height - 2 * ROOM) / (low - top || 1), NEAREST);
+    return k > 1.2 ? { k, x: (this.width - k * (left + right)) / 2, y: (this.height - k * (top + low)) / 2 } : WHOLE;
+  }
+
+  /** The transform zoomed by a factor, around a place that stays. */
+  zoomed(factor, [px, py]) {
+    const { k, x, y } = this.transform;
+    const next = Math.max(LEAST, Math.min(MOST, k * factor));
+    const by = next / k;
+    return { k: next, x: px - (px - x) * by, y: py - (py - y) * by };
+  }
+
+  /** Of everything, from where it is seen first. */
+  reset() {
+    if (this.solid) this.turn = { ...ASLANT };
+    return WHOLE;
+  }
+
+  /** What is seen, for maps of other sizes too: the zoom, where its middle lies, the turn. "": everything. */
+  get view() {
+    const { k, x, y } = this.transform;
+    const part = (moved, whole) => ((whole / 2 - moved) / k / whole).toFixed(3);
+    const seen = [k.toFixed(2), part(x, this.width), part(y, this.height)];
+    const { yaw, pitch } = this.turn;
+    if (this.solid && (yaw !== ASLANT.yaw || pitch !== ASLANT.pitch)) seen.push(yaw.toFixed(2), pitch.toFixed(2));
+    return seen.join(" ") === "1.00 0.500 0.500" ? "" : seen.join(" ");
+  }
+
+  set view(text) {
+    const [k, x, y, yaw, pitch] = text.split(" ").map(Number);
+    if (!(k > 0)) return;
+    this.transform = { k, x: this.width / 2 - x * k * this.width, y: this.height / 2 - y * k * this.height };
+    if (this.solid && pitch !== undefined) this.turn = { yaw, pitch, depth: 1 };
+  }
+
+  /** A line on the screen as an address holds it, in thousandths of the map's half, and back. */
+  written(line) {
+    const { scale } = this.lens();
+    const { k, x: tx, y: ty } = this.transform;
+    const unit = (scale * Math.max(...this.half)) / 1000;
+    const step = Math.max(1, line.length / CORNERS);
+    const corners = Array.from({ length: Math.min(line.length, CORNERS) }, (_, n) => line[Math.floor(n * step)]);
+    return corners.map(([x, y]) => [((x - tx) / k - this.width / 2) / unit, ((y - ty) / k - this.height / 2) / unit].map(Math.round).join(" ")).join(" ");
+  }
+
+  drawn(text) {
+    const { scale } = this.lens();
+    const { k, x: tx, y: ty } = this.transform;
+    const unit = (scale * Math.max(...this.half)) / 1000;
+    const numbers = text.split(" ").map(Number);
+    return Array.from({ length: numbers.length >> 1 }, (_, n) => [
+      (numbers[n * 2] * unit + this.width / 2) * k + tx,
+      (numbers[n * 2 + 1] * unit + this.height / 2) * k + ty,
+    ]);
+  }
+}
+
+/** The middle of values, and their half extent, for each of `step` axes. */
+function box(values, step, count) {
+  const ends = Array.from({ length: step }, (_, axis) => extent(values, axis, step, count));
+  return [ends.map(([low, high]) => (low + high) / 2), ends.map(([low, high]) => (high - low) / 2 || 0.001)];
+}
+
+/** The least and the greatest of every `step`-th value. */
+function extent(values, first, step, count) {
+  let [low, high] = count ? [Infinity, -Infinity] : [0, 0];
+  for (let n = first; n < count * step; n += step) {
+    low = Math.min(low, values[n]);
+    high = Math.max(high, values[n]);
+  }
+  return [low, high];
+}
