@@ -264,6 +264,20 @@ async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
     assert reports == (told if batches > 1 else [])
 
 
+async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
+    encoder = FakeEncoder()
+    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", LONG, id="d")
+        first = {one.payload["document"]: one.vector for one in await stored(engine)}
+        encoder.documents.clear()
+        (after,) = await remember(services, "notes", f"{LONG}\n\nThe end.", id="d")
+        now = {one.payload["document"]: one.vector for one in await stored(engine)}
+
+    assert 0 < len(encoder.documents) < len(after.ids)
+    assert all(now[text] == first[text] for text in now.keys() & first.keys())
+    assert now.keys() & first.keys()
+
+
 async def test_a_longer_text_adds_chunks():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await remember(services, "notes", SHORTER, id="d")

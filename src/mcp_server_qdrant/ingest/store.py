@@ -216,11 +216,14 @@ class Store:
         kept = Kept()
         if before is not None and content_of(before) != content_of(parts[0]):
             kept = await self.history.keep(before)
+        if before is not None:
+            ids = self.points.part_ids(before, 0, before.chunks - 1)
+            job.vectors = await writer.earlier([before.id, *ids[1:]])
         points: list[StoredPoint] = []
         near: tuple[Document, float] | None = None
         try:
             for start in range(0, len(parts), PARTS):
-                some = parts[start : start + PARTS]
+                some = [(job, part) for part in parts[start : start + PARTS]]
                 try:
                     made = await writer.encoded(some)
                 except EncoderUnavailable as error:
@@ -232,7 +235,7 @@ class Store:
                 vector = made[0].dense if compared and start == 0 else None
                 found, _ = await asyncio.gather(
                     self.near.to(parts[0], target, vector),
-                    writer.write([(job, part) for part in some], made),
+                    writer.write(some, made),
                 )
                 near = near or found
         finally:

@@ -7,13 +7,12 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from time import monotonic
 from typing import Generic, TypeVar
-from uuid import uuid4
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
 from mcp_server_qdrant.core.errors import (
@@ -50,13 +49,15 @@ class Job:
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
     replaced only if it is still as it was. `tokens` are those of each part, nearly; a flow needs
-    them.
+    them. `vectors` are those of earlier versions, by what the encoder read: unchanged parts keep
+    theirs.
     """
 
     parts: Sequence[Document]
     tokens: Sequence[int] = ()
     before: Document | None = None
     exact: bool = False
+    vectors: Mapping[str, Dense] = field(default_factory=dict)
     failed: bool = False
     left: int = field(default=0, init=False)
     _further: dict[str, set[PointId]] = field(init=False)
@@ -109,11 +110,24 @@ class Writer:
     retries: Sequence[float] = ()
     pending: bool = False
 
-    async def encoded(self, parts: Sequence[Document]) -> list[StoredPoint]:
+    async def earlier(self, ids: Sequence[PointId]) -> dict[str, Dense]:
+        """The vectors of these points, by what the encoder read; none where they cannot be had."""
+        if self.encode is None:
+            return {}
+        with contextlib.suppress(QdrantMcpError):
+            found = await self.points.vectors(self.target, ids)
+            return {encoded_text(part): vector for part, vector in found}
+        return {}
+
+    async def encoded(self, items: Items[Job]) -> list[StoredPoint]:
         """The points of parts. Raises EncoderUnavailable."""
+        parts = [part for _, part in items]
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
-            dense = await self.encode([encoded_text(part) for part in parts])
+            texts = [(job.vectors, encoded_text(part)) for job, part in items]
+            new = list(dict.fromkeys(text for known, text in texts if text not in known))
+            made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
+            dense = [known[text] if text in known else made[text] for known, text in texts]
         points = []
         for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
             payload = stored_payload(part)
@@ -285,7 +299,7 @@ class Flow(Generic[J]):
         points: list[StoredPoint] = []
         while some := items[len(points) :][: self._step]:
             began = monotonic()
-            points += await self.writer.encoded([part for _, part in some])
+            points += await self.writer.encoded(some)
             self.encoded(some)
             if monotonic() - began < STEP_SECONDS:
                 self._step = min(2 * self._step, BATCH)
@@ -295,8 +309,7 @@ class Flow(Generic[J]):
         """Whether nothing can be encoded at all: then keywords have to do."""
         if self.writer.encode is not None:
             try:
-                # One that no cache of vectors has.
-                await self.writer.encode([f"Is it this text, or every one? {uuid4()}"])
+                await self.writer.encode(["Is it this text, or every one?"])
             except EncoderUnavailable as error:
                 await self.writer.do_without(error)
         return self.writer.pending

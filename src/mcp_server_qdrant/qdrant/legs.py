@@ -102,3 +102,13 @@ def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str,
     kind = models.PayloadSchemaType.DATETIME
     indexed = {path for path, index in info.payload_schema.items() if index.data_type == kind}
     return tuple(path for path in paths if path in indexed)
+
+
+def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
+    """A record's vector on the leg; None where it has none of that size."""
+    held = record.vector
+    if isinstance(held, dict):
+        held = held.get(leg.vector)
+    if not isinstance(held, list) or len(held) != leg.size:
+        return None
+    return held

@@ -164,6 +164,20 @@ async def test_what_changed_is_stored_and_what_is_gone_removed_exactly(engine, n
     assert counts(again) == (0, 0, 0, 7, 0)
 
 
+async def test_of_a_changed_file_only_the_changed_parts_are_encoded(engine, notes):
+    encoder = FakeEncoder()
+    async with memory_services(encoder, engine=engine) as services:
+        await sync(services, notes)
+        whole, encoder.documents = list(encoder.documents), []
+        file = notes / "sub/long.md"
+        rewrite(file, f"{file.read_text()}\n## Violins\n\nThey hang on the wall.\n")
+        report = await sync(services, notes)
+
+    assert report.changed == ["notes/sub/long.md"]
+    assert not {*encoder.documents} & {*whole}
+    assert len(encoder.documents) < report.texts
+
+
 async def test_a_new_time_alone_embeds_nothing_and_is_noted(engine, notes):
     encoder = FakeEncoder()
     async with memory_services(encoder, engine=engine) as services:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import time
 
-from mcp_server_qdrant.core.datatypes import Document, Payload
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
 from mcp_server_qdrant.core.opening import opened
@@ -49,6 +49,13 @@ class FileJob(Job):
     old: KnownFile | None
     notes: list[str]
     masked: int = 0
+
+    @property
+    def encoded_before(self) -> list[PointId]:
+        """The points of the file as it was, where the same model made their vectors."""
+        before = self.old
+        same = before and before.contents and before.contents.model == self.contents.model
+        return list(before.points) if before and same else []
 
     @property
     def known(self) -> KnownFile:

@@ -33,7 +33,7 @@ from mcp_server_qdrant.ingest.files.walk import (
     walk_all,
 )
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
-from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items
+from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items, Writer
 from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
@@ -200,13 +200,13 @@ class _Run:
             self.reader,
             self._store.mask,
         )
-        jobs = self._jobs(preparer, waiting)
         if target is None or self._request.dry_run:
-            async for job in jobs:
+            async for job in self._jobs(preparer, waiting, None):
                 self._count(job)
             return
         encode = self._pace(encoder.encode_documents) if encoder else None
         writer = self._store.writer(target, encode, RETRIES)
+        jobs = self._jobs(preparer, waiting, writer)
         flow = Flow(writer, self._encoded, self._wrote, self._finished, self._failed)
         try:
             await flow.run(jobs)
@@ -244,7 +244,9 @@ class _Run:
             await encoder.ready(1.0)
         return encoder
 
-    async def _jobs(self, preparer: Preparer, waiting: Sequence[Found]) -> AsyncIterator[FileJob]:
+    async def _jobs(
+        self, preparer: Preparer, waiting: Sequence[Found], writer: Writer | None
+    ) -> AsyncIterator[FileJob]:
         """The files that have to be stored; the others are dealt with on the way."""
         self._report.phase = "Reading"
         for found in waiting:
@@ -255,6 +257,8 @@ class _Run:
             if isinstance(done, FileJob):
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
+                if writer and done.encoded_before:
+                    done.vectors = await writer.earlier(done.encoded_before)
                 yield done
             else:
                 self._report.sizes -= found.size

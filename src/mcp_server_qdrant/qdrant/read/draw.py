@@ -18,6 +18,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.notation import document_id, uuid_number, uuid_text
+from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
 
@@ -205,16 +206,6 @@ class _Drawing:
             vectors=np.concatenate(self._vectors),
             without=self._without,
         )
-
-
-def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
-    """A record's vector on the leg; None where it has none of that size."""
-    held = record.vector
-    if isinstance(held, dict):
-        held = held.get(leg.vector)
-    if not isinstance(held, list) or len(held) != leg.size:
-        return None
-    return held
 
 
 def _texts(document: Document) -> tuple[str, str, str]:

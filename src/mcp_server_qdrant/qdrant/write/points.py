@@ -22,6 +22,7 @@ from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.filters import FieldType, among, equal, index_type, parse
+from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
@@ -170,6 +171,26 @@ class Points:
         records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
         return [part._replace(metadata=None, unread=True) for part in found] if bare else found
+
+    async def vectors(
+        self, target: Target, ids: Sequence[PointId]
+    ) -> list[tuple[Document, Sequence[float]]]:
+        """The named points that have a dense vector, each with it."""
+        if (leg := target.dense) is None:
+            return []
+        records: list[Any] = []
+        for start in range(0, len(ids), PAGE):
+            records += await self._client.retrieve(
+                target.collection,
+                list(ids[start : start + PAGE]),
+                with_payload=True,
+                with_vectors=[leg.vector] if leg.vector else True,
+            )
+        return [
+            (self._document(target.collection, record), vector)
+            for record in records
+            if (vector := vector_of(record, leg)) is not None
+        ]
 
     async def beginning(self, collection: str, short: str) -> list[str]:
         """The ids that begin so, two at most: ids are read in their order."""
