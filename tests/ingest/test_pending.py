@@ -282,7 +282,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
 
         async def sleep(seconds: float) -> None:
-            told = await Tools(opened, None).collections()
+            told = await Tools(opened).collections()
             pauses.append((seconds, said(told), told.structured_content["notes"]))
             if len(pauses) == 2:
                 del encoder.encode_documents
@@ -294,7 +294,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         services.shared.tasks._sleep = sleep
         while await pending(engine):
             await asyncio.sleep(0)
-        after = await Tools(opened, None).collections()
+        after = await Tools(opened).collections()
         await services.close()
 
     died = "The filling of vectors stopped: an unexpected OverflowError; it starts again in"
