@@ -88,11 +88,12 @@ async def test_a_text_is_stored_and_found_over_http(opened, stub):
     assert page.results[0].relevance > 0.5
 
 
-async def test_a_passage_that_was_encoded_before_costs_no_request(opened, stub):
+async def test_a_text_that_stays_as_it_was_costs_no_request(opened, stub):
     async with opened() as services:
-        await remember(services, "notes", "roses need sun")
+        await remember(services, "notes", "roses need sun", id="roses")
         stub.requests.clear()
-        await remember(services, "others", "roses need sun", "moss likes shade")
+        await remember(services, "notes", "roses need sun", id="roses", tags=["garden"])
+        await remember(services, "notes", "moss likes shade")
 
     assert stub.inputs == [["moss likes shade"]]
 

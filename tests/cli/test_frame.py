@@ -17,6 +17,7 @@ COMMANDS = {
     "describe": ["notes", "Letters"],
     "doctor": [],
     "eval": ["--queries", "queries.json"],
+    "history": [],
     "init": ["--client", "cursor", "--yes"],
     "ingest": [".", "--collection", "notes"],
     "restore": ["saved"],
