@@ -9,6 +9,7 @@ answer is another one, or late, nothing is shown.
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -58,13 +59,16 @@ class HitCheck:
         await self._endpoint.close()
 
 
-class CheckedPipeline(Pipeline):
-    """A search whose results are shown as far as the check allows."""
+class _Checked:
+    """What a tenant may see of the answers of a part that is made of `parts`."""
 
     def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
         super().__init__(*parts)
-        self._check = check
-        self._tenant = tenant
+        self._allowed = partial(check.allowed, tenant)
+
+
+class CheckedPipeline(_Checked, Pipeline):
+    """A search whose results are shown as far as the check allows."""
 
     @override
     async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
@@ -73,7 +77,7 @@ class CheckedPipeline(Pipeline):
         hits = {_shown(hit.document) for hit in page.results}
         also = {_shown(copy) for hit in page.results for copy in hit.also}
         try:
-            allowed = await self._check.allowed(self._tenant, [*hits, *also])
+            allowed = await self._allowed([*hits, *also])
         except CheckUnavailable as error:
             return replace(page, results=(), notes=(str(error),), more=0, weak=False)
         kept = [
@@ -98,29 +102,19 @@ class CheckedPipeline(Pipeline):
         return []
 
 
-class CheckedLookup(Lookup):
+class CheckedLookup(_Checked, Lookup):
     """Documents by id, as far as the check allows: the others are not found."""
-
-    def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._check = check
-        self._tenant = tenant
 
     @override
     async def get(self, ids: Sequence[str], **how: Any) -> tuple[list[Document], list[str]]:
         """See the base class. Raises CheckUnavailable."""
         found, failures = await super().get(ids, **how)
-        allowed = await self._check.allowed(self._tenant, [_shown(each) for each in found])
+        allowed = await self._allowed([_shown(each) for each in found])
         return [each for each in found if _shown(each) in allowed], failures
 
 
-class CheckedHistory(History):
+class CheckedHistory(_Checked, History):
     """Earlier versions, as far as the check allows their texts: the others are not found."""
-
-    def __init__(self, check: HitCheck, tenant: str, *parts: Any) -> None:
-        super().__init__(*parts)
-        self._check = check
-        self._tenant = tenant
 
     @override
     async def _found(self, *asked: Any) -> list[Any]:
@@ -128,7 +122,7 @@ class CheckedHistory(History):
         found = await super()._found(*asked)
         held = [one.payload[KEY] for one in found]
         texts = [(one["collection"], one["head"], one["ids"][0]) for one in held]
-        allowed = await self._check.allowed(self._tenant, texts)
+        allowed = await self._allowed(texts)
         return [one for one, text in zip(found, texts, strict=True) if text in allowed]
 
 

@@ -52,7 +52,7 @@ class Client:
 
 def clients() -> dict[str, Client]:
     """The clients by the names that `init` knows them by, with their paths on this system."""
-    home = _home()
+    home = user_folder()
 
     def folder(app: str) -> Path:
         return user_config_path(app, appauthor=False, roaming=True)
@@ -68,7 +68,7 @@ def clients() -> dict[str, Client]:
 
 def hooks() -> Client:
     """The user's settings of Claude Code, as far as they are hooks: events by name."""
-    return Client("Claude Code", _home() / ".claude" / "settings.json", "hooks")
+    return Client("Claude Code", user_folder() / ".claude" / "settings.json", "hooks")
 
 
 def hooked(client: Client, text: str, events: Sequence[str], command: str | None) -> str:
@@ -91,7 +91,8 @@ def _recalls(group: Any) -> bool:
     return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
 
 
-def _home() -> Path:
+def user_folder() -> Path:
+    """The folder of the person who runs this."""
     return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is none
 
 
@@ -146,7 +147,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> Start:
         done = subprocess.run(
             command(entry),
             env=env,
-            cwd=_home(),
+            cwd=user_folder(),
             input=json.dumps(HELLO) + "\n",
             capture_output=True,
             encoding="utf-8",

@@ -1,6 +1,5 @@
 """The sessions that coding clients keep on this machine: where they are, and how much."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Sessions:
     """The sessions of a client: a folder below that of the user, and the patterns of its files."""
 
     title: str
@@ -26,8 +25,9 @@ class Kept:
     @property
     def path(self) -> Path:
         """The folder on this machine."""
-        home = os.path.expanduser("~")  # noqa: PTH111  # Path's own raises where there is none
-        return Path(home, self.folder)
+        from mcp_server_qdrant.cli.clients import user_folder
+
+        return user_folder() / self.folder
 
     def source(self, name: str) -> dict[str, Any]:
         """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""
@@ -49,10 +49,10 @@ class Kept:
 
 
 # What sub-agents and tools did lies beside the sessions of Claude Code.
-CLIENTS: Mapping[str, Kept] = {
-    "claude-code": Kept(
+CLIENTS: Mapping[str, Sessions] = {
+    "claude-code": Sessions(
         "Claude Code", ".claude/projects", ("*.jsonl",), ("agent-*.jsonl", "subagents/")
     ),
-    "codex": Kept("Codex", ".codex/sessions", ("rollout-*.jsonl",)),
-    "gemini-cli": Kept("Gemini CLI", ".gemini/tmp", ("session-*.json", "session-*.jsonl")),
+    "codex": Sessions("Codex", ".codex/sessions", ("rollout-*.jsonl",)),
+    "gemini-cli": Sessions("Gemini CLI", ".gemini/tmp", ("session-*.json", "session-*.jsonl")),
 }

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 WRAPPED = 50  # characters: after so long a line, prose goes on in the next one
 
+SIGNS = "-=~^\"'`#*+.:_"  # that underline headings
 # Underlines of headings, rules of tables and pages: a token each sign to most models.
-RULES = re.compile(r"^[ \t]*[-=~^\"'`#*+.:_|][-=~^\"'`#*+.:_| \t]{3,}$", re.MULTILINE)
+RULES = re.compile(rf"^[ \t]*[{SIGNS}|][{SIGNS}| \t]{{3,}}$", re.MULTILINE)
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.core.notation import SURROGATE
-from mcp_server_qdrant.core.sentences import RULES, blocks
+from mcp_server_qdrant.core.sentences import RULES, SIGNS, blocks
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
@@ -26,7 +26,7 @@ FILLED, SMALL = 0.66, 0.25  # of a chunk that ends at a break where more would f
 GAP = 256  # characters of white space that a chunk takes along; more of it is no text
 
 _LEADS = re.compile(r"[:?\uff1a\uff1f][\"'`*_)\u201d\u00bb]*$")  # at the end of a paragraph
-_UNDERLINE = re.compile(r"\r?\n([=\-~^\"'`#*+.:_])\1{2,}\s*\n")  # of a heading
+_UNDERLINE = re.compile(rf"\r?\n([{SIGNS}])\1{{2,}}\s*\n")  # of a heading
 _EXPLAINS = re.compile(r"\s*:\s")  # at the beginning of one: of the term above it
 
 

@@ -217,8 +217,8 @@ class Store:
         if before is not None and content_of(before) != content_of(parts[0]):
             kept = await self.history.keep(before)
         if before is not None:
-            ids = self.points.part_ids(before, 0, before.chunks - 1)
-            job.vectors = await writer.earlier([before.id, *ids[1:]])
+            further = self.points.part_ids(before, 1, before.chunks - 1)
+            job.vectors = await writer.vectors_of([before.id, *further])
         points: list[StoredPoint] = []
         near: tuple[Document, float] | None = None
         try:

@@ -110,7 +110,7 @@ class Writer:
     retries: Sequence[float] = ()
     pending: bool = False
 
-    async def earlier(self, ids: Sequence[PointId]) -> dict[str, Dense]:
+    async def vectors_of(self, ids: Sequence[PointId]) -> dict[str, Dense]:
         """The vectors of these points, by what the encoder read; none where they cannot be had."""
         if self.encode is None:
             return {}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.datatypes import Terms
-from mcp_server_qdrant.core.sentences import Sentence, blocks, sentences
+from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences
 
 LONGEST = 20_000  # characters of a part that are looked at
 GRAM = 4
@@ -20,7 +20,6 @@ SHORT = 200  # characters of a part in which no word of the query is found
 
 _WORD = re.compile(r"\w+")
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
-UNDERLINES = "=-~^\"'`#*+.:_ "
 _INDENT = re.compile(r"[ \t]*")
 
 Tokens = Callable[[str], Collection[int]]
@@ -127,7 +126,7 @@ def _section(sections: Sections, place: int) -> str | None:
 def _below(text: str, start: int, section: str) -> int:
     """Where a text goes on below the underlined heading that is shown as its section."""
     name, rule, rest = [*text[start:].split("\n", 2), "", ""][:3]
-    underlined = rule.strip() and not rule.strip(UNDERLINES) and rest.strip()
+    underlined = rule.strip() and not rule.strip(f"{SIGNS} ") and rest.strip()
     if underlined and section.endswith(name.strip()):
         return len(text) - len(rest)
     return start

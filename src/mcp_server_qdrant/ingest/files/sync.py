@@ -258,7 +258,7 @@ class _Run:
                 self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
                 if writer and done.encoded_before:
-                    done.vectors = await writer.earlier(done.encoded_before)
+                    done.vectors = await writer.vectors_of(done.encoded_before)
                 yield done
             else:
                 self._report.sizes -= found.size

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from mcp_server_qdrant.core.sentences import SIGNS
 from mcp_server_qdrant.ingest.formats.base import (
     WORD,
     Contents,
@@ -17,10 +18,10 @@ from mcp_server_qdrant.ingest.formats.base import (
 )
 
 # After a blank line: text, a line of one sign below it, and perhaps the same one above it.
-SIGNS = r"([=\-~^\"'`#*+.:_])"
 UNDERLINED = re.compile(
     r"(?:\A|^[ \t]*\r?\n)(?P<heading>"
-    rf"(?:(?P<above>{SIGNS}\3+)[ \t]*\r?\n)?(?P<name>[^\n]*)\r?\n(?P<below>{SIGNS}\6+)[ \t]*\r?$)",
+    rf"(?:(?P<above>([{SIGNS}])\3+)[ \t]*\r?\n)?(?P<name>[^\n]*)\r?\n"
+    rf"(?P<below>([{SIGNS}])\6+)[ \t]*\r?$)",
     re.MULTILINE,
 )
 NUMBERED = re.compile(
