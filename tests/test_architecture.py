@@ -109,7 +109,6 @@ OWNERS = {  # third party -> the files that may import it
             "core/bounded.py",
             "encoders/remote/*",
             "http/auth/jwks.py",
-            "qdrant/upkeep/snapshots.py",
         ),
         "qdrant/server/*",
     ),
