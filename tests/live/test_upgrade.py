@@ -4,7 +4,7 @@
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineTooOld
-from mcp_server_qdrant.qdrant.server.version import at_least
+from mcp_server_qdrant.qdrant.server.remote import at_least
 from mcp_server_qdrant.qdrant.write.bulk import RANKING_SINCE
 from tests.ingest.collections.test_upgrade import *
 from tests.ingest.collections.test_upgrade import official, stored, upgrades

@@ -20,7 +20,7 @@ from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.server.inference import as_vector
-from mcp_server_qdrant.qdrant.server.version import at_least
+from mcp_server_qdrant.qdrant.server.remote import at_least
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 NO_RANKING = (
