@@ -159,7 +159,7 @@ class Shared:
         return View(
             reader=TenantClient(self.client, kept, self._corpus, seen),
             writer=TenantWriter(self.client, kept, self._corpus, seen),
-            encoders=self.encoders.for_owner(tenant),
+            encoders=self.encoders,
             identify=point_ids_of(tenant),
             words=f"\0{tenant}",
             indexes=kept.indexes,

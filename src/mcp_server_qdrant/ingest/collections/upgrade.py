@@ -15,7 +15,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.collections.copying import mirror
 from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Vector, fill
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
@@ -79,7 +79,7 @@ class Upgrades:
         return await self._add(name, self._keywords())
 
     async def model(
-        self, name: str, encoder: Embedder, metadata: Mapping[str, Any], *, drop: bool = False
+        self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
     ) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
 
@@ -125,7 +125,7 @@ class Upgrades:
         await self.bulk.rank_by_index(name, key, language)
         return key, language
 
-    async def refill(self, target: Target, encoder_of: Callable[[str], Embedder]) -> None:
+    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
         name, shape = target.collection, await self.bulk.shape(target.collection)
         if SPARSE_NAME in shape.sparse:
@@ -202,7 +202,7 @@ class Upgrades:
 
 
 def _meanings(
-    encoder: Embedder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
+    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
 ) -> _Addition:
     async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
         return await encoder.encode_documents([encoded_text(one) for one in documents])
