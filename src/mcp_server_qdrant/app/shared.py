@@ -111,7 +111,6 @@ class Shared:
             gained=self._upgraded,
             shown=Leftovers(self.points(view, view.reader)).shown,
             dates=self.dates,
-            content_fields=self.settings.qdrant_content_fields,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:

@@ -6,7 +6,6 @@ was interrupted goes on with the next call. Where a server cannot add a vector t
 is copied, with the vectors as they are, and an alias takes its name.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,8 +22,6 @@ from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
-SAMPLED = 64  # texts, for their payload key and language
-EMBEDDED_CHARACTERS = 20_000_000  # indexed in some 4 seconds, in which the engine answers nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,29 +98,6 @@ class Upgrades:
         for vector in old:
             await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
-
-    async def index(self, name: str) -> tuple[str, str]:
-        """Let the engine rank the collection by a text index: its payload key and language.
-
-        No point is changed. Raises EngineTooOld, RequestError.
-        """
-        vector = (await self.bulk.shape(name)).keywords
-        if vector is not None:
-            raise RequestError(f"{name!r} is searched by its keyword vectors, named {vector!r}.")
-        found = await self.bulk.texts(name, SAMPLED)
-        if not found:
-            raise RequestError(f"{name!r} has no texts: QDRANT_CONTENT_FIELDS names their keys.")
-        key, texts = max(found.items(), key=lambda item: len(item[1]))
-        characters = sum(map(len, texts)) / len(texts) * await self.bulk.count(name)
-        if self.bulk.embedded and characters > EMBEDDED_CHARACTERS:
-            raise RequestError(
-                f"The embedded engine would answer nobody while it indexes {name!r}: upgrade it "
-                "without --index-only, which adds keyword vectors while it is searched."
-            )
-        languages = Counter(self.bm25.language_of(text) or self.bm25.language for text in texts)
-        ((language, _),) = languages.most_common(1)
-        await self.bulk.rank_by_index(name, key, language)
-        return key, language
 
     async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
