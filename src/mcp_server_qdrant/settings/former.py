@@ -28,6 +28,7 @@ FORMER = {
     "QDRANT_GRPC_PORT": "",
     "EMBEDDING_COOLDOWN": "",
     "EMBEDDING_BATCH_TOKENS": "",
+    "EMBEDDING_CACHE_SIZE": "",
     "EMBEDDING_CACHE_DISK": "",  # vectors of stored texts are kept in the collection alone
     "EMBEDDING_TOKEN_BYTES": "",
     "RERANK_COOLDOWN": "",

@@ -1,7 +1,6 @@
 """A server or cluster: how collections are made and read, and what is tried again."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -44,10 +43,10 @@ COUNT = "/collections/notes/points/count"
 POINTS = "/collections/notes/points"
 SEARCH = "/collections/notes/points/query/batch"
 ALL = len(PAUSES) + 1
+
+
 @asynccontextmanager
-async def opened(
-    server: RestServer, timeout: float = 5
-) -> AsyncIterator[RemoteClient]:
+async def opened(server: RestServer, timeout: float = 5) -> AsyncIterator[RemoteClient]:
     client = await open_client(url=server.url, local_path=Path("unused"), timeout=timeout)
     try:
         yield client
@@ -326,9 +325,7 @@ async def test_a_key_that_is_wrong_altogether_is_not_taken_for_an_empty_engine(s
 RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
-async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(
-    server, monkeypatch
-):
+async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server, monkeypatch):
     monkeypatch.setattr("mcp_server_qdrant.qdrant.server.remote.SHARE", 2)
     async with opened(server) as client:
         await made(client)

@@ -48,6 +48,8 @@ FOUND = [
 ]
 ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
 SENT = ("host", "content-type", "api-key", "openai-api-key")
+
+
 def seen(answers):
     """What the server reads of each point."""
     return [[(p.id, p.score, p.payload, p.vector) for p in answer.points] for answer in answers]
