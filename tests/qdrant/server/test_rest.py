@@ -342,13 +342,13 @@ async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connect
 ):
     """Nothing on it is unread; dropped, it would stay open and unused."""
     used, late = [], []
-    finish = http._Connection._finish
+    finish = http._Connection.on_message_complete
 
     def given_up(connection):
         finish(connection)
         late[-1].cancel()
 
-    monkeypatch.setattr(http._Connection, "_finish", given_up)
+    monkeypatch.setattr(http._Connection, "on_message_complete", given_up)
     async with raw_server(said(200, BODY), used, close=False) as url:
         line = http.Http(url, {})
         for _ in range(3):

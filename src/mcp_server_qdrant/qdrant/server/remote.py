@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import MODELS, PLAIN, bounded
 from mcp_server_qdrant.core.deadline import left
-from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, RequestError
+from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
@@ -94,10 +94,16 @@ class RemoteClient(TranslatedClient):
         try:
             return await super().query_batch_points(collection_name, requests, **kwargs)
         except RequestError as error:
-            version = (await self.info()).version
-            if not at_least(version, OLDEST):
+            version = await self._version()
+            if version and not at_least(version, OLDEST):
                 raise EngineTooOld(TOO_OLD.format(version)) from error
             raise
+
+    async def _version(self) -> str | None:
+        """The server's version; None where it does not say."""
+        with suppress(QdrantMcpError):
+            return (await self.info()).version
+        return None
 
     def _seconds(self) -> int:
         """The time that a read has, in whole seconds as the server takes it."""
