@@ -13,7 +13,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.app.check import CheckedHistory, CheckedLookup, CheckedPipeline
 from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -144,7 +144,6 @@ async def open_engine(settings: Settings) -> AsyncQdrantBase:
     client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-        await tell_of_newer(settings, client)
     return client
 
 

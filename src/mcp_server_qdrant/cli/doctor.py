@@ -164,7 +164,6 @@ def _folders(settings: "Settings") -> Iterator[Finding]:
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
     """Findings through the parts that the server has too; no work in the background."""
     from mcp_server_qdrant.app.server import open_lazily
-    from mcp_server_qdrant.app.upkeep import newer_in_local_mode
 
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
     allowed = settings.qdrant_collections
@@ -191,10 +190,6 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
             return
         for info in found:
             yield _collection(info, settings)
-        for name, number in (await newer_in_local_mode(settings, services.client)).items():
-            stored = f"The official server has stored {amount(number, 'text')} since the import."
-            fix = f"mcp-server-qdrant upgrade {shlex.quote(name)}"
-            yield Finding("collection", f"{name}: {stored}", fix)
         if missing := await _default(services, settings, given):
             yield missing
         yield await _round_trip(services, settings, scratch)
