@@ -322,13 +322,11 @@ async def test_a_tenant_hears_of_better_matches_in_its_own_texts_alone(house):
     assert after.notes[1].startswith("Better elsewhere: mine has relevance 0.")
 
 
-async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
+async def test_caches_on_disk_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
         assert red.lexicon._disk.place("notes") != blue.lexicon._disk.place("notes")
-    assert red.encoders.default.inner is blue.encoders.default.inner
-    assert red.encoders.default._owner != blue.encoders.default._owner
 
 
 async def test_new_collections_index_whose_a_point_is(house):

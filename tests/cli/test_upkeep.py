@@ -117,10 +117,6 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
-        (
-            ("upgrade", "notes", "--index-only", "--model", "m"),
-            "--index-only and --model exclude each other.",
-        ),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, or --folder."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),

@@ -7,13 +7,15 @@ from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
-from mcp_server_qdrant.encoders.encoder import Encoder, counted
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
+from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
+from mcp_server_qdrant.encoders.local.hosted import HostedEncoder, ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
-from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
+from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.qdrant.server.inference import key_header
 from mcp_server_qdrant.qdrant.server.remote import Cluster
@@ -36,7 +38,6 @@ def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry
         _encoder(settings, host, model),
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
-        query_cache=settings.embedding_cache_size,
         host=host,
     )
 
@@ -85,36 +86,36 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
 def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
     provider, model = split_provider(name, settings.embedding_provider)
-    row = PROVIDERS[provider]
-    if not row.local and not settings.serves(provider):
-        reason = (
-            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
-            f"or {provider}:{model} in COLLECTION_MODELS."
-        )
-        return PROVIDERS[NONE].open({"model": model, "reason": reason})
     default = name == settings.chosen_model
-    options = settings.embedding_options
-    return row.open(
-        {
-            "model": model,
-            "reason": NO_PROVIDER,
-            "host": host,
-            "spec": local_model(
-                settings, model, settings.embedding_model_path if default else None
-            ),
-            "url": settings.service_url,
-            "api_key": settings.service_key,
-            "dimensions": settings.embedding_dimensions if default else None,
-            "bounds": options,
-            "tokens": counted(options.text_tokens, options.token_bytes),
-        }
+    if provider == NONE:
+        return NoEncoder(model, NO_PROVIDER)
+    if provider not in LOCAL and not settings.serves(provider):
+        return NoEncoder(
+            model,
+            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
+            f"or {provider}:{model} in COLLECTION_MODELS.",
+        )
+    if provider == "fastembed":
+        path = settings.embedding_model_path if default else None
+        return HostedEncoder(host, local_model(settings, model, path))
+    dimensions = settings.embedding_dimensions if default else None
+    bounds = settings.embedding_options
+    if provider == "qdrant":
+        return InferenceEncoder(model, dimensions=dimensions, tokens=bounds.text_tokens)
+    return OpenAIEncoder(
+        model,
+        settings.service_url,
+        api_key=settings.service_key,
+        dimensions=dimensions,
+        bounds=bounds,
     )
 
 
 def _prefixes(settings: Settings, name: str) -> Prefixes:
     """The prefixes that a model is known to want; those of the default model may be set."""
     provider, model = split_provider(name, settings.embedding_provider)
-    known = prefixes_of(model) if PROVIDERS[provider].prefixed else NO_PREFIXES
+    # Nobody says whether a Qdrant server that encodes adds them itself.
+    known = NO_PREFIXES if provider == "qdrant" else prefixes_of(model)
     if name != settings.chosen_model:
         return known
     return Prefixes(
@@ -143,7 +144,7 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
         return HostedReranker(host, spec)
     return HttpReranker(
         settings.rerank_url,
-        speech=provider,
+        service=provider,
         model=settings.rerank_model,
         api_key=revealed(settings.rerank_api_key),
     )

@@ -277,7 +277,7 @@ def _pipeline(
         locate=lookup.one,
         prepare=queries.prepare,
         encode=encoders.encode_query,
-        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
+        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
         timeout=settings.search_timeout,

@@ -109,7 +109,6 @@ class Shared:
             gained=self._upgraded,
             shown=Leftovers(self.points(view, view.reader)).shown,
             dates=self.dates,
-            content_fields=self.settings.qdrant_content_fields,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:
@@ -157,7 +156,7 @@ class Shared:
         return View(
             reader=TenantClient(self.client, kept, self._corpus, seen),
             writer=TenantWriter(self.client, kept, self._corpus, seen),
-            encoders=self.encoders.for_owner(tenant),
+            encoders=self.encoders,
             identify=point_ids_of(tenant),
             words=f"\0{tenant}",
             indexes=kept.indexes,

@@ -21,17 +21,15 @@ class ClusterOptions:
 class EmbeddingOptions:
     """Requests to an embedding service: seconds, and sizes.
 
-    A request has at most `texts` texts and `tokens` tokens, estimated from `token_bytes`; a part of
-    a text has `text_tokens`. After a failure there is no request for `cooldown` seconds.
+    A request has at most `texts` texts; a part of a text has `text_tokens`. After a failure there
+    is no request for `cooldown` seconds.
     """
 
     seconds: float = 60.0
     query_seconds: float = 3.0
     cooldown: float = 30.0
     texts: int = 32
-    tokens: int = 100_000
     text_tokens: int = 512
-    token_bytes: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)

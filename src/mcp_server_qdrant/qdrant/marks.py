@@ -2,14 +2,13 @@
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
-A collection NAME~1, of an upgrade, or NAME~restored-1 is the copy that stands for NAME: the alias
-NAME leads to it, or is about to.
+A collection NAME~1 is the copy that an upgrade made to stand for NAME: the alias NAME leads to it,
+or is about to.
 """
 
 import os
 import re
 from collections.abc import Collection, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,7 @@ DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
 _IMPORTED = re.compile(r"(\d+) points imported from local mode(?:.*; (\d+) could not be read)?")
-_COPY = re.compile(r"(.+)~(?:restored-)?\d+", re.DOTALL)
-_RESTORED = "{}~restored-{}"
+_COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
 
 def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
@@ -85,16 +83,9 @@ def damage(info: models.CollectionInfo) -> str | None:
 
 
 def stands_for(name: str) -> str | None:
-    """The name that a copy stands for, of an upgrade or a restore; None for other collections."""
+    """The name that an upgrade's copy stands for; None for other collections."""
     found = _COPY.fullmatch(name)
     return found[1] if found else None
-
-
-def restored(name: str, names: Collection[str]) -> tuple[str, list[str]]:
-    """A name for a copy that a restore makes, and those of such copies that are there."""
-    free = next(one for n in count(1) if (one := _RESTORED.format(name, n)) not in names)
-    begun = _RESTORED.format(name, "")
-    return free, [one for one in names if one.startswith(begun) and stands_for(one) == name]
 
 
 def shown(names: Collection[str], aliases: Mapping[str, str]) -> list[str]:

@@ -94,9 +94,6 @@ class EmbeddingSettings(BaseModel):
         "Tokens of the longest part of a text for models of a service.",
         ge=32,
     )
-    embedding_cache_size: int = variable(
-        "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory, for each model.", ge=0
-    )
     embedding_threads: int | None = variable(
         "EMBEDDING_THREADS", None, "CPU threads of the local model.", ge=1
     )

@@ -37,7 +37,7 @@ class RankingSettings(BaseModel):
             "RERANK_PROVIDER",
             None,
             "`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. "
-            "Default: recognised from RERANK_URL; without one, fastembed.",
+            "Default: like Cohere, else TEI, at RERANK_URL; without one, fastembed.",
         )
     )
     rerank_model: str | None = variable(

@@ -8,26 +8,21 @@ import pytest
 from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from mcp_server_qdrant.core.datatypes import SparseLeg
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    EngineTooOld,
     RequestError,
     UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
-from tests.qdrant.rest_stub import rest_server
 from tests.support import (
     COSINE,
     Engine,
@@ -454,103 +449,3 @@ async def embedded(engine_folder):
     await official(client)
     yield client
     await client.close()
-
-
-async def test_an_index_ranks_words_and_no_point_is_changed(embedded):
-    before = await stored(embedded)
-    async with memory_services(FakeEncoder(), engine=embedded) as services:
-        assert (await services.catalog.target("notes")).sparse is None
-        done = await upgrades(embedded).index("notes")
-        services.catalog.forget("notes")
-        target = await services.catalog.target("notes")
-        by_index = await find(services, "falcon bridge", "notes", algorithm="keyword")
-
-        assert done == ("document", "english")
-        assert await stored(embedded) == before
-        assert target.sparse is not None
-        assert (target.sparse.vector, target.documents) == ("document", len(TEXTS))
-        assert target.sparse.average == pytest.approx(
-            sum(len(text.split()) for text in TEXTS) / len(TEXTS)
-        )
-        assert texts(by_index)[0] == TEXTS[22]
-        assert (await upgrades(embedded).index("notes")) == done
-
-        # Vectors rank in its place once they are all there.
-        await upgrades(embedded).keywords("notes")
-        services.catalog.forget("notes")
-        vectors = await find(services, "falcon bridge", "notes", algorithm="keyword")
-        assert (await services.catalog.target("notes")).sparse == SparseLeg("bm25", idf=True)
-        assert texts(vectors) == texts(by_index)
-        assert [one.relevance for one in vectors.results] == pytest.approx(
-            [one.relevance for one in by_index.results], abs=2e-4
-        )
-        with pytest.raises(RequestError, match="searched by its keyword vectors, named 'bm25'"):
-            await upgrades(embedded).index("notes")
-
-
-async def test_what_is_stored_later_is_in_the_index(embedded):
-    await upgrades(embedded).index("notes")
-    async with memory_services(FakeEncoder(), engine=embedded, qdrant_read_only=False) as services:
-        await remember(services, "notes", "a zeppelin over the copper mine")
-        page = await find(services, "zeppelin", "notes", algorithm="keyword")
-
-    assert texts(page) == ["a zeppelin over the copper mine"]
-    assert page.results[0].why is None
-
-
-@pytest.mark.parametrize(
-    ("index", "language"),
-    [
-        (None, "german"),
-        ("text", "german"),
-        (models.TextIndexParams(type="text", tokenizer="whitespace", lowercase=False), None),
-    ],
-)
-async def test_an_index_is_in_the_texts_language_and_keeps_what_it_was_made_with(
-    embedded, index, language
-):
-    german = (
-        "Die Häuser stehen am Fluss, und die Leute gehen abends über die alte Brücke nach Hause."
-    )
-    letters = {n: {"text": f"{german} {n}"} for n in range(3)}
-    await foreign(embedded, "briefe", letters, vectors={VECTOR: COSINE})
-    if index is not None:
-        await embedded.create_payload_index("briefe", "text", index)
-
-    bulk = Bulk(embedded, CONTENT_FIELDS)
-    key, _ = await Upgrades(bulk, MultilingualBm25()).index("briefe")
-    made = (await embedded.get_collection("briefe")).payload_schema["text"].params
-
-    assert key == "text"
-    assert made.scoring is True
-    if language:
-        assert (made.stemmer.language, made.stopwords) == (language, language)
-    else:
-        assert made == index.model_copy(update={"scoring": True})
-
-
-async def test_what_cannot_be_indexed_is_told_in_a_sentence(embedded, monkeypatch):
-    await foreign(embedded, "pictures", {1: {"width": 3}}, vectors={VECTOR: COSINE})
-    with pytest.raises(RequestError, match=r"'pictures' has no texts: QDRANT_CONTENT_FIELDS"):
-        await upgrades(embedded).index("pictures")
-
-    await embedded.create_payload_index("notes", "document", "keyword")
-    with pytest.raises(RequestError, match=r"'notes' has an index of another type of 'document'"):
-        await upgrades(embedded).index("notes")
-
-    monkeypatch.setattr(upgrade, "EMBEDDED_CHARACTERS", 100)
-    with pytest.raises(RequestError, match="would answer nobody while it indexes 'notes'"):
-        await upgrades(embedded).index("notes")
-
-
-async def test_a_server_that_cannot_rank_is_refused_before_anything_is_made(tmp_path):
-    with rest_server() as old:
-        old.version = "1.19.0"
-        client = await open_client(url=old.url, local_path=tmp_path, timeout=5)
-        try:
-            await official(client)
-            with pytest.raises(EngineTooOld, match=r"from 1.20 on it can. Without --index-only"):
-                await upgrades(client).index("notes")
-            assert old.to("/collections/notes/index") == []
-        finally:
-            await client.close()

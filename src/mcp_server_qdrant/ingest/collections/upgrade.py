@@ -6,7 +6,6 @@ was interrupted goes on with the next call. Where a server cannot add a vector t
 is copied, with the vectors as they are, and an alias takes its name.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.collections.copying import mirror
 from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Vector, fill
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
@@ -23,8 +22,6 @@ from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
-SAMPLED = 64  # texts, for their payload key and language
-EMBEDDED_CHARACTERS = 20_000_000  # indexed in some 4 seconds, in which the engine answers nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +76,7 @@ class Upgrades:
         return await self._add(name, self._keywords())
 
     async def model(
-        self, name: str, encoder: Embedder, metadata: Mapping[str, Any], *, drop: bool = False
+        self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
     ) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
 
@@ -102,30 +99,7 @@ class Upgrades:
             await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
 
-    async def index(self, name: str) -> tuple[str, str]:
-        """Let the engine rank the collection by a text index: its payload key and language.
-
-        No point is changed. Raises EngineTooOld, RequestError.
-        """
-        vector = (await self.bulk.shape(name)).keywords
-        if vector is not None:
-            raise RequestError(f"{name!r} is searched by its keyword vectors, named {vector!r}.")
-        found = await self.bulk.texts(name, SAMPLED)
-        if not found:
-            raise RequestError(f"{name!r} has no texts: QDRANT_CONTENT_FIELDS names their keys.")
-        key, texts = max(found.items(), key=lambda item: len(item[1]))
-        characters = sum(map(len, texts)) / len(texts) * await self.bulk.count(name)
-        if self.bulk.embedded and characters > EMBEDDED_CHARACTERS:
-            raise RequestError(
-                f"The embedded engine would answer nobody while it indexes {name!r}: upgrade it "
-                "without --index-only, which adds keyword vectors while it is searched."
-            )
-        languages = Counter(self.bm25.language_of(text) or self.bm25.language for text in texts)
-        ((language, _),) = languages.most_common(1)
-        await self.bulk.rank_by_index(name, key, language)
-        return key, language
-
-    async def refill(self, target: Target, encoder_of: Callable[[str], Embedder]) -> None:
+    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
         name, shape = target.collection, await self.bulk.shape(target.collection)
         if SPARSE_NAME in shape.sparse:
@@ -202,7 +176,7 @@ class Upgrades:
 
 
 def _meanings(
-    encoder: Embedder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
+    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
 ) -> _Addition:
     async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
         return await encoder.encode_documents([encoded_text(one) for one in documents])

@@ -20,15 +20,8 @@ from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.server.inference import as_vector
-from mcp_server_qdrant.qdrant.server.version import at_least
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
-NO_RANKING = (
-    "This Qdrant cannot rank by a text index; from 1.20 on it can. Without --index-only, upgrade "
-    "adds keyword vectors instead."
-)
-RANKING_SINCE = (1, 20)
-UNSPACED = ("chinese", "japanese")
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
 
 
@@ -202,35 +195,6 @@ class Bulk:
         known = (await self.shape(name)).metadata
         await self._client.update_collection(name, metadata={**known, **more})
 
-    @property
-    def embedded(self) -> bool:
-        """True for the embedded engine, which answers nobody while it makes an index."""
-        return isinstance(self._client, EdgeClient)
-
-    async def texts(self, name: str, limit: int) -> dict[str, list[str]]:
-        """The texts of so many points by their payload key."""
-        found: dict[str, list[str]] = {}
-        for payload in (await self.page(name, limit, None))[0].values():
-            keys = (key for key in self._content_fields if isinstance(payload.get(key), str))
-            if key := next(keys, None):
-                found.setdefault(key, []).append(payload[key])
-        return found
-
-    async def rank_by_index(self, name: str, key: str, language: str) -> None:
-        """Make a text index that ranks by BM25 of a payload key, or let the one there rank.
-
-        Raises EngineTooOld where the engine cannot, RequestError for an index of another type.
-        """
-        if not self.embedded and not at_least((await self._client.info()).version, RANKING_SINCE):
-            raise EngineTooOld(NO_RANKING)
-        index = (await self.shape(name)).indexes.get(key, models.PayloadSchemaType.TEXT)
-        if index == models.PayloadSchemaType.TEXT:
-            index = _text_index(language)
-        if not isinstance(index, models.TextIndexParams):
-            raise RequestError(f"{name!r} has an index of another type of {key!r}.")
-        ranking = index.model_copy(update={"scoring": True})
-        await self._client.create_payload_index(name, key, ranking)
-
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
         await self._client.delete_vector_name(name, vector)
@@ -310,23 +274,6 @@ class Bulk:
     async def close(self) -> None:
         """Leave the engine."""
         await self._client.close()
-
-
-def _text_index(language: str) -> models.TextIndexParams:
-    stemmed = language in {known.value for known in models.SnowballLanguage}
-    stopped = language in {known.value for known in models.Language}
-    unspaced = language in UNSPACED
-    return models.TextIndexParams(
-        type=models.TextIndexType.TEXT,
-        tokenizer=models.TokenizerType.MULTILINGUAL if unspaced else models.TokenizerType.WORD,
-        stopwords=models.Language(language) if stopped else None,
-        stemmer=models.SnowballParams(
-            type=models.Snowball.SNOWBALL, language=models.SnowballLanguage(language)
-        )
-        if stemmed
-        else None,
-        enable_hnsw=False,
-    )
 
 
 def _some(vectors: Any, only: Container[str] | None) -> Any:
