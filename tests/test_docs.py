@@ -41,7 +41,6 @@ COMPANY = {
     },
     "TENANT_CLAIM": {"TENANT_FIELD": "tenant"},
     "TENANT_ID": {"TENANT_FIELD": "tenant"},
-    "TENANT_CHECK_URL": {"TENANT_FIELD": "tenant"},
 }
 
 

@@ -45,8 +45,6 @@ def test_spans_that_go_nowhere_are_not_made(loaded):
         ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
         ("QDRANT_SHARD_NUMBER", "0", "must be at least 1"),
-        ("QDRANT_READ_CONSISTENCY", "0", "must be at least 1"),
-        ("QDRANT_READ_CONSISTENCY", "some", "'majority', 'quorum' or 'all'"),
         ("QDRANT_QUANTIZATION", "tensor", "'product' or 'turbo'"),
     ],
 )
@@ -55,7 +53,7 @@ def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, senten
         loaded(QDRANT_URL="http://localhost:6333", **{variable: value})
 
     assert variable in str(caught.value)
-    assert sentence in str(caught.value) or variable == "QDRANT_READ_CONSISTENCY"
+    assert sentence in str(caught.value)
 
 
 def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
@@ -67,16 +65,13 @@ def test_a_cluster_is_made_and_read_as_the_variables_say(loaded):
             QDRANT_REPLICATION_FACTOR="3",
             QDRANT_WRITE_CONSISTENCY_FACTOR="2",
             QDRANT_ON_DISK_VECTORS="true",
-            QDRANT_ON_DISK_PAYLOAD="false",
             QDRANT_QUANTIZATION="binary",
-            QDRANT_READ_CONSISTENCY="2",
         )
     )
 
     asked = made.options
     assert (made.timeout, asked.shards, asked.replicas, asked.write_consistency) == (4.5, 6, 3, 2)
-    assert (asked.on_disk_vectors, asked.on_disk_payload) == (True, False)
-    assert (asked.quantization, asked.read_consistency) == ("binary", 2)
+    assert (asked.on_disk_vectors, asked.quantization) == (True, "binary")
 
 
 @pytest.mark.parametrize("url", [None, ":memory:"])

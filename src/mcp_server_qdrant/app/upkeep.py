@@ -80,7 +80,7 @@ async def engine(
         cluster = Cluster(patience, options=settings.cluster)
         client = await own_client(settings, patience, cluster)
     else:
-        client = await _other(where, settings, new=new)
+        client = await _other(where, new=new)
     try:
         if where is None and settings.qdrant_url is None:
             await import_local_mode(settings, client)
@@ -132,7 +132,7 @@ async def own_client(
     )
 
 
-async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBase:
+async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
     match kind(where):
         case "local mode":
             return open_local_mode(Path(where))
@@ -140,12 +140,7 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
             raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     if kind(where) != "url":
         return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
-    return await open_client(
-        url=where,
-        api_key=revealed(settings.qdrant_other_api_key),
-        local_path=Path(where),
-        timeout=PATIENCE,
-    )
+    return await open_client(url=where, local_path=Path(where), timeout=PATIENCE)
 
 
 async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:

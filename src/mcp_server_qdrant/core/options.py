@@ -1,25 +1,20 @@
 """Values of settings that parts of the server take together."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 Quantization = Literal["none", "scalar", "binary", "product", "turbo"]
-Consistency = Annotated[int, Field(ge=1)] | Literal["majority", "quorum", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Requests to a server, and parameters of new collections; None leaves them to the server."""
+    """Parameters of new collections of a server; None leaves them to it."""
 
     shards: int | None = None
     replicas: int | None = None
     write_consistency: int | None = None
     on_disk_vectors: bool | None = None
-    on_disk_payload: bool | None = None
     quantization: Quantization = "none"
-    read_consistency: Consistency | None = None
 
 
 @dataclass(frozen=True, slots=True)

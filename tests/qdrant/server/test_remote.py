@@ -89,7 +89,6 @@ async def test_a_new_collection_is_made_as_configured(server):
         replicas=2,
         write_consistency=2,
         on_disk_vectors=True,
-        on_disk_payload=False,
         quantization="scalar",
     ) as client:
         await made(client)
@@ -98,7 +97,6 @@ async def test_a_new_collection_is_made_as_configured(server):
     assert body["shard_number"] == 6
     assert body["replication_factor"] == 2
     assert body["write_consistency_factor"] == 2
-    assert body["on_disk_payload"] is False
     assert body["vectors"]["v"]["on_disk"] is True
     assert body["quantization_config"] == {
         "scalar": {"type": "int8", "quantile": 0.99, "always_ram": True}
@@ -130,20 +128,6 @@ async def test_another_quantization_and_an_unnamed_vector(server, kind, sent):
     [(_, _, body)] = [one for one in server.to("/collections/notes") if one[0] == "PUT"]
     assert body["quantization_config"] == {kind: sent}
     assert body["vectors"]["on_disk"] is False
-
-
-@pytest.mark.parametrize(("asked", "sent"), [(2, "2"), ("majority", "majority"), (None, None)])
-async def test_reads_carry_the_consistency_asked_for(server, asked, sent):
-    async with opened(server, read_consistency=asked) as client:
-        await made(client)
-        await client.query_batch_points("notes", [models.QueryRequest(query=[1.0] * 64, using="v")])
-        await client.count("notes")
-        await client.scroll("notes")
-        await client.retrieve("notes", [1])
-
-    for path in (SEARCH, COUNT, f"{POINTS}/scroll", POINTS):
-        [(_, query, _)] = server.to(path)
-        assert query.get("consistency") == sent
 
 
 async def test_searches_stay_within_the_strict_mode_of_a_collection(server):

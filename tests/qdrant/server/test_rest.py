@@ -52,7 +52,6 @@ FOUND = [
 ]
 ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 5], "status": "ok", "time": 0.0}
 SENT = ("host", "content-type", "api-key", "openai-api-key")
-CONSISTENCY = (None, 2, models.ReadConsistencyType.MAJORITY)
 
 
 def seen(answers):
@@ -100,12 +99,11 @@ async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
         await plain.close()
 
 
-@pytest.mark.parametrize("consistency", CONSISTENCY)
-async def test_over_rest_requests_and_answers_are_qdrant_clients(server, consistency):
+async def test_over_rest_requests_and_answers_are_qdrant_clients(server):
     found, headers = {}, {}
     async with opened(server.url) as clients:
         for lean, client in clients.items():
-            options = {"consistency": consistency, "timeout": 5}
+            options = {"timeout": 5}
             found[lean] = await client.query_batch_points(NAME, REQUESTS, **options)
             all_sent = [{k.lower(): v for k, v in one.items()} for one in server.headers]
             *_, sent = (one for one in all_sent if "content-type" in one)

@@ -69,18 +69,9 @@ class Cluster:
             "shard_number": self.options.shards,
             "replication_factor": self.options.replicas,
             "write_consistency_factor": self.options.write_consistency,
-            "on_disk_payload": self.options.on_disk_payload,
             "quantization_config": _QUANTIZATION[self.options.quantization],
         }
         return {name: value for name, value in asked.items() if value is not None}
-
-    def consistency(self) -> dict[str, Any]:
-        """The argument of reads that says how many replicas must agree."""
-        value = self.options.read_consistency
-        if value is None:
-            return {}
-        kind = models.ReadConsistencyType
-        return {"consistency": kind(value) if isinstance(value, str) else value}
 
 
 _QUANTIZATION: Mapping[str, models.QuantizationConfig | None] = {
@@ -103,8 +94,8 @@ _QUANTIZATION: Mapping[str, models.QuantizationConfig | None] = {
 class RemoteClient(TranslatedClient):
     """qdrant-client's client, with what a cluster needs at every call.
 
-    A call ends within its time, whatever the server sends. Reads carry their deadline and
-    consistency. Reads and upserts are tried again where the connection broke or a node was away;
+    A call ends within its time, whatever the server sends. Reads carry their deadline.
+    Reads and upserts are tried again where the connection broke or a node was away;
     nothing else is, and nothing that took too long.
     """
 
@@ -126,7 +117,6 @@ class RemoteClient(TranslatedClient):
             **kwargs,
         )
         self._cluster = cluster
-        self._consistency = cluster.consistency()
         named = {**(headers or {}), **({"api-key": api_key} if api_key else {})}
         self._rest = RestLine(self.http.client.host, named)
         self._strict = Strict()
@@ -172,10 +162,9 @@ class RemoteClient(TranslatedClient):
         return answer
 
     def _bounds(self, collection: str) -> dict[str, Any]:
-        """The deadline and the consistency of a read."""
+        """The deadline of a read."""
         whole = max(1, math.ceil(min(self._cluster.timeout, left() or math.inf)))
-        limit = {"timeout": self._strict.seconds(collection, whole)}
-        return limit | self._consistency
+        return {"timeout": self._strict.seconds(collection, whole)}
 
     @override
     async def query_batch_points(  # type: ignore[override]

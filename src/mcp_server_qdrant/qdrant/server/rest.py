@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx
@@ -63,10 +63,9 @@ class RestLine:
         collection: str,
         requests: Sequence[models.QueryRequest],
         timeout: int,
-        consistency: Any = None,
     ) -> list[Answer]:
         """The answers to the requests."""
-        target = self._target(collection, "/points/query/batch", timeout, consistency)
+        target = _target(self._path, collection, "/points/query/batch", timeout)
 
         def answers(found: Any) -> list[Answer]:
             return [
@@ -87,10 +86,9 @@ class RestLine:
         with_payload: Any = True,
         with_vectors: Any = False,
         timeout: int,
-        consistency: Any = None,
     ) -> tuple[list[Point], PointId | None]:
         """A page of points, and where the next begins."""
-        target = self._target(collection_name, "/points/scroll", timeout, consistency)
+        target = _target(self._path, collection_name, "/points/scroll", timeout)
         asked = models.ScrollRequest(
             filter=scroll_filter,
             limit=limit,
@@ -115,10 +113,9 @@ class RestLine:
         *,
         with_vectors: Any = False,
         timeout: int,
-        consistency: Any = None,
     ) -> list[Point]:
         """Those of the points that there are."""
-        target = self._target(collection_name, "/points", timeout, consistency)
+        target = _target(self._path, collection_name, "/points", timeout)
         asked = models.PointRequest(
             ids=list(ids), with_payload=with_payload, with_vector=with_vectors
         )
@@ -137,10 +134,9 @@ class RestLine:
         *,
         exact: bool = True,
         timeout: int,
-        consistency: Any = None,
     ) -> models.CountResult:
         """The number of points that match."""
-        target = self._target(collection_name, "/points/count", timeout, consistency)
+        target = _target(self._path, collection_name, "/points/count", timeout)
         body = _dumped(models.CountRequest(filter=count_filter, exact=exact))
         return await self._result(target, body, _count)
 
@@ -153,10 +149,9 @@ class RestLine:
         *,
         exact: bool = False,
         timeout: int,
-        consistency: Any = None,
     ) -> models.FacetResponse:
         """The most frequent values of a payload key."""
-        target = self._target(collection_name, "/facet", timeout, consistency)
+        target = _target(self._path, collection_name, "/facet", timeout)
         asked = models.FacetRequest(key=key, limit=limit, filter=facet_filter, exact=exact)
         answer = models.FacetResponse.model_validate
         return await self._result(target, _dumped(asked), answer)
@@ -176,10 +171,6 @@ class RestLine:
             return read(orjson.loads(response.content)["result"])
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ResponseHandlingException(error) from error
-
-    def _target(self, collection: str, call: str, timeout: int, consistency: Any) -> str:
-        agreeing = getattr(consistency, "value", consistency)
-        return _target(self._path, collection, call, timeout, agreeing)
 
     def body(self, requests: Sequence[models.QueryRequest]) -> bytes:
         """The requests as qdrant-client would write them, without its models' cost for vectors."""
@@ -218,12 +209,8 @@ def _has_proxy(uri: str) -> bool:
 
 
 @lru_cache(4096)
-def _target(
-    path: str, collection: str, call: str, timeout: int, consistency: int | str | None
-) -> str:
-    asked = {"timeout": timeout} | ({} if consistency is None else {"consistency": consistency})
-    name = quote(collection, safe="")
-    return f"{path}/collections/{name}{call}?{urlencode(asked)}"
+def _target(path: str, collection: str, call: str, timeout: int) -> str:
+    return f"{path}/collections/{quote(collection, safe='')}{call}?timeout={timeout}"
 
 
 def _dumped(model: Any, **options: Any) -> bytes:
