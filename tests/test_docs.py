@@ -35,7 +35,6 @@ COMPANY = {
     "AUTH_ISSUER": {"AUTH_MODE": "oauth", "AUTH_AUDIENCE": "here"},
     "TENANT_CLAIM": {"TENANT_FIELD": "tenant"},
     "TENANT_ID": {"TENANT_FIELD": "tenant"},
-    "TENANT_CHECK_URL": {"TENANT_FIELD": "tenant"},
 }
 
 

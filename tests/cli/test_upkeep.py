@@ -8,7 +8,7 @@ from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
 from mcp_server_qdrant.cli.upkeep import Progress, accepted, copied, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
-from tests.local_mode import leave, store_more
+from tests.local_mode import leave
 from tests.support import Clock, make_settings
 
 
@@ -57,12 +57,6 @@ def test_progress_of_nothing_is_not_told(capsys):
             "org/New",
             "n: all points had the vectors of org/New already. 1 has no text to make them of. "
             "Removed: fast-old, (unnamed).",
-        ),
-        (
-            Upgraded("n", "bm25", 5, 0, copied="This Qdrant is old."),
-            None,
-            "n: 5 points got keywords in 2.0 s. This Qdrant is old. So it was copied, and its name "
-            "leads to the copy.",
         ),
     ],
 )
@@ -124,25 +118,6 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), err
         assert sentence in err.splitlines()[-1]
-
-
-def test_doctor_tells_what_the_official_server_stored_since_and_its_line_imports_it(run, tmp_path):
-    asyncio.run(leave(tmp_path / "engine"))
-    assert run("upgrade", "notes", EMBEDDING_PROVIDER="none")[0] == 0
-    asyncio.run(store_more(tmp_path / "engine", {41: "new", 42: "newer"}))
-
-    _, before, _ = run("doctor", EMBEDDING_PROVIDER="none")
-    status, out, _ = run("upgrade", "notes", EMBEDDING_PROVIDER="none")
-    _, after, _ = run("doctor", EMBEDDING_PROVIDER="none")
-
-    told = "ok      collection: notes: The official server has stored 2 texts since the import.\n"
-    assert f"{told}        -> mcp-server-qdrant upgrade notes\n" in before
-    assert status == 0
-    assert out.startswith(
-        "notes: 2 newer texts of the official server imported.\nnotes: 2 points got keywords"
-    )
-    assert "notes: 42 points, searched by" in after
-    assert "official server" not in after
 
 
 def test_an_engine_that_is_not_there_ends_with_1(run):

@@ -30,8 +30,8 @@ NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
-    check_provider(settings.chosen_provider)
-    model = NONE if settings.chosen_provider == NONE else settings.chosen_model
+    check_provider(settings.embedding_provider)
+    model = NONE if settings.embedding_provider == NONE else settings.chosen_model
     return Registry(
         _encoder(settings, host, model),
         partial(_encoder, settings, host),
@@ -44,7 +44,7 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
     """The choice of a model for each collection."""
     return Choice(
         encoders,
-        settings.chosen_provider,
+        settings.embedding_provider,
         settings.collection_models,
         fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
@@ -76,14 +76,14 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
     encoder = encoders.known(model)
     return {
         MODEL_KEY: encoder.name,
-        PROVIDER_KEY: split_provider(model, settings.chosen_provider)[0],
+        PROVIDER_KEY: split_provider(model, settings.embedding_provider)[0],
         PREFIX_KEY: encoder.prefixes.passage,
     }
 
 
 def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
-    provider, model = split_provider(name, settings.chosen_provider)
+    provider, model = split_provider(name, settings.embedding_provider)
     default = name == settings.chosen_model
     if provider == NONE:
         return NoEncoder(model, NO_PROVIDER)
@@ -111,7 +111,7 @@ def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
 
 def _prefixes(settings: Settings, name: str) -> Prefixes:
     """The prefixes that a model is known to want; those of the default model may be set."""
-    provider, model = split_provider(name, settings.chosen_provider)
+    provider, model = split_provider(name, settings.embedding_provider)
     # Nobody says whether a Qdrant server that encodes adds them itself.
     known = NO_PREFIXES if provider == "qdrant" else prefixes_of(model)
     if name != settings.chosen_model:
@@ -127,7 +127,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    limits = RerankLimits(settings.rerank_pool, settings.rerank_timeout)
+    limits = RerankLimits(seconds=settings.rerank_timeout)
     return Rerank(reranker, limits)
 
 

@@ -52,8 +52,7 @@ class Store:
 
     `default` is the collection that may be made without being asked twice. `pending` is called
     where points wait for their vectors, `written` with each collection and the texts written to it.
-    A text has at most `max_metadata` bytes of it as JSON. `mask`: keys, tokens and passwords in
-    texts, titles and metadata are masked.
+    `mask`: keys, tokens and passwords in texts, titles and metadata are masked.
     """
 
     catalog: Catalog
@@ -66,7 +65,6 @@ class Store:
     written: Callable[[str, Sequence[str]], None]
     near: Near
     history: History
-    max_metadata: int = fields.MAX_METADATA
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
@@ -90,7 +88,7 @@ class Store:
         Without a model the text is stored for keyword search, marked. `progress` is called for
         long texts; the text that it `supersedes` is kept.
         """
-        fields.check(new, self.max_metadata)
+        fields.check(new)
         given = new.text, new.title, new.metadata
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)

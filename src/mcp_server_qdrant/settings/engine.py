@@ -57,9 +57,6 @@ class EngineSettings(BaseModel):
     qdrant_api_key: SecretStr | None = variable(
         "QDRANT_API_KEY", None, "API key of the Qdrant server."
     )
-    qdrant_other_api_key: SecretStr | None = variable(
-        "QDRANT_OTHER_API_KEY", None, "API key of the other server of `copy` or `upgrade`."
-    )
     qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = variable(
         "QDRANT_LOCAL_PATH",
         None,
@@ -120,9 +117,6 @@ class EngineSettings(BaseModel):
         "Folder of what can be computed again. Default: the platform's user cache folder.",
     )
     # tools
-    store_max_metadata: int = variable(
-        "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
-    )
     history_days: int = variable(
         "HISTORY_DAYS",
         30,

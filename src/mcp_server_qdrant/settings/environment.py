@@ -166,7 +166,7 @@ def without_settings() -> dict[str, str]:
 
 def _variables() -> set[str]:
     now = {name for choices in environment_names().values() for name in choices}
-    return now | FORMER.keys()
+    return now | FORMER
 
 
 def load(
@@ -224,15 +224,10 @@ def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
     """Pairs of a key and the address that gets it, both as fields."""
     yield "qdrant_api_key", "qdrant_url"
     yield "rerank_api_key", "rerank_url"
-    yield "tenant_check_key", "tenant_check_url"
     if settings.serves("qdrant"):
         yield "embedding_api_key", "qdrant_url"
     if settings.serves("openai"):
-        own = settings.service_url == settings.embedding_service_url
-        for key in ("embedding_api_key", "openai_api_key"):
-            secret = getattr(settings, key)
-            if secret and secret.get_secret_value() == settings.service_key:
-                yield key, "embedding_service_url" if own else "openai_base_url"
+        yield "embedding_api_key", "embedding_service_url"
 
 
 def explained(error: ValidationError) -> str:

@@ -195,7 +195,6 @@ class _Run:
             self._owners,
             self._request.max_bytes,
             self._store.points.identify,
-            self._store.max_metadata,
             self._request.selection.rows,
             self.reader,
             self._store.mask,
