@@ -118,7 +118,6 @@ OWNERS = {  # third party -> the files that may import it
     "orjson": ("qdrant/server/rest.py",),
     "pydantic_settings": ("settings/*",),
     "platformdirs": ("settings/*", "cli/clients.py"),
-    "opentelemetry": ("http/tracing.py",),
     "prometheus_client": ("http/metrics.py",),
     "ranx": ("evaluation/metrics.py",),
     "pathspec": ("ingest/files/patterns.py",),
@@ -133,7 +132,7 @@ OWNERS = {  # third party -> the files that may import it
     "semantic_text_splitter": ("ingest/chunk.py",),
     "starlette": ("http/*",),
     "watchfiles": ("ingest/files/watch.py",),
-    "uvicorn": ("http/serving.py", "http/drain.py"),
+    "uvicorn": ("http/serving.py",),
     "yaml": ("ingest/formats/markdown.py", "http/auth/token*.py"),
 }
 BROAD = {
