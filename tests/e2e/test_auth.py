@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.request
 
-import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -18,7 +17,7 @@ from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
 from tests.listening import client_of
-from tests.support import HELLO, said
+from tests.support import said
 
 WAYS = [
     ("streamable-http", "/mcp", "legacy"),
