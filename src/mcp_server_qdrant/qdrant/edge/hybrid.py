@@ -26,7 +26,6 @@ Answer = tuple[bool, Any]
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
-Words = Sequence[tuple[Any, float]]
 
 Answers = Generator[None, None, list[Answer]]  # pauses between two collections
 
@@ -65,11 +64,9 @@ class Hybrid:
         def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
             requests = []
             for using, vector, where, weight, scored in legs:
-                scoring, words = self._scoring(vector, using, shard)
+                nearest = self._nearest(vector, using, shard)
                 params = filters.params(shard, using)
-                requests.append(
-                    EngineLeg(scoring, filters.of(where), weight, scored, *params, words)
-                )
+                requests.append(EngineLeg(nearest, filters.of(where), weight, scored, *params))
             ids, rrf, scores = fused(engine, requests, k, limit)
             payloads = None
             if not all(scored for *_, scored in legs):
@@ -80,19 +77,15 @@ class Hybrid:
 
         return self._each(answer, questions)
 
-    def idfs(
-        self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int] | Sequence[str]]]
-    ) -> Answers:
-        """The engine's own idf of terms of a sparse vector, or of words of a text index.
-
-        Absent ones are left out.
+    def idfs(self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int]]]) -> Answers:
+        """The engine's own idf of terms of a sparse vector; absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value.
         """
         filters = _Filters(guard)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[Any]) -> Any:
-            if terms and not isinstance(terms[0], str):
+        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
+            if terms:
                 vector = {"indices": list(terms), "values": [1.0] * len(terms)}
                 check_query(vector, using, shard.sidecar)
             params, _ = filters.params(shard, using)
@@ -132,21 +125,12 @@ class Hybrid:
             yield
         return answers
 
-    def _scoring(self, vector: Any, using: str, shard: Shard) -> tuple[Any, Words]:
-        """The engine's query; a dense vector is checked and converted once per name and size.
-
-        For a text index, where `vector` is its words, their weights, k and b, also those of words.
-        """
+    def _nearest(self, vector: Any, using: str, shard: Shard) -> Any:
+        """The engine's query; a dense vector is checked and converted once per name and size."""
         if isinstance(vector, tuple):
-            indices, values, *params = vector
-            if params:
-                scoring = edge.Bm25Params(*params)
-                words = [edge.TextQuery(using, word, scoring) for word in indices]
-                query = edge.TextQuery(using, " ".join(indices), scoring)
-                return query, list(zip(words, values, strict=True))
-            sparse = {"indices": indices, "values": values}
+            sparse = dict(zip(("indices", "values"), vector, strict=True))
             check_query(sparse, using, shard.sidecar)
-            return edge.Query.Nearest(types.to_vector(sparse), using=using), ()
+            return edge.Query.Nearest(types.to_vector(sparse), using=using)
         if vector is not self._vector:
             self._vector, self._dense = vector, {}
         params = shard.sidecar["vectors"].get(using)
@@ -154,14 +138,11 @@ class Hybrid:
         if key not in self._dense:
             check_query(vector, using, shard.sidecar)
             self._dense[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._dense[key], ()
+        return self._dense[key]
 
 
 class EngineLeg(NamedTuple):
-    """A leg in the engine's types; `exact`: the parameters of a second look at few points.
-
-    The scores of a text index are sums of those of the `words`, each with its weight.
-    """
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
 
     query: Any
     where: Any
@@ -169,7 +150,6 @@ class EngineLeg(NamedTuple):
     scored: bool
     params: Any
     exact: Any
-    words: Words = ()
 
 
 class _Filters:
@@ -237,13 +217,9 @@ def fused(
 
 
 def _scores(engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int) -> Scores:
-    """The exact scores of a few points; of a text index the sums of those of the words."""
-    scores: Scores = {}
-    for query, weight in leg.words or [(leg.query, 1.0)]:
-        for point in _ask(engine, query, only, limit, leg.exact):
-            key = _key(point.id)
-            scores[key] = scores.get(key, 0.0) + weight * point.score
-    return scores
+    """The exact scores of a few points."""
+    found = _ask(engine, leg.query, only, limit, leg.exact)
+    return {_key(point.id): point.score for point in found}
 
 
 def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
@@ -264,11 +240,8 @@ def _key(point_id: Any) -> int:
     return point_id if type(point_id) is int else ~point_id.int
 
 
-def _idf(engine: edge.EdgeShard, using: str, term: int | str, where: Any, params: Any) -> float:
+def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
     """Score / stored value of the term's best point; 0 where no point has it."""
-    if isinstance(term, str):
-        best = _ask(engine, edge.TextQuery(using, term, edge.Bm25Params(0, 0)), where, 1, params)
-        return float(best[0].score) if best else 0.0
     query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
     points = engine.query(
         edge.QueryRequest(

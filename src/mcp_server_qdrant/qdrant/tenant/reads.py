@@ -7,7 +7,6 @@ confine it does not have: new code that calls anything else of the client fails.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any
 
 from qdrant_client import models
@@ -23,8 +22,7 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both
-from mcp_server_qdrant.qdrant.legs import ranks_text
-from mcp_server_qdrant.qdrant.server.version import at_least
+from mcp_server_qdrant.qdrant.server.remote import at_least
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
 
 SEEN_SECONDS = 60.0
@@ -34,7 +32,7 @@ CORPUS_SINCE = (1, 19)
 
 # Queries that hold their vector. A query by a point's id would use a vector that may be another
 # tenant's.
-_QUERIES = (list, tuple, models.SparseVector, models.TextQuery, models.Document)
+_QUERIES = (list, tuple, models.SparseVector, models.Document)
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
@@ -182,7 +180,7 @@ class TenantClient:
         if id(where) not in made:
             made[id(where)] = self._guarded(where)
         changed: dict[str, Any] = {"filter": made[id(where)]}
-        if isinstance(request.query, models.SparseVector | models.TextQuery):
+        if isinstance(request.query, models.SparseVector):
             changed["params"] = await self._weighing(name, request.using, request.params)
         return request.model_copy(update=changed)
 
@@ -287,7 +285,6 @@ class TenantClient:
 
 
 def _weighed(info: models.CollectionInfo) -> frozenset[str]:
-    """The sparse vectors, and the text indexes, to which the engine applies an idf."""
+    """The sparse vectors to which the engine applies an idf."""
     vectors = info.config.params.sparse_vectors or {}
-    weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
-    return frozenset((*weighed, *filter(partial(ranks_text, info), info.payload_schema)))
+    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
