@@ -64,7 +64,6 @@ EXAMPLES = {
     "SYNC_SOURCES": '{"~/notes": "notes"}',
     "FASTMCP_HOST": "0.0.0.0",
     "FASTMCP_PORT": "8080",
-    "OTEL_TRACES_EXPORTER": "otlp",
     "AUTH_TOKEN": "a-long-random-text",
     "AUTH_TOKENS_FILE": "~/tokens.yaml",
     "AUTH_ISSUER": "https://login.example.com/realms/team",

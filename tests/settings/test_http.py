@@ -12,7 +12,6 @@ def test_the_limits_have_sensible_defaults(loaded):
     assert made.forwarded_allow_ips == ("127.0.0.1",)
     assert made.log_format == "text"
     assert not made.stateless
-    assert not made.traced
 
 
 def test_every_one_can_be_set(loaded):
@@ -22,18 +21,12 @@ def test_every_one_can_be_set(loaded):
         HTTP_DRAIN_SECONDS="0",
         FORWARDED_ALLOW_IPS="10.0.0.7, 192.168.0.0/16, ::1",
         LOG_FORMAT="json",
-        OTEL_TRACES_EXPORTER="otlp",
     )
 
     assert made.stateless
     assert (made.http_max_calls, made.http_drain_seconds) == (8, 0.0)
     assert made.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")
     assert made.log_format == "json"
-    assert made.traced
-
-
-def test_spans_that_go_nowhere_are_not_made(loaded):
-    assert not loaded(OTEL_TRACES_EXPORTER="none").traced
 
 
 @pytest.mark.parametrize(
