@@ -192,7 +192,7 @@ async def main() -> None:
         began = time.perf_counter()
         await services.lexicon.of(targets)
         await services.lexicon.settled()
-        words = {n: sum(map(len, v)) for n, v in (await services.lexicon.of(targets)).items()}
+        words = {n: len(v) for n, v in (await services.lexicon.of(targets)).items()}
         print(f"vocabularies of {words} words in {time.perf_counter() - began:.1f} s")
         await compare(services, corpora, arguments.queries, arguments.seed)
         await services.close()

@@ -331,7 +331,7 @@ async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon._disk.place("notes") != blue.lexicon._disk.place("notes")
+        assert red.lexicon.path(Path(), "notes") != blue.lexicon.path(Path(), "notes")
     assert red.encoders.default.inner is blue.encoders.default.inner
     assert red.encoders.default._owner != blue.encoders.default._owner
 

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency,
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.words.probes import Probes
-from mcp_server_qdrant.search.words.vocabulary import Variant
+from mcp_server_qdrant.search.words.spelling import Variant
 
 VARIANT_SHARE = 0.3
 
