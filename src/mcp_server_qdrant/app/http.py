@@ -78,7 +78,7 @@ def _add_page(
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.priority_order,
-        "alpha": settings.hybrid_alpha[0][1],
+        "alpha": settings.hybrid_alpha,
         "filters": [field.model_dump() for field in options.fields],
     }
     defaults |= Preferences.of(settings).model_dump()

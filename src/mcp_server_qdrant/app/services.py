@@ -307,7 +307,7 @@ def _pipeline(
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(
-            adaptive=settings.hybrid_alpha,
+            alpha=settings.hybrid_alpha,
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
