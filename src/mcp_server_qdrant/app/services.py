@@ -10,10 +10,9 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.check import CheckedHistory, CheckedLookup, CheckedPipeline
-from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.models import blueprint, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -22,7 +21,7 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
@@ -38,7 +37,6 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.qdrant.read.sources import Files
-from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -98,13 +96,8 @@ class Services:
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
-        """These collections; one without a description by the words that tell it from others.
-
-        No words where each text is checked before it is shown.
-        """
+        """These collections; one without a description by the words that tell it from others."""
         infos = await self.catalog.describe(names)
-        if self.shared.check is not None:
-            return infos
         found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
@@ -140,10 +133,9 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
+    client = await own_client(settings, settings.qdrant_timeout)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-        await tell_of_newer(settings, client)
     return client
 
 
@@ -168,11 +160,11 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    lookup = _lookup(shared, view, catalog)
+    lookup = Lookup(catalog, shared.points(view, view.reader))
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
     projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    history = _history(shared, view, catalog, points)
+    history = History(view.writer, points, settings.history_days, catalog.visible, view.indexes)
     store = Store(
         catalog,
         points,
@@ -184,7 +176,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         written=written,
         near=Near(shared.queries(view, view.writer), _reader(settings, view)),
         history=history,
-        max_metadata=settings.store_max_metadata,
         mask=settings.mask_secrets,
     )
     files = Files(view.writer)
@@ -217,28 +208,12 @@ def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload |
     return document
 
 
-def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
-    """Finds by id; its answers are checked where the operator says so."""
-    points = shared.points(view, view.reader)
-    if shared.check is None or view.tenant is None:
-        return Lookup(catalog, points)
-    return CheckedLookup(shared.check, view.tenant, catalog, points)
-
-
-def _history(shared: Shared, view: View, catalog: Catalog, points: Points) -> History:
-    """What a caller may write it may bring back; checked as what is found by id."""
-    parts = (view.writer, points, shared.settings.history_days, catalog.visible, view.indexes)
-    if shared.check is None or view.tenant is None:
-        return History(*parts)
-    return CheckedHistory(shared.check, view.tenant, *parts)
-
-
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.sync_share).of)
+    paced = Sync(store, files, Pace(SYNC_SHARE).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
@@ -290,10 +265,6 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
     queries = shared.queries(view, view.reader)
-    make: Callable[..., Pipeline] = Pipeline
-    if shared.check is not None and view.tenant is not None:
-        make = partial(CheckedPipeline, shared.check, view.tenant)
-
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
@@ -314,7 +285,7 @@ def _pipeline(
         ),
         pool=shared.rerank.bounds.pool,
     )
-    return make(
+    return Pipeline(
         understanding,
         queries,
         Texts(document, title_of, bm25.reader, view.identify),

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.app.check import HitCheck
 from mcp_server_qdrant.app.models import open_choice, open_rerank
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
@@ -15,7 +14,7 @@ from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, poin
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest.files.background import Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
@@ -30,7 +29,7 @@ from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
-from mcp_server_qdrant.settings.values import revealed
+from mcp_server_qdrant.settings.tenancy import SHARED_FIELD
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,6 @@ class Shared:
         self.bm25 = bm25_of(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
         self.rerank = open_rerank(settings, encoders.host)
-        self.check = _check(settings)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
@@ -76,7 +74,7 @@ class Shared:
         points = self.points(self._all, client)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
-        pace = Pace(settings.sync_share).of
+        pace = Pace(SYNC_SHARE).of
         self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
@@ -140,7 +138,7 @@ class Shared:
     def queries(self, view: View, client: Any) -> Queries:
         """The searches through the reader or the writer of a view."""
         settings = self.settings
-        tenant = (settings.tenant_field, settings.tenant_shared_field)
+        tenant = (settings.tenant_field, SHARED_FIELD)
         more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
         read = paths(settings.qdrant_content_fields, *map(str, more))
         make = EdgeQueries if isinstance(self.client, EdgeClient) else Queries
@@ -153,12 +151,12 @@ class Shared:
                 raise ConfigError("Tenants are kept apart: nobody gets everything.")
             return self._all
         assert self.settings.tenant_field is not None
-        kept = Tenant(tenant, self.settings.tenant_field, self.settings.tenant_shared_field)
+        kept = Tenant(tenant, self.settings.tenant_field, SHARED_FIELD)
         seen: dict[str, tuple[float, bool]] = {}  # the reader sees at once what the writer stores
         return View(
             reader=TenantClient(self.client, kept, self._corpus, seen),
             writer=TenantWriter(self.client, kept, self._corpus, seen),
-            encoders=self.encoders.for_owner(tenant),
+            encoders=self.encoders,
             identify=point_ids_of(tenant),
             words=f"\0{tenant}",
             indexes=kept.indexes,
@@ -171,16 +169,8 @@ class Shared:
         await self.tasks.close()
         await self.everything.close()
         await self.rerank.close()
-        if self.check is not None:
-            await self.check.close()
         await self.encoders.close()
         await self.client.close()
-
-
-def _check(settings: Settings) -> HitCheck | None:
-    if settings.tenant_check_url is None:
-        return None
-    return HitCheck(settings.tenant_check_url, revealed(settings.tenant_check_key))
 
 
 async def _version(client: Any) -> str:

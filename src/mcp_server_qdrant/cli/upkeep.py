@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -165,9 +165,6 @@ async def _upgrade(
             await frame.loaded(encoders.of(model), LOAD_SECONDS)
 
         async def work(name: str) -> str:
-            if at is None:
-                for sentence in came_over(name, *await upkeep.import_again(settings, engine, name)):
-                    click.echo(sentence)
             with progress:
                 if model:
                     metadata = described(settings, encoders, model)
@@ -231,8 +228,6 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
-    if done.copied:
-        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
     if done.kept:
         said.append(
             f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
@@ -242,15 +237,6 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
-
-
-def came_over(name: str, written: int, lost: int) -> Iterator[str]:
-    """The result of another import from the official server's folder."""
-    place = called(name)
-    if written:
-        yield f"{place}: {amount(written, 'newer text')} of the official server imported."
-    if lost:
-        yield f"{place}: {amount(lost, 'newer text')} of the official server cannot be read."
 
 
 def accepted(name: str, lost: int, left: int | None) -> str:

@@ -37,7 +37,7 @@ class RankingSettings(BaseModel):
             "RERANK_PROVIDER",
             None,
             "`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. "
-            "Default: recognised from RERANK_URL; without one, fastembed.",
+            "Default: like Cohere, else TEI, at RERANK_URL; without one, fastembed.",
         )
     )
     rerank_model: str | None = variable(
@@ -54,7 +54,6 @@ class RankingSettings(BaseModel):
     rerank_api_key: SecretStr | None = variable(
         "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
     )
-    rerank_pool: int = variable("RERANK_POOL", 30, "Results that are reranked.", ge=2, le=200)
     rerank_timeout: Positive = variable(
         "RERANK_TIMEOUT", 3.0, "Seconds of reranking, after which the order stays as it is."
     )
