@@ -155,16 +155,16 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = view.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
     lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    lookup = Lookup(catalog, shared.points(view, view.reader))
+    facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
+    lookup = Lookup(catalog, points)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
+    projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    history = History(view.writer, points, settings.history_days, catalog.visible, view.indexes)
+    history = History(view.client, points, settings.history_days, catalog.visible, view.indexes)
     store = Store(
         catalog,
         points,
@@ -174,14 +174,14 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view, view.writer), _reader(settings, view)),
+        near=Near(shared.queries(view), _reader(settings, view)),
         history=history,
         mask=settings.mask_secrets,
     )
-    files = Files(view.writer)
+    files = Files(view.client)
     deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
     return Services(
-        client=view.reader,
+        client=view.client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
@@ -248,7 +248,7 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
 
 def _lexicon(settings: Settings, view: View) -> Lexicon:
     """The words of the collections; those of a trial engine are not kept on disk."""
-    texts = Sampler(view.reader, settings.qdrant_content_fields).texts
+    texts = Sampler(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
         return Lexicon(texts)
     engine = settings.qdrant_url or str(settings.local_path.resolve())
@@ -264,7 +264,7 @@ def _pipeline(
     lexicon: Lexicon,
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    queries = shared.queries(view, view.reader)
+    queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
@@ -290,8 +290,8 @@ def _pipeline(
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,
-        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
+        PayloadKeys(view.client, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,
     )
