@@ -1,7 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
 from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
 
 
@@ -72,16 +72,6 @@ class Queries:
         """
         parsed = parse(raw)
         return both(of_text(within), parsed) if within else parsed
-
-    def without(
-        self, condition: models.Filter | None, versions: Collection[str]
-    ) -> models.Filter | None:
-        """The condition, without the points of these versions."""
-        if not versions:
-            return condition
-        among = models.MatchAny(any=sorted(versions))
-        kept = [models.FieldCondition(key=VERSION_KEY, match=among)]
-        return models.Filter(must=[condition] if condition else None, must_not=kept)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together: here each by itself."""
