@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -123,13 +122,13 @@ class Services:
         await self.shared.close()
 
 
-async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
+async def open_services(settings: Settings) -> Services:
     """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
     _check_named(settings)
-    return wire(settings, await open_engine(settings), open_encoders(settings, host))
+    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
