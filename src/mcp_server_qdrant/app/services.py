@@ -154,10 +154,10 @@ def _check_named(settings: Settings) -> None:
 def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
-    encoders, bm25 = view.encoders, shared.bm25
+    encoders, bm25 = shared.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.client, fields).texts, _word_cache(settings, view.words))
+    lexicon = Lexicon(Sampler(view.client, fields).texts, _word_cache(settings, tenant))
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
     lookup = Lookup(catalog, points)
@@ -246,17 +246,13 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.understanding.tags.changed(collection)
 
 
-def _word_cache(settings: Settings, whose: str) -> WordCache | None:
-    """Where vocabularies are kept; those of a trial engine are nowhere."""
-    engine = _engine_key(settings, whose)
-    return WordCache(settings.cache_path / "words", engine) if engine else None
-
-
-def _engine_key(settings: Settings, whose: str) -> str | None:
-    """The engine and the tenant in whose name something is kept on disk."""
+def _word_cache(settings: Settings, tenant: str | None) -> WordCache | None:
+    """Where a tenant's vocabularies are kept; those of a trial engine are nowhere."""
     if settings.qdrant_url == ":memory:":
         return None
-    return (settings.qdrant_url or str(settings.local_path.resolve())) + whose
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    owner = engine if tenant is None else f"{engine}\0{tenant}"
+    return WordCache(settings.cache_path / "words", owner)
 
 
 def _pipeline(
@@ -267,7 +263,7 @@ def _pipeline(
     facets: TagFacets,
     lexicon: Lexicon,
 ) -> Pipeline:
-    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
