@@ -76,7 +76,7 @@ def test_each_system_has_its_paths(system, desktop, code, tmp_path, monkeypatch)
         "  \n",
         "{}",
         '{"servers": {}}',
-        '{"other": "a // b, }", "servers": {"web": {}}}',
+        '{"a": "a // b, }", "servers": {"w": {}}}',
         COMMENTED,
     ],
 )

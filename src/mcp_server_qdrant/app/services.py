@@ -10,9 +10,9 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.models import blueprint, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -134,10 +134,9 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
+    client = await own_client(settings, settings.qdrant_timeout)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-        await tell_of_newer(settings, client)
     return client
 
 

@@ -174,22 +174,11 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
             yield await _engine(services, settings)
             for info in found:
                 yield _collection(info, settings)
-            async for one in _unimported(services, settings):
-                yield one
             if missing := await _default(services, settings, given):
                 yield missing
             yield await _round_trip(services, settings, scratch)
     except QdrantMcpError as error:
         yield problem("engine", str(error), _engine_fix(error, settings, given))
-
-
-async def _unimported(services: "Services", settings: "Settings") -> AsyncIterator[Finding]:
-    from mcp_server_qdrant.app.upkeep import newer_in_local_mode
-
-    for name, number in (await newer_in_local_mode(settings, services.client)).items():
-        stored = f"The official server has stored {amount(number, 'text')} since the import."
-        fix = f"mcp-server-qdrant upgrade {shlex.quote(name)}"
-        yield Finding("collection", f"{name}: {stored}", fix)
 
 
 def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:

@@ -72,16 +72,23 @@ def show(text: str) -> None:
 
 
 class Bars:
-    """Bars of a terminal with the time left, one for each thing that is worked on; else nothing."""
+    """Bars with the time left, one for each thing that is worked on; a line per tenth in a log."""
 
     def __init__(self) -> None:
         self._bar: Any = None
+        self._line = ""
 
     def __call__(self, text: str, done: float, total: float) -> None:
         """So much of all is done of what the text names."""
-        if not sys.stderr.isatty() or not total:
+        if not total:
             return
         label = printable(text)
+        if not sys.stderr.isatty():
+            line = f"{label}: {10 * int(10 * done / total)} %"
+            if line != self._line:
+                click.echo(line, err=True)
+            self._line = line
+            return
         if self._bar is None or self._bar.label != label:
             self.end()
             show("")

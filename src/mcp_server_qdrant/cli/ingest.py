@@ -199,7 +199,7 @@ async def _shown(report: "Report") -> AsyncIterator[None]:
 
 
 async def _show(report: "Report", bars: frame.Bars) -> None:
-    while True:
+    while sys.stderr.isatty():
         if report.share:
             bars(report.phase, report.share, 1)
         else:

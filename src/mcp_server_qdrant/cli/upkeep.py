@@ -154,13 +154,6 @@ async def _upgrade(
             await frame.loaded(encoders.of(model))
 
         async def work(name: str) -> str:
-            newer, lost = await upkeep.import_again(settings, engine, name)
-            official = "of the official server"
-            if newer:
-                click.echo(f"{called(name)}: {amount(newer, 'newer text')} {official} imported.")
-            if lost:
-                unread = amount(lost, "newer text")
-                click.echo(f"{called(name)}: {unread} {official} cannot be read.")
             try:
                 if model:
                     metadata = described(settings, encoders, model)
@@ -229,8 +222,6 @@ def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> 
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
-    if done.copied:
-        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
     if done.kept:
         said.append(
             f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."

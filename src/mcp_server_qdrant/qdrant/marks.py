@@ -2,8 +2,8 @@
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
-A collection NAME~1 is the copy that an upgrade made to stand for NAME: the alias NAME leads to it,
-or is about to.
+A collection NAME~1 is the copy that an earlier version made to stand for NAME: the alias NAME leads
+to it.
 """
 
 import os
@@ -17,11 +17,9 @@ from qdrant_client import models
 FILLING_KEY = "filling"
 VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
-ROW_KEY = "imported_row"
 DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
-_IMPORTED = re.compile(r"(\d+) points imported from local mode(?:.*; (\d+) could not be read)?")
 _COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
 
@@ -35,18 +33,6 @@ def imported(metadata: Mapping[str, Any] | None) -> str | None:
     """An import's note on where the collection comes from."""
     note = (metadata or {}).get(IMPORTED_KEY)
     return note if isinstance(note, str) else None
-
-
-def imported_row(metadata: Mapping[str, Any] | None) -> int | None:
-    """The last row of local mode that was imported."""
-    row = (metadata or {}).get(ROW_KEY)
-    return row if isinstance(row, int) else None
-
-
-def imported_rows(metadata: Mapping[str, Any] | None) -> int | None:
-    """How many rows were, by the note: imports of earlier versions have nothing else."""
-    said = _IMPORTED.match(imported(metadata) or "")
-    return sum(map(int, said.groups(default="0"))) if said else None
 
 
 def description(metadata: Mapping[str, Any] | None) -> str | None:

@@ -1,6 +1,7 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
 import asyncio
+import itertools
 import math
 
 import httpx
@@ -10,6 +11,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
+    EngineTooOld,
     RequestError,
     UnknownCollection,
 )
@@ -18,7 +20,7 @@ from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.ingest.collections import upgrade
-from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
+from mcp_server_qdrant.ingest.collections.upgrade import PASSES, Upgrades
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
@@ -80,7 +82,7 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
     done = await upgrades(engine, lambda *line: told.append(line)).keywords("notes")
     after = await stored(engine)
 
-    assert (done.points, done.textless, done.copied) == (len(TEXTS), 0, None)
+    assert (done.points, done.textless) == (len(TEXTS), 0)
     assert told[-1] == ("notes", len(TEXTS), len(TEXTS))
     assert after.keys() == before.keys()
     for point, record in after.items():
@@ -338,77 +340,34 @@ class Old:
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-async def test_where_the_server_is_too_old_a_copy_takes_the_collections_name(status):
+async def test_where_the_server_is_too_old_that_is_said_and_nothing_is_changed(status):
     async with memory_engine() as engine:
         await official(engine)
         before = await stored(engine)
 
-        done = await upgrades(Old(engine, status)).keywords("notes")
+        with pytest.raises(EngineTooOld, match=r"from 1\.18 on it can"):
+            await upgrades(Old(engine, status)).keywords("notes")
 
-        after = await stored(engine)  # by its alias
-        async with memory_services(engine=engine) as services:
-            names = await services.catalog.names()
-            page = await find(services, "n37", "*")
-            await remember(services, "notes", "a zebra crossing")
-            again = await find(services, "zebra", "notes")
-        collections = [c.name for c in (await engine.get_collections()).collections]
-
-    assert "1.18" in done.copied
-    assert done.points == len(TEXTS)
-    assert collections == ["notes~1"]
-    assert names == ("notes",)
-    assert {k: v.payload for k, v in after.items()} == {k: v.payload for k, v in before.items()}
-    for point, record in after.items():
-        assert record.vector[VECTOR] == pytest.approx(before[point].vector[VECTOR])
-    assert texts(page)[0] == TEXTS[37]
-    assert [status.collection for status in page.statuses] == ["notes"]
-    assert texts(again)[0] == "a zebra crossing"
+        assert await stored(engine) == before
+        assert not (await metadata(engine)).get("filling")
 
 
-async def test_a_second_copy_takes_over_from_the_first():
+async def test_a_text_that_is_another_one_at_each_look_is_not_waited_for():
+    numbers = itertools.count()
+
+    class Changing(Engine):
+        async def retrieve(self, *arguments, **shown):
+            records = await self.client.retrieve(*arguments, **shown)
+            for record in records:
+                record.payload = {"text": f"text {next(numbers)}"}
+            return records
+
     async with memory_engine() as engine:
-        await official(engine)
-        await upgrades(Old(engine)).keywords("notes")
+        await foreign(engine, "notes", {1: {"text": "one"}}, vectors={"v": COSINE})
+        done = await upgrades(Changing(engine.client)).keywords("notes")
 
-        await upgrades(Old(engine)).model("notes", FakeEncoder("fake/Other", size=32), SAYS)
-
-        assert [c.name for c in (await engine.get_collections()).collections] == ["notes~2"]
-        assert set((await stored(engine))[1].vector) == {VECTOR, "bm25", "fast-other"}
-
-
-@pytest.mark.parametrize("method", ["upsert", "update_vectors", "delete_collection"])
-async def test_a_copy_that_was_cut_short_is_completed(method):
-    async with memory_engine() as engine:
-        await official(engine)
-        engine.broken_methods[method] = EngineFailure("It broke.")
-        with pytest.raises(EngineFailure):
-            await upgrades(Old(engine)).keywords("notes")
-        engine.broken_methods.clear()
-        async with memory_services(engine=engine) as services:
-            assert await services.catalog.names() == ("notes",)  # nobody sees the half copy
-        await engine.delete("notes", [1])
-        await engine.set_payload("notes", {"document": "a zebra crossing"}, [2])
-
-        await upgrades(Old(engine)).keywords("notes")
-
-        after = await stored(engine)
-        assert set(after) == set(range(2, len(TEXTS) + 1))
-        assert after[2].payload["document"] == "a zebra crossing"
-        assert all("bm25" in record.vector for record in after.values())
-
-
-async def test_a_copy_whose_alias_is_missing_gets_it():
-    async with memory_engine() as engine:
-        await official(engine)
-        engine.broken_methods["update_collection_aliases"] = EngineFailure("It broke.")
-        with pytest.raises(EngineFailure):
-            await upgrades(Old(engine)).keywords("notes")
-        engine.broken_methods.clear()
-
-        done = await upgrades(Old(engine)).keywords("notes")
-
-        assert done.points == 0
-        assert len(await stored(engine)) == len(TEXTS)
+    assert done.points == 0
+    assert next(numbers) <= PASSES * PASSES
 
 
 async def test_what_a_server_stores_before_it_notices_gets_its_keywords_when_it_does(

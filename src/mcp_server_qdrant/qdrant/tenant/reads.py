@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both
-from mcp_server_qdrant.qdrant.server.version import at_least
+from mcp_server_qdrant.qdrant.server.remote import at_least
 from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
 
 SEEN_SECONDS = 60.0

@@ -1,7 +1,7 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +62,6 @@ class Shape:
         """The same in the embedded engine's own terms."""
         return {"name": "", **sidecar(self.vectors, self.sparse, None)}
 
-    def with_vector(self, name: str, size: int | None) -> "Shape":
-        """The same with one vector more: dense of `size`, or sparse."""
-        if size is None:
-            return replace(self, sparse={**self.sparse, name: _SPARSE})
-        params = models.VectorParams(size=size, distance=models.Distance.COSINE)
-        return replace(self, vectors={**self.vectors, name: params})
-
-
-_SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
-
 
 class Bulk:
     """The collections of one engine, whole. All calls raise our errors."""
@@ -126,21 +116,6 @@ class Bulk:
         for field, index in shape.indexes.items():
             await self._client.create_payload_index(name, field, index)
 
-    async def drop(self, name: str) -> None:
-        """Delete a collection."""
-        await self._client.delete_collection(name)
-
-    async def lead(self, alias: str, to: str) -> None:
-        """Let the alias lead to a collection, in one step where it led to another."""
-        changes: list[Any] = []
-        if alias in await self.aliases():
-            changes.append(
-                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-            )
-        create = models.CreateAlias(collection_name=to, alias_name=alias)
-        changes.append(models.CreateAliasOperation(create_alias=create))
-        await self._client.update_collection_aliases(change_aliases_operations=changes)
-
     # Vectors
 
     async def begin(self, name: str, vector: str, size: int | None) -> None:
@@ -178,10 +153,6 @@ class Bulk:
     async def note(self, name: str, imported: str) -> None:
         """Write down where the collection comes from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
-
-    async def note_row(self, name: str, row: int) -> None:
-        """Write down the last row of local mode that was imported."""
-        await self._describe(name, {marks.ROW_KEY: row})
 
     async def describe(self, name: str, text: str) -> None:
         """Write down what the collection is about; "" takes that back."""
@@ -250,14 +221,12 @@ class Bulk:
         """The payloads of these points by id."""
         return _payloads(await self.fetch(name, ids))
 
-    async def put(
-        self, name: str, points: Sequence[Any], only: Container[str] | None = None
-    ) -> None:
-        """Write points as `fetch` returned them, with these vectors `only`."""
+    async def put(self, name: str, points: Sequence[Any]) -> None:
+        """Write points as `fetch` returned them."""
         structs = [
             models.PointStruct(
                 id=point.id,
-                vector=_some(point.vector, only),
+                vector=point.vector if point.vector is not None else {},
                 payload=point.payload or {},
             )
             for point in points
@@ -274,12 +243,6 @@ class Bulk:
     async def close(self) -> None:
         """Leave the engine."""
         await self._client.close()
-
-
-def _some(vectors: Any, only: Container[str] | None) -> Any:
-    if only is None or not isinstance(vectors, dict):
-        return vectors if vectors is not None else {}
-    return {name: vector for name, vector in vectors.items() if name in only}
 
 
 def _without(vector: str) -> models.Filter:
