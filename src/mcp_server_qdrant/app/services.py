@@ -40,7 +40,6 @@ from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
-from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -157,7 +156,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     encoders, bm25 = shared.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.client, fields).texts, _word_cache(settings, tenant))
+    lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
     lookup = Lookup(catalog, points)
@@ -246,13 +245,14 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.understanding.tags.changed(collection)
 
 
-def _word_cache(settings: Settings, tenant: str | None) -> WordCache | None:
-    """Where a tenant's vocabularies are kept; those of a trial engine are nowhere."""
+def _lexicon(settings: Settings, view: View) -> Lexicon:
+    """The words of the collections; those of a trial engine are not kept on disk."""
+    texts = Sampler(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
-        return None
+        return Lexicon(texts)
     engine = settings.qdrant_url or str(settings.local_path.resolve())
-    owner = engine if tenant is None else f"{engine}\0{tenant}"
-    return WordCache(settings.cache_path / "words", owner)
+    owner = engine if view.tenant is None else f"{engine}\0{view.tenant}"
+    return Lexicon(texts, settings.cache_path / "words", owner)
 
 
 def _pipeline(
