@@ -44,7 +44,6 @@ OWNERS = {  # third party -> the files that may import it
     "jwt": ("http/auth/*",),
     "onnxruntime": ("encoders/local/*",),
     "openTSNE": ("projection/*",),
-    "opentelemetry": ("http/*",),
     "orjson": ("qdrant/server/*",),
     "PIL": ("projection/*",),
     "platformdirs": ("settings/*", "cli/*"),

@@ -37,15 +37,3 @@ def test_the_sdk_hands_out_the_server_that_it_wraps():
 
     assert isinstance(mcp.session_manager.app, Server)
     assert mcp.session_manager.app.name == "x"
-
-
-def test_opentelemetry_sets_itself_up():
-    """By the environment alone, and the span is written when it is flushed."""
-    code = (
-        "import os, sys\nos.environ['OTEL_TRACES_EXPORTER'] = 'console'\n"
-        "from mcp_server_qdrant.http import tracing as http_tracing\nhttp_tracing.start()\n"
-        "with http_tracing.phase('embed'):\n    pass\n"
-        "http_tracing.flush()\nsys.stdout.flush()\nos._exit(0)"
-    )
-
-    assert '"name": "search embed"' in told(code)

@@ -1,14 +1,10 @@
 """Tenants kept apart through the whole server side, on both engines."""
 
-import itertools
 import random
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
@@ -16,12 +12,9 @@ from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
     ConfigError,
-    InvalidFilter,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import point_ids_of
-from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
@@ -212,87 +205,6 @@ async def test_tags_and_spelling_are_of_own_texts(house):
     )
 
 
-async def test_what_is_shared_is_read_and_neither_changed_nor_deleted(house):
-    red, blue = house.of("red"), house.of("blue")
-    (handbook,) = await remember(blue, "notes", "the handbook of holidays", id="handbook")
-    await remember(red, "notes", "red's list of holidays", id="handbook")
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
-
-    page = await find(red, "holidays handbook", "notes")
-    (seen,) = (await red.lookup.get([handbook.ids[0]], neighbours=3))[0]
-    (own,) = (await red.lookup.get(["handbook"]))[0]
-
-    assert set(texts(page)) == {"the handbook of holidays", "red's list of holidays"}
-    assert seen.text == "the handbook of holidays"
-    assert seen.document != "handbook"
-    assert "blue" not in str(seen)
-    assert own.text == "red's list of holidays"
-    done = await red.store.store(NewDocument("mine now", id=handbook.ids[0]), "notes")
-    assert not done.updated
-    await red.store.points.delete_points("notes", list(handbook.ids))
-    assert [d.text for d in (await blue.lookup.get(["handbook"]))[0]] == [seen.text]
-
-
-TEXT = {"match": {"text": "hand"}}
-HIDDEN = (
-    {"key": "doc.id"} | TEXT,
-    {"key": '"doc"[0].id'} | TEXT,
-    {"key": "doc.file.source"} | TEXT,
-    {"key": "doc.chunk", "range": {"gte": 0}},
-    {"key": "doc", "values_count": {"gte": 1}},
-    {"is_empty": {"key": "doc.id"}},
-    {"is_null": {"key": "doc.pending"}},
-    {"nested": {"key": "doc", "filter": {"must": [{"key": "id"} | TEXT]}}},
-    {"nested": {"key": "doc.file", "filter": {"must_not": [{"key": "path"} | TEXT]}}},
-    {"should": [{"min_should": {"conditions": [{"key": "doc.id"} | TEXT], "min_count": 1}}]},
-    {"key": "tenant"} | TEXT,
-    {"key": "shared_with", "match": {"except": ["red"]}},
-)
-
-
-@pytest.mark.parametrize("before", ["this version", "before there were versions"])
-async def test_an_update_of_a_text_of_many_parts_keeps_with_whom_each_part_is_shared(house, before):
-    red, blue = house.of("red"), house.of("blue")
-    old, new = (" ".join(f"{word} {n} of the holidays." for n in range(400)) for word in "ab")
-    (handbook,) = await remember(blue, "notes", old, id="handbook")
-    if before != "this version":
-        handbook = await _as_before(house.engine, handbook, "blue")
-    shared = [*handbook.ids[:2], handbook.ids[-1]]
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, shared)
-    (after,) = await remember(blue, "notes", new, id="handbook")
-    seen = {d.chunk for d in await red.lookup._points.by_id("notes", list(after.ids))}
-
-    assert len(handbook.ids) == len(after.ids) > 4
-    assert seen == {0, 1, len(after.ids) - 1}
-    assert (await blue.lookup.get(["handbook"]))[0][0].text == new
-
-
-async def _as_before(engine: Any, done: Stored, tenant: str) -> Stored:
-    """The points with the ids that the version before this one gave them."""
-    ids = [point_ids_of(tenant)("notes", done.document, n) for n in range(len(done.ids))]
-    records = await engine.retrieve("notes", list(done.ids), with_vectors=True)
-    by_id = {record.id: record for record in records}
-    points = []
-    for old, point in zip(done.ids, ids, strict=True):
-        record = by_id[old]
-        del record.payload["doc"]["version"]
-        points.append(models.PointStruct(id=point, payload=record.payload, vector=record.vector))
-    await engine.delete("notes", list(done.ids))
-    await engine.upsert("notes", points)
-    return replace(done, ids=tuple(ids))
-
-
-async def test_what_is_hidden_of_a_shared_text_cannot_be_found_out_by_a_filter(house):
-    red = house.of("red")
-    (handbook,) = await remember(house.of("blue"), "notes", "the handbook", id="handbook")
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
-
-    for condition, clause in itertools.product(HIDDEN, ("must", "should", "must_not")):
-        for where in ({clause: [condition]}, {clause: condition}):
-            with pytest.raises(InvalidFilter, match="query_filter may not ask about the field"):
-                await find(red, "handbook", "notes", query_filter=where)
-
-
 async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
     async with memory_engine() as engine:
         alone = wire(make_settings(), engine, registry(FakeEncoder()))
@@ -326,7 +238,7 @@ async def test_caches_on_disk_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon._disk.place("notes") != blue.lexicon._disk.place("notes")
+        assert red.lexicon.path(Path(), "notes") != blue.lexicon.path(Path(), "notes")
 
 
 async def test_new_collections_index_whose_a_point_is(house):
@@ -337,7 +249,6 @@ async def test_new_collections_index_whose_a_point_is(house):
     schema = (await house.engine.get_collection("notes")).payload_schema
 
     assert schema["tenant"].params.is_tenant
-    assert schema["shared_with"].data_type == models.PayloadSchemaType.KEYWORD
 
 
 async def test_pending_points_of_all_tenants_are_filled():
@@ -407,7 +318,6 @@ async def test_the_tenants_not_used_for_longest_are_forgotten():
         ({"tenant_field": "metadata"}, "is a field that this server writes"),
         ({"tenant_field": "doc.id"}, "is a field that this server writes"),
         ({"tenant_field": "a[].b"}, "must be a payload key"),
-        ({"tenant_field": "shared_with"}, "lists other tenants"),
         ({"tenant_field": "a", "tenant_id": " "}, "is blank"),
     ],
 )

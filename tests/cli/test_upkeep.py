@@ -9,7 +9,6 @@ from mcp_server_qdrant.cli.upkeep import Progress, accepted, copied, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.local_mode import leave
-from tests.qdrant.rest_stub import rest_server
 from tests.support import Clock, make_settings
 
 
@@ -127,23 +126,6 @@ def test_an_engine_that_is_not_there_ends_with_1(run):
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "cannot be reached" in err
-
-
-def test_what_is_copied_to_a_cluster_is_made_as_the_settings_say(run, tmp_path):
-    asyncio.run(leave(tmp_path / "official"))
-    with rest_server() as server:
-        server.garbage["/aliases"] = {"result": {"aliases": []}, "status": "ok", "time": 0.0}
-        code, out, err = run(
-            *("copy", "notes", "--from", str(tmp_path / "official")),
-            QDRANT_LOCAL_PATH="",
-            QDRANT_URL=server.url,
-            QDRANT_SHARD_NUMBER="6",
-            QDRANT_REPLICATION_FACTOR="3",
-        )
-
-    (made,) = [body for method, _, body in server.to("/collections/notes") if method == "PUT"]
-    assert (code, out.partition(" copied")[0]) == (0, "notes: 40 points"), err
-    assert (made["shard_number"], made["replication_factor"]) == (6, 3)
 
 
 def test_the_allow_list_holds_for_commands_too(run, tmp_path):

@@ -18,14 +18,12 @@ from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.qdrant.server.inference import key_header
-from mcp_server_qdrant.qdrant.server.remote import Cluster
 from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
 # Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
-SHARE = 48
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
@@ -148,8 +146,3 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
         model=settings.rerank_model,
         api_key=revealed(settings.rerank_api_key),
     )
-
-
-def cluster(settings: Settings) -> Cluster:
-    """Bounds of requests to a server or cluster, and the parameters of its new collections."""
-    return Cluster(settings.qdrant_timeout, SHARE, settings.cluster)

@@ -10,7 +10,7 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.models import blueprint, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
@@ -41,7 +41,6 @@ from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
-from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -134,7 +133,7 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
+    client = await own_client(settings, settings.qdrant_timeout)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
     return client
@@ -156,16 +155,16 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = view.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.reader, fields).texts, _word_cache(settings, view.words))
+    lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    lookup = Lookup(catalog, shared.points(view, view.reader))
+    facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
+    lookup = Lookup(catalog, points)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
+    projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    history = History(view.writer, points, settings.history_days, catalog.visible, view.indexes)
+    history = History(view.client, points, settings.history_days, catalog.visible, view.indexes)
     store = Store(
         catalog,
         points,
@@ -175,14 +174,14 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view, view.writer), _reader(settings, view)),
+        near=Near(shared.queries(view), _reader(settings, view)),
         history=history,
         mask=settings.mask_secrets,
     )
-    files = Files(view.writer)
+    files = Files(view.client)
     deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
     return Services(
-        client=view.reader,
+        client=view.client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
@@ -247,17 +246,13 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.understanding.tags.changed(collection)
 
 
-def _word_cache(settings: Settings, whose: str) -> WordCache | None:
-    """Where vocabularies are kept; those of a trial engine are nowhere."""
-    engine = _engine_key(settings, whose)
-    return WordCache(settings.cache_path / "words", engine) if engine else None
-
-
-def _engine_key(settings: Settings, whose: str) -> str | None:
-    """The engine and the tenant in whose name something is kept on disk."""
+def _lexicon(settings: Settings, view: View) -> Lexicon:
+    """The words of the collections; those of a trial engine are not kept on disk."""
+    texts = Sampler(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
-        return None
-    return (settings.qdrant_url or str(settings.local_path.resolve())) + whose
+        return Lexicon(texts)
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    return Lexicon(texts, settings.cache_path / "words", engine + view.words)
 
 
 def _pipeline(
@@ -269,7 +264,7 @@ def _pipeline(
     lexicon: Lexicon,
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    queries = shared.queries(view, view.reader)
+    queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
@@ -295,8 +290,8 @@ def _pipeline(
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,
-        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
+        PayloadKeys(view.client, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,
     )

@@ -25,7 +25,6 @@ from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
-from mcp_server_qdrant.qdrant.server.remote import Cluster
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -77,8 +76,7 @@ async def engine(
     """
     patience = max(PATIENCE, settings.qdrant_timeout)
     if where is None:
-        cluster = Cluster(patience, options=settings.cluster)
-        client = await own_client(settings, patience, cluster)
+        client = await own_client(settings, patience)
     else:
         client = await _other(where, new=new)
     try:
@@ -118,9 +116,7 @@ def place(where: str | None, settings: Settings) -> str | Path:
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
 
-async def own_client(
-    settings: Settings, timeout: float, cluster: Cluster | None = None
-) -> AsyncQdrantBase:
+async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
     return await open_client(
         url=settings.qdrant_url,
@@ -128,7 +124,6 @@ async def own_client(
         local_path=settings.local_path,
         timeout=timeout,
         inference=inference_headers(settings),
-        cluster=cluster,
     )
 
 

@@ -1,20 +1,6 @@
 """Values of settings that parts of the server take together."""
 
 from dataclasses import dataclass
-from typing import Literal
-
-Quantization = Literal["none", "scalar", "binary", "product", "turbo"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Parameters of new collections of a server; None leaves them to it."""
-
-    shards: int | None = None
-    replicas: int | None = None
-    write_consistency: int | None = None
-    on_disk_vectors: bool | None = None
-    quantization: Quantization = "none"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The settings of engine, cluster, collections and search: parts of `Settings`."""
+"""The settings of engine, collections and search: parts of `Settings`."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -8,7 +8,6 @@ from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, variable
 from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.core.options import ClusterOptions, Quantization
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Names
 
@@ -163,36 +162,3 @@ class EngineSettings(BaseModel):
     def cache_path(self) -> Path:
         """Folder of vocabularies and cached vectors."""
         return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
-
-
-class ClusterSettings(BaseModel):
-    """The settings of a server; the embedded engine has none of them."""
-
-    shard_number: int | None = variable(
-        "QDRANT_SHARD_NUMBER", None, "Shards of a new collection.", ge=1
-    )
-    replication_factor: int | None = variable(
-        "QDRANT_REPLICATION_FACTOR", None, "Copies of each shard of a new collection.", ge=1
-    )
-    write_consistency_factor: int | None = variable(
-        "QDRANT_WRITE_CONSISTENCY_FACTOR", None, "Copies that must acknowledge a write.", ge=1
-    )
-    on_disk_vectors: bool | None = variable(
-        "QDRANT_ON_DISK_VECTORS", None, "Keep vectors of new collections on disk."
-    )
-    quantization: Quantization = variable(
-        "QDRANT_QUANTIZATION",
-        "none",
-        "Of new vectors: `none`, `scalar`, `binary`, `product` or `turbo` (Qdrant 1.18).",
-    )
-
-    @property
-    def cluster(self) -> ClusterOptions:
-        """What is asked of a server; of the embedded engine nothing."""
-        return ClusterOptions(
-            shards=self.shard_number,
-            replicas=self.replication_factor,
-            write_consistency=self.write_consistency_factor,
-            on_disk_vectors=self.on_disk_vectors,
-            quantization=self.quantization,
-        )

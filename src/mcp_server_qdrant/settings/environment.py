@@ -34,7 +34,7 @@ from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
-from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
+from mcp_server_qdrant.settings.engine import EngineSettings
 from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
@@ -60,7 +60,6 @@ class Settings(
     SyncSettings,
     HttpSettings,
     AuthSettings,
-    ClusterSettings,
     FilterSettings,
     RankingSettings,
     Preferences,
@@ -103,12 +102,8 @@ class Settings(
 
     @model_validator(mode="after")
     def _server_where_needed(self) -> Self:
-        encodes = "EMBEDDING_PROVIDER=qdrant" if self.serves("qdrant") else None
-        fields = ClusterSettings.model_fields.items()
-        asked = (name for name, info in fields if getattr(self, name) != info.default)
-        needy = encodes or next((environment_names()[name][0] for name in asked), None)
-        if needy and self.qdrant_url in (None, ":memory:"):
-            raise ValueError(f"{needy} needs QDRANT_URL: a Qdrant server")
+        if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
+            raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a Qdrant server")
         return self
 
 

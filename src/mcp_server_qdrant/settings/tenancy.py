@@ -8,7 +8,6 @@ from pydantic import AfterValidator, BaseModel, model_validator
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import variable
 
-SHARED_FIELD = "shared_with"  # of a point: other tenants who may read it
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 
 
@@ -17,8 +16,6 @@ def _free_field(value: str) -> str:
         raise ValueError("must be a payload key such as tenant or metadata.tenant")
     if value in OURS or value.startswith("doc."):
         raise ValueError("is a field that this server writes; choose another")
-    if value.split(".", maxsplit=1)[0] == SHARED_FIELD:
-        raise ValueError(f"lies in {SHARED_FIELD}, which lists other tenants; choose another")
     return value
 
 

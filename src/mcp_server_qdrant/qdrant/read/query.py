@@ -1,7 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -24,9 +24,8 @@ from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.memo import Memo
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
 from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
-from mcp_server_qdrant.qdrant.tenant.guard import check
 
 
 class Leg(NamedTuple):
@@ -50,14 +49,12 @@ _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchP
 class Queries:
     """The read side of a Qdrant server, one collection per trip.
 
-    `hidden` are the fields that a caller's filter may not ask about, `dates` the paths of dates in
-    a collection that has no index of any.
+    `dates` are the paths of dates in a collection that has no index of any.
     """
 
     def __init__(
         self,
         client: AsyncQdrantBase,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
         paths: Sequence[str] | None = None,
     ) -> None:
@@ -65,7 +62,6 @@ class Queries:
         self._client = client
         self._paths = paths
         self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
-        self._hidden = tuple(hidden)
         self._dates = tuple(dates)
         self._prefetches: Memo[models.Prefetch] = Memo()  # collections share them
         self._probes: Memo[models.QueryRequest] = Memo()
@@ -78,18 +74,7 @@ class Queries:
         Raises InvalidFilter.
         """
         parsed = parse(raw)
-        check(parsed, self._hidden)
         return both(of_text(within), parsed) if within else parsed
-
-    def without(
-        self, condition: models.Filter | None, versions: Collection[str]
-    ) -> models.Filter | None:
-        """The condition, without the points of these versions."""
-        if not versions:
-            return condition
-        among = models.MatchAny(any=sorted(versions))
-        kept = [models.FieldCondition(key=VERSION_KEY, match=among)]
-        return models.Filter(must=[condition] if condition else None, must_not=kept)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together: here each by itself."""

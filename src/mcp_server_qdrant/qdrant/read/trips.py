@@ -37,12 +37,11 @@ class EdgeQueries(Queries):
     def __init__(
         self,
         client: Any,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
         paths: Sequence[str] | None = None,
     ) -> None:
         """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, hidden, dates, paths)
+        super().__init__(client, dates, paths)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
