@@ -28,7 +28,6 @@ Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, 
 # next, and a collection that hangs takes few others along.
 TRIPS = 4
 TOGETHER = 16  # collections that one trip asks in any case
-HEAVY_AT_ONCE = 4  # payloads
 
 
 class EdgeQueries(Queries):
@@ -97,14 +96,11 @@ class EdgeQueries(Queries):
         return await self._each("payloads", named, self._paths)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads, a few at a time: the event loop goes on between them."""
-        found: dict[PointId, Payload] = {}
-        for start in range(0, len(ids), HEAVY_AT_ONCE):
-            some = (target.collection, ids[start : start + HEAVY_AT_ONCE])
-            (answer,) = await self._each("payloads", [some], None)
-            if isinstance(answer, QdrantMcpError):
-                raise answer
-            found |= answer
+        """The whole payloads of points of which only a part was read."""
+        (answer,) = await self._each("payloads", [(target.collection, ids)], None)
+        if isinstance(answer, QdrantMcpError):
+            raise answer
+        found: Mapping[PointId, Payload] = answer
         return found
 
     async def _each(
