@@ -15,7 +15,7 @@ from typing import Literal
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import every
-from mcp_server_qdrant.hosting.wire import sync, write_atomically
+from mcp_server_qdrant.hosting.disk import sync, write_atomically
 from mcp_server_qdrant.qdrant.edge import staged
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder, allocated, slug_of, sync_tree
