@@ -59,12 +59,12 @@ async def throughput(services: Services, folder: Path) -> None:
         preparer = Preparer(COLLECTION, encoder.name, measures, {}, 10_000_000)
         jobs = [preparer.prepare(f, None) for f in walk(sources([folder])[0], selection).files]
         texts = [encoded_text(p) for job in jobs if isinstance(job, FileJob) for p in job.parts]
-        seconds = 0.0 if part % 2 else await encoding(encoder.inner, texts)
+        seconds = 0.0 if part % 2 else await encoding(encoder, texts)
         report = Report()
         request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
         await services.sync.run(request, report)
         assert len(texts) == report.texts
-        seconds = seconds or await encoding(encoder.inner, texts)
+        seconds = seconds or await encoding(encoder, texts)
         print(
             f"part {part + 1}: {report.texts} texts, {report.tokens} tokens; ingest "
             f"{report.texts / report.seconds:.1f}/s, encoder alone {report.texts / seconds:.1f}/s, "

@@ -10,8 +10,8 @@ from mcp_server_qdrant.app.models import (
     open_encoders,
 )
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.encoder import NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
-from mcp_server_qdrant.encoders.none import NoEncoder
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
@@ -35,7 +35,7 @@ def encoders(**values):
     ],
 )
 def test_each_provider_has_its_encoder(values, kind):
-    assert type(encoders(**values).default.inner) is kind
+    assert type(encoders(**values).default) is kind
 
 
 @pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "qdrant:a/b"])
@@ -43,7 +43,7 @@ async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name
     """A collection's metadata must not send queries to a service for money."""
     encoder = encoders(openai_api_key="sk-x").known(name)
 
-    assert type(encoder.inner) is NoEncoder
+    assert type(encoder) is NoEncoder
     with pytest.raises(EncoderUnavailable, match="COLLECTION_MODELS"):
         await encoder.encode_query("roses")
 
@@ -51,8 +51,8 @@ async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name
 def test_a_service_that_the_setting_names_for_a_collection_is_used():
     registry = encoders(openai_api_key="sk-x", collection_models="a=openai:m")
 
-    assert type(registry.known("openai:m").inner) is OpenAIEncoder
-    assert type(registry.known("fastembed:a/b").inner) is HostedEncoder
+    assert type(registry.known("openai:m")) is OpenAIEncoder
+    assert type(registry.known("fastembed:a/b")) is HostedEncoder
 
 
 def test_prefixes_are_those_of_the_model_or_of_the_settings():

@@ -248,7 +248,7 @@ def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
-    person.env["QDRANT_OTHER_API_KEY"] = "s3cret"
+    person.env["EMBEDDING_API_KEY"] = "s3cret"
 
     done = person.run("init", "--client", client, "--folder", str(notes), "--yes")
     assert done.exit_code == 0, done.stderr

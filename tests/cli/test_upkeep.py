@@ -8,8 +8,7 @@ from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
 from mcp_server_qdrant.cli.upkeep import Progress, accepted, copied, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
-from tests.local_mode import leave, store_more
-from tests.qdrant.rest_stub import rest_server
+from tests.local_mode import leave
 from tests.support import Clock, make_settings
 
 
@@ -58,12 +57,6 @@ def test_progress_of_nothing_is_not_told(capsys):
             "org/New",
             "n: all points had the vectors of org/New already. 1 has no text to make them of. "
             "Removed: fast-old, (unnamed).",
-        ),
-        (
-            Upgraded("n", "bm25", 5, 0, copied="This Qdrant is old."),
-            None,
-            "n: 5 points got keywords in 2.0 s. This Qdrant is old. So it was copied, and its name "
-            "leads to the copy.",
         ),
     ],
 )
@@ -117,10 +110,6 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
-        (
-            ("upgrade", "notes", "--index-only", "--model", "m"),
-            "--index-only and --model exclude each other.",
-        ),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, or --folder."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
@@ -131,48 +120,12 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         assert sentence in err.splitlines()[-1]
 
 
-def test_doctor_tells_what_the_official_server_stored_since_and_its_line_imports_it(run, tmp_path):
-    asyncio.run(leave(tmp_path / "engine"))
-    assert run("upgrade", "notes", EMBEDDING_PROVIDER="none")[0] == 0
-    asyncio.run(store_more(tmp_path / "engine", {41: "new", 42: "newer"}))
-
-    _, before, _ = run("doctor", EMBEDDING_PROVIDER="none")
-    status, out, _ = run("upgrade", "notes", EMBEDDING_PROVIDER="none")
-    _, after, _ = run("doctor", EMBEDDING_PROVIDER="none")
-
-    told = "ok      collection: notes: The official server has stored 2 texts since the import.\n"
-    assert f"{told}        -> mcp-server-qdrant upgrade notes\n" in before
-    assert status == 0
-    assert out.startswith(
-        "notes: 2 newer texts of the official server imported.\nnotes: 2 points got keywords"
-    )
-    assert "notes: 42 points, searched by" in after
-    assert "official server" not in after
-
-
 def test_an_engine_that_is_not_there_ends_with_1(run):
     code, out, err = run("upgrade", "notes", "--at", "http://127.0.0.1:9")
 
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "cannot be reached" in err
-
-
-def test_what_is_copied_to_a_cluster_is_made_as_the_settings_say(run, tmp_path):
-    asyncio.run(leave(tmp_path / "official"))
-    with rest_server() as server:
-        server.garbage["/aliases"] = {"result": {"aliases": []}, "status": "ok", "time": 0.0}
-        code, out, err = run(
-            *("copy", "notes", "--from", str(tmp_path / "official")),
-            QDRANT_LOCAL_PATH="",
-            QDRANT_URL=server.url,
-            QDRANT_SHARD_NUMBER="6",
-            QDRANT_REPLICATION_FACTOR="3",
-        )
-
-    (made,) = [body for method, _, body in server.to("/collections/notes") if method == "PUT"]
-    assert (code, out.partition(" copied")[0]) == (0, "notes: 40 points"), err
-    assert (made["shard_number"], made["replication_factor"]) == (6, 3)
 
 
 def test_the_allow_list_holds_for_commands_too(run, tmp_path):

@@ -76,7 +76,6 @@ async def served(tokens_file, request):
         watch = Watch(settings)
         mcp = make_server(settings, opened, asking=True, watch=watch)
         served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, watch)
-        notes.standing = watch.load.standing
         async with listening(served) as address:
             yield address, notes
         assert set(openers) <= {None}
@@ -190,45 +189,6 @@ async def test_a_token_that_is_taken_away_ends_its_session(served, tokens_file, 
 
     assert refused.is_error
     assert ("catalog", "wim") not in notes.callers
-
-
-class Waiting:
-    """A catalog that does not answer."""
-
-    def __init__(self):
-        self.reached = asyncio.Event()
-
-    async def matching(self, _):
-        self.reached.set()
-        await asyncio.Event().wait()
-
-
-@each_way
-async def test_a_call_under_way_is_ended_with_its_token(served, tokens_file, way):
-    address, notes = served
-    path, mode, _ = way
-    notes.catalog = Waiting()
-    async with (
-        client_of(address, TOKENS["ana"], path=path, mode=mode) as ana,
-        client_of(address, TOKENS["ben"], path=path, mode=mode) as ben,
-    ):
-        calls = []
-        for client in (ana, ben):
-            calls.append(asyncio.ensure_future(client.call_tool("qdrant-collections", {})))
-            await asyncio.wait_for(notes.catalog.reached.wait(), 60)
-            notes.catalog.reached.clear()
-        entries = json.loads(tokens_file.read_text())
-        tokens_file.write_text(json.dumps([e for e in entries if e["name"] != "ana"]))
-        notes.standing.look()
-        with pytest.raises(MCPError) as ended:
-            await calls[0]
-        del notes.catalog
-        assert not (await ben.call_tool("qdrant-collections", {})).is_error
-        assert not calls[1].done()
-        calls[1].cancel()
-        await asyncio.wait(calls)
-
-    assert path == "/sse" or "The token was withdrawn while this was under way" in str(ended.value)
 
 
 async def test_a_message_without_a_caller_is_not_handled():

@@ -9,7 +9,6 @@ from mcp_server_qdrant.search.algorithm import (
     dense_share,
     fusion_weights,
     narrowed,
-    share_of_size,
 )
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
@@ -69,17 +68,6 @@ def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword,
         dense_share(semantic, keyword)
 
     assert str(refused.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("points", "share"), [(0, 0.5), (499, 0.5), (500, 0.7), (4999, 0.7), (5000, 0.8), (10**9, 0.8)]
-)
-def test_the_share_follows_the_size_in_steps(points, share):
-    assert share_of_size(((0, 0.5), (500, 0.7), (5000, 0.8)), points) == share
-
-
-def test_one_step_is_the_same_for_every_size():
-    assert {share_of_size(((0, 0.4),), points) for points in (0, 500, 10**9)} == {0.4}
 
 
 @pytest.mark.parametrize(

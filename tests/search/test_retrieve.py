@@ -58,7 +58,7 @@ class Fixture:
         depth, pool = sizes or depth_of(len(self.targets), 10)
         query = Query(
             request=SearchRequest(query=self.terms.query),
-            rules=Rules(((0, 0.5),)),
+            rules=Rules(0.5),
             targets=self.targets,
             limit=10,
             alpha=0.5,

@@ -402,7 +402,7 @@ BAD_STORES = [
     ),
     (
         {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 65_536}},
-        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored (STORE_MAX_METADATA)",
+        "has metadata of 65,544 bytes as JSON: at most 65,536 are stored",
     ),
 ]
 BAD_GETS = [

@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
-from mcp_server_qdrant.http.load import Standing
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -205,9 +204,9 @@ def make_server(
         # A tenant would learn when another one stores.
         subscriptions=False if settings.tenant_field else bus,
         middleware=[
-            *([watch.telemetry.observe] if watch else []),
+            *([watch.observe] if watch else []),
             _beginning(opening, calls or Calls()),
-            *([ForCaller(scopes, watch.load.standing if watch else Standing())] if asking else []),
+            *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
     )

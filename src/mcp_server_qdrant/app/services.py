@@ -10,10 +10,9 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.check import CheckedHistory, CheckedLookup, CheckedPipeline
-from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.models import blueprint, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -22,7 +21,7 @@ from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
@@ -38,7 +37,6 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.qdrant.read.sources import Files
-from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -99,13 +97,8 @@ class Services:
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
-        """These collections; one without a description by the words that tell it from others.
-
-        No words where each text is checked before it is shown.
-        """
+        """These collections; one without a description by the words that tell it from others."""
         infos = await self.catalog.describe(names)
-        if self.shared.check is not None:
-            return infos
         found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
@@ -141,10 +134,9 @@ async def open_services(settings: Settings, host: ModelHost | None = None) -> Se
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
+    client = await own_client(settings, settings.qdrant_timeout)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-        await tell_of_newer(settings, client)
     return client
 
 
@@ -164,16 +156,16 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = view.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.reader, fields).texts, _word_cache(settings, view.words))
+    lexicon = Lexicon(Sampler(view.client, fields).texts, _word_cache(settings, view.words))
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    lookup = _lookup(shared, view, catalog)
+    facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
+    lookup = Lookup(catalog, points)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
+    projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    history = _history(shared, view, catalog, points)
+    history = History(view.client, points, settings.history_days, catalog.visible, view.indexes)
     store = Store(
         catalog,
         points,
@@ -183,15 +175,14 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view, view.writer), _reader(settings, view)),
+        near=Near(shared.queries(view), _reader(settings, view)),
         history=history,
-        max_metadata=settings.store_max_metadata,
         mask=settings.mask_secrets,
     )
-    files = Files(view.writer)
+    files = Files(view.client)
     deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
     return Services(
-        client=view.reader,
+        client=view.client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
@@ -218,28 +209,12 @@ def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload |
     return document
 
 
-def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
-    """Finds by id; its answers are checked where the operator says so."""
-    points = shared.points(view, view.reader)
-    if shared.check is None or view.tenant is None:
-        return Lookup(catalog, points)
-    return CheckedLookup(shared.check, view.tenant, catalog, points)
-
-
-def _history(shared: Shared, view: View, catalog: Catalog, points: Points) -> History:
-    """What a caller may write it may bring back; checked as what is found by id."""
-    parts = (view.writer, points, shared.settings.history_days, catalog.visible, view.indexes)
-    if shared.check is None or view.tenant is None:
-        return History(*parts)
-    return CheckedHistory(shared.check, view.tenant, *parts)
-
-
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.sync_share).of)
+    paced = Sync(store, files, Pace(SYNC_SHARE).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
@@ -294,38 +269,34 @@ def _pipeline(
     lexicon: Lexicon,
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    queries = shared.queries(view, view.reader)
-    make: Callable[..., Pipeline] = Pipeline
-    if shared.check is not None and view.tenant is not None:
-        make = partial(CheckedPipeline, shared.check, view.tenant)
-
+    queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
         locate=lookup.one,
         prepare=queries.prepare,
         encode=encoders.encode_query,
-        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
+        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
         timeout=settings.search_timeout,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(
-            adaptive=settings.hybrid_alpha,
+            alpha=settings.hybrid_alpha,
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
         ),
         pool=shared.rerank.bounds.pool,
     )
-    return make(
+    return Pipeline(
         understanding,
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,
-        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
+        PayloadKeys(view.client, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,
     )

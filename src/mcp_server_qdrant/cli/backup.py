@@ -28,7 +28,7 @@ def _arguments(command: Callable[..., None]) -> Callable[..., None]:
 def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
     """Copy collections (default: all) into FOLDER, while they are used.
 
-    The folder is there once it is complete. Of a Qdrant server they are snapshots.
+    The folder is there once it is complete. A Qdrant server has snapshots of its own.
     """
     with frame.ending("Interrupted; nothing was kept."):
         settings = frame.load()

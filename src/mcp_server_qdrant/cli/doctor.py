@@ -164,7 +164,6 @@ def _folders(settings: "Settings") -> Iterator[Finding]:
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
     """Findings through the parts that the server has too; no work in the background."""
     from mcp_server_qdrant.app.server import open_lazily
-    from mcp_server_qdrant.app.upkeep import newer_in_local_mode
 
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
     allowed = settings.qdrant_collections
@@ -173,7 +172,6 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
         "qdrant_read_only": True,
         "qdrant_collections": (*allowed, scratch) if allowed else (),
         "tenant_field": None,
-        "tenant_check_url": None,
     }
     frame.show("Opening the engine …")
     try:
@@ -191,10 +189,6 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
             return
         for info in found:
             yield _collection(info, settings)
-        for name, number in (await newer_in_local_mode(settings, services.client)).items():
-            stored = f"The official server has stored {amount(number, 'text')} since the import."
-            fix = f"mcp-server-qdrant upgrade {shlex.quote(name)}"
-            yield Finding("collection", f"{name}: {stored}", fix)
         if missing := await _default(services, settings, given):
             yield missing
         yield await _round_trip(services, settings, scratch)
@@ -229,7 +223,7 @@ async def _engine(services: "Services", settings: "Settings") -> Finding:
 
 
 async def _model(services: "Services", settings: "Settings", given: Given) -> Finding:
-    if settings.chosen_provider == "none":
+    if settings.embedding_provider == "none":
         return Finding("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
     encoder = services.encoders.default
     await frame.loaded(encoder, MODEL_SECONDS)
@@ -240,12 +234,12 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
     except EncoderUnavailable as error:
         fix = _model_fix(encoder.reason or str(error), settings, given)
         return problem("model", encoder.reason or str(error), fix)
-    place = settings.embedding_model_path or settings.chosen_provider
+    place = settings.embedding_model_path or settings.embedding_provider
     return Finding("model", f"{encoder.name} makes vectors ({place}).")
 
 
 def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
-    if settings.chosen_provider != "fastembed":
+    if settings.embedding_provider != "fastembed":
         return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
     if UNSTARTED in reason:
         return _set("QDRANT_CACHE_PATH", WRITABLE, given)
@@ -275,7 +269,7 @@ def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
         return problem("collection", text, upgrade)
     if "bm25" not in info.legs:
         return Finding("collection", text, upgrade)
-    if "dense" not in info.legs and settings.chosen_provider != "none":
+    if "dense" not in info.legs and settings.embedding_provider != "none":
         return Finding("collection", text, f"{upgrade} --model {settings.chosen_model}")
     return Finding("collection", text)
 

@@ -259,7 +259,7 @@ async def _first_search(settings: "Settings") -> None:
     services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
     try:
         encoder = services.encoders.default
-        modelless = settings.chosen_provider == "none"
+        modelless = settings.embedding_provider == "none"
         if not modelless and not await frame.loaded(encoder, LOAD_SECONDS):
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,14 +27,12 @@ LINES = 10  # of progress for a collection, where it is no terminal
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
-@click.option("--index-only", is_flag=True, help="Change no point: rank words by a text index.")
 @click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
 @frame.env_file
 def upgrade(
     collections: Sequence[str],
     model: str | None,
     drop_old: bool,  # noqa: FBT001
-    index_only: bool,  # noqa: FBT001
     at: str | None,
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
@@ -44,9 +42,7 @@ def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    if index_only and model:
-        raise click.UsageError("--index-only and --model exclude each other.")
-    _run(lambda settings: _upgrade(settings, collections, model, drop_old, index_only, at))
+    _run(lambda settings: _upgrade(settings, collections, model, drop_old, at))
 
 
 @click.command()
@@ -154,7 +150,6 @@ async def _upgrade(
     collections: Sequence[str],
     model: str | None,
     drop: bool,  # noqa: FBT001
-    index_only: bool,  # noqa: FBT001
     at: str | None,
 ) -> None:
     from mcp_server_qdrant.app import upkeep
@@ -170,12 +165,7 @@ async def _upgrade(
             await frame.loaded(encoders.of(model), LOAD_SECONDS)
 
         async def work(name: str) -> str:
-            if at is None and not index_only:
-                for sentence in came_over(name, *await upkeep.import_again(settings, engine, name)):
-                    click.echo(sentence)
             with progress:
-                if index_only:
-                    return indexed(name, *await upgrades.index(name))
                 if model:
                     metadata = described(settings, encoders, model)
                     done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
@@ -238,8 +228,6 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
-    if done.copied:
-        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
     if done.kept:
         said.append(
             f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
@@ -249,23 +237,6 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
-
-
-def came_over(name: str, written: int, lost: int) -> Iterator[str]:
-    """The result of another import from the official server's folder."""
-    place = called(name)
-    if written:
-        yield f"{place}: {amount(written, 'newer text')} of the official server imported."
-    if lost:
-        yield f"{place}: {amount(lost, 'newer text')} of the official server cannot be read."
-
-
-def indexed(name: str, key: str, language: str) -> str:
-    """The result of an upgrade that changes no point."""
-    return (
-        f"{called(name)}: Qdrant ranks its words by a text index of {key!r} ({language}). "
-        "No point was changed."
-    )
 
 
 def accepted(name: str, lost: int, left: int | None) -> str:

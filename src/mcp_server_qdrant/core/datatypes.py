@@ -47,14 +47,10 @@ class DenseLeg:
 
 @dataclass(frozen=True, slots=True)
 class SparseLeg:
-    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF.
-
-    With an `average`, the words per text, `vector` is a payload key: its text index ranks.
-    """
+    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
 
     vector: str
     idf: bool
-    average: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +76,15 @@ class Target:
     @property
     def written(self) -> SparseLeg | None:
         """The sparse vector that its points are stored with."""
-        leg = self.filling or self.sparse
-        return leg if leg is not None and leg.average is None else None
+        return self.filling or self.sparse
 
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse vector: distinct token ids and weights; the `words` of a query for a text index."""
+    """A sparse vector: distinct token ids and weights."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.telemetry import request_id
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Libraries whose DEBUG lines hold whole messages, and with them queries and texts.
-TALKATIVE = ("mcp", "sse_starlette", "httpx", "httpcore", "openai", "urllib3", "opentelemetry")
+TALKATIVE = ("mcp", "sse_starlette", "httpx", "httpcore", "openai", "urllib3")
 
 
 def configure(level: str, style: LogFormat) -> None:

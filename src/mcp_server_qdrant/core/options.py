@@ -1,42 +1,21 @@
 """Values of settings that parts of the server take together."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
-
-Quantization = Literal["none", "scalar", "binary", "product", "turbo"]
-Consistency = Annotated[int, Field(ge=1)] | Literal["majority", "quorum", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """Requests to a server, and parameters of new collections; None leaves them to the server."""
-
-    shards: int | None = None
-    replicas: int | None = None
-    write_consistency: int | None = None
-    on_disk_vectors: bool | None = None
-    on_disk_payload: bool | None = None
-    quantization: Quantization = "none"
-    read_consistency: Consistency | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
     """Requests to an embedding service: seconds, and sizes.
 
-    A request has at most `texts` texts and `tokens` tokens, estimated from `token_bytes`; a part of
-    a text has `text_tokens`. After a failure there is no request for `cooldown` seconds.
+    A request has at most `texts` texts; a part of a text has `text_tokens`. After a failure there
+    is no request for `cooldown` seconds.
     """
 
     seconds: float = 60.0
     query_seconds: float = 3.0
     cooldown: float = 30.0
     texts: int = 32
-    tokens: int = 100_000
     text_tokens: int = 512
-    token_bytes: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)

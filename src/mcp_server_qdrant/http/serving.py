@@ -1,28 +1,32 @@
-"""The application around /mcp, and how it is served."""
+"""The application around /mcp, and how it is served from start to end."""
 
 import errno
 import os
 import socket
+import time
+from types import FrameType
 from typing import Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.types import ASGIApp
+from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
 from mcp_server_qdrant.http.entry import protect
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.limits import BODY, Limits
-from mcp_server_qdrant.http.load import IDLE_SECONDS
+from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.http.requests import Identified
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
 
 HttpTransport = Literal["sse", "streamable-http"]
+
+BODY = 4 * 1024 * 1024  # bytes of a request
+STREAMS_SECONDS = 1  # for event streams to close
+QUIET_TICKS = 2  # of a tenth of a second: an answer is written a moment after its call is done
 
 
 def app(
@@ -41,16 +45,17 @@ def app(
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if transport == "sse":
         path = "/sse"
-        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=BODY)
+        served = mcp.sse_app(transport_security=unchecked)
     else:
         path = "/mcp"
         served = mcp.streamable_http_app(
             transport_security=unchecked,
-            max_request_body_size=BODY,
             stateless_http=settings.stateless,
             session_idle_timeout=IDLE_SECONDS,
+            max_sessions=SESSIONS,
         )
-    limited = Limits(compressed(served), watch.load, watch.metrics.refused)
+    bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
+    limited = Limits(bounded, watch.load, watch.metrics.refused)
     return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
 
 
@@ -62,12 +67,40 @@ def serve(
     listener: socket.socket,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    if settings.traced:
-        tracing.start()
     config = configured(app(mcp, transport, settings, watch), settings)
     Server(config, watch.load, settings.http_drain_seconds).run(sockets=[listener])
-    if settings.traced:
-        tracing.flush()
+
+
+class Server(uvicorn.Server):
+    """Keeps listening while it drains, so that health checks and refusals are heard.
+
+    The first SIGTERM or SIGINT begins it, a second one ends the process. Calls get `seconds`, then
+    they are cancelled.
+    """
+
+    def __init__(self, config: uvicorn.Config, load: Load, seconds: float) -> None:
+        super().__init__(config)
+        self._load = load
+        self._seconds = seconds
+        self._until = 0.0
+        self._quiet = 0
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came."""
+        if self._load.draining:
+            os._exit(128 + sig)
+        self._until = time.monotonic() + self._seconds
+        self._load.draining = True
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: stop or go on."""
+        if self._load.draining:
+            self._quiet = self._quiet + 1 if self._load.calls.count == 0 else 0
+            if self._quiet >= QUIET_TICKS or time.monotonic() >= self._until:
+                self.should_exit = True  # which ends the event streams, too
+        return await super().on_tick(counter)
 
 
 def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnav
 from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.server.remote import Cluster, RemoteClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 
 LOCAL = ":memory:"
 INSECURE = (
@@ -33,7 +33,6 @@ async def open_client(
     local_path: Path,
     timeout: float,
     inference: Mapping[str, str] | None = None,
-    cluster: Cluster | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
@@ -51,8 +50,8 @@ async def open_client(
     try:
         with without("fastembed"):
             return RemoteClient(
-                cluster or Cluster(timeout),
                 url=url.rstrip("/"),
+                timeout=timeout,
                 api_key=api_key,
                 check_compatibility=False,
                 cloud_inference=inference is not None,  # else qdrant-client would encode texts here

@@ -2,14 +2,13 @@
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
-A collection NAME~1, of an upgrade, or NAME~restored-1 is the copy that stands for NAME: the alias
-NAME leads to it, or is about to.
+A collection NAME~1 is the copy that an earlier version made to stand for NAME: the alias NAME leads
+to it.
 """
 
 import os
 import re
 from collections.abc import Collection, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,10 @@ from qdrant_client import models
 FILLING_KEY = "filling"
 VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
-ROW_KEY = "imported_row"
 DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
-_IMPORTED = re.compile(r"(\d+) points imported from local mode(?:.*; (\d+) could not be read)?")
-_COPY = re.compile(r"(.+)~(?:restored-)?\d+", re.DOTALL)
-_RESTORED = "{}~restored-{}"
+_COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
 
 def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
@@ -37,18 +33,6 @@ def imported(metadata: Mapping[str, Any] | None) -> str | None:
     """An import's note on where the collection comes from."""
     note = (metadata or {}).get(IMPORTED_KEY)
     return note if isinstance(note, str) else None
-
-
-def imported_row(metadata: Mapping[str, Any] | None) -> int | None:
-    """The last row of local mode that was imported."""
-    row = (metadata or {}).get(ROW_KEY)
-    return row if isinstance(row, int) else None
-
-
-def imported_rows(metadata: Mapping[str, Any] | None) -> int | None:
-    """How many rows were, by the note: imports of earlier versions have nothing else."""
-    said = _IMPORTED.match(imported(metadata) or "")
-    return sum(map(int, said.groups(default="0"))) if said else None
 
 
 def description(metadata: Mapping[str, Any] | None) -> str | None:
@@ -85,16 +69,9 @@ def damage(info: models.CollectionInfo) -> str | None:
 
 
 def stands_for(name: str) -> str | None:
-    """The name that a copy stands for, of an upgrade or a restore; None for other collections."""
+    """The name that an upgrade's copy stands for; None for other collections."""
     found = _COPY.fullmatch(name)
     return found[1] if found else None
-
-
-def restored(name: str, names: Collection[str]) -> tuple[str, list[str]]:
-    """A name for a copy that a restore makes, and those of such copies that are there."""
-    free = next(one for n in count(1) if (one := _RESTORED.format(name, n)) not in names)
-    begun = _RESTORED.format(name, "")
-    return free, [one for one in names if one.startswith(begun) and stands_for(one) == name]
 
 
 def shown(names: Collection[str], aliases: Mapping[str, str]) -> list[str]:

@@ -10,14 +10,6 @@ from mcp_server_qdrant.core.errors import RequestError
 LEAST_WEIGHT = 0.01
 
 
-Steps = Sequence[tuple[int, float]]  # numbers of points, which rise, and the share from there on
-
-
-def share_of_size(steps: Steps, points: int) -> float:
-    """The dense leg's share where so many points are searched, in all collections together."""
-    return next(share for size, share in reversed(steps) if points >= size)
-
-
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
     """The targets with the legs that the algorithm searches; without any, with the reason."""
     return [_narrowed(target, algorithm) for target in targets]

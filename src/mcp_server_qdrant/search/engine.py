@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from mcp_server_qdrant.core.bm25 import Probed
 from mcp_server_qdrant.core.datatypes import (
     Document,
     LegQuery,
@@ -51,7 +50,7 @@ class Engine(Protocol):
         """The candidates of each target, with dates of the period."""
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
         """For each target its own idf of each of the terms that it has."""
 

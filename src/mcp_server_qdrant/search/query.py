@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import Listed, Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.algorithm import Steps
 
 # Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
 # large one. Of many collections each gives fewer.
@@ -39,10 +38,11 @@ ROOM = 600  # tokens of a page
 class Rules:
     """The operator's rules of ranking, which no request changes.
 
-    `order` are preferred collections, the most preferred first; `decay` is per day.
+    `alpha` is the share of meaning, `order` are preferred collections, the most preferred first;
+    `decay` is per day.
     """
 
-    adaptive: Steps
+    alpha: float = 0.4
     order: tuple[str, ...] = ()
     decay: float = 0.01
     time_fields: tuple[str, ...] = ()

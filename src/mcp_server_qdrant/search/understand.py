@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.datatypes import Document, QueryVectors, TagMatch, T
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
+from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed
 from mcp_server_qdrant.search.embed import Encode, begun, embed
 from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
@@ -68,7 +68,7 @@ class Understanding:
         with begun(request.query, self._models, self.encode) as encode:
             resolved = await self.resolve(searched)
             targets = narrowed(resolved, request.algorithm)
-            alpha = self._alpha(request, targets, share)
+            alpha = self._alpha(request, share)
             tagged = targets if alpha < 1 else ()
             terms, vectors, tags = await self._words_and_vectors(
                 preferred, resolved, targets, tagged, encode
@@ -108,14 +108,11 @@ class Understanding:
             return 1
         return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
 
-    def _alpha(
-        self, request: SearchRequest, targets: Sequence[Target], share: float | None
-    ) -> float:
+    def _alpha(self, request: SearchRequest, share: float | None) -> float:
         """The dense leg's share of the relevance."""
         if request.algorithm == "semantic":
             return 1.0
-        points = sum(target.points for target in targets if target.dense or target.sparse)
-        return share_of_size(self.rules.adaptive, points) if share is None else share
+        return self.rules.alpha if share is None else share
 
     async def _words_and_vectors(
         self,

@@ -63,14 +63,6 @@ class SyncSettings(BaseModel):
         'Links out of one are followed only where a list says `"follow_links": true`.',
     )
 
-    sync_share: float = variable(
-        "SYNC_SHARE",
-        0.25,
-        "Part of the time that SYNC_SOURCES keep the embedding model busy.",
-        gt=0,
-        le=1,
-    )
-
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         """Refuse equal names of two sources of a collection: ids begin with them."""

@@ -205,11 +205,12 @@ def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
 def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
     many = "".join(f"- t{number}\n" for number in range(101))
     tagged = prepare(found(tmp_path / "a.md", f"---\ntags:\n{many}---\ntext"))
-    heavy = prepare(found(tmp_path / "b.md", f"---\nx: {'y' * 99}\n---\ntext"), max_metadata=99)
+    long = found(tmp_path / "b.md", f"---\nx: {'y' * 65_536}\n---\ntext")
+    heavy = prepare(long, max_bytes=100_000)
 
     assert isinstance(tagged, Problem)
     assert tagged.reason.startswith("has 101 tags: at most 100 are stored")
-    assert heavy.reason.startswith("has metadata of 107 bytes as JSON: at most 99 are stored")
+    assert heavy.reason.startswith("has metadata of 65,544 bytes as JSON: at most 65,536")
 
 
 def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):

@@ -28,20 +28,20 @@ class InferenceEncoder(Encoder):
         # Hosted models have their size; OpenAI's, which Qdrant Cloud passes on, take another one.
         shortened = dimensions is not None and model.startswith("openai/")
         self._options = {"dimensions": dimensions} if shortened else None
-        self._tokens = tokens
+        self._limit = tokens
 
     @override
-    async def encode_query(self, text: str) -> Inferred:
+    async def query_vector(self, text: str) -> Inferred:
         return Inferred(clean(text), self.name, self._options)
 
     @override
-    async def encode_documents(self, texts: Sequence[str]) -> list[Inferred]:
-        return [await self.encode_query(text) for text in texts]
+    async def vectors(self, texts: Sequence[str]) -> list[Inferred]:
+        return [await self.query_vector(text) for text in texts]
 
     @override
     async def known_size(self) -> int | None:
         return self._dimensions or SIZES.get(self.name.lower())
 
     @override
-    def token_limit(self) -> int:
-        return self._tokens
+    def tokens(self) -> int:
+        return self._limit

@@ -50,9 +50,6 @@ class AccessTokens:
             raise Unauthorized("The token does not say whose it is.")
         return Caller(name, self._scopes(claims), claims)
 
-    def standing(self, token: str, who: Caller) -> None:
-        """An access token cannot be withdrawn; each further request needs one that counts."""
-
     async def _verified(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
             raise Unauthorized("The token is too long.")

@@ -125,7 +125,7 @@ def refusal(request: Request) -> tuple[int, str] | None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The body, whose size `http.limits` bounds. Raises RequestError where it is no JSON object."""
+    """The body, of a size that is bounded. Raises RequestError where it is no JSON object."""
     try:
         fields = json.loads(await request.body())
     except (ValueError, RecursionError):

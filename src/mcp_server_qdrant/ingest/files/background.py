@@ -18,6 +18,7 @@ from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Source, Stamp, sources
 from mcp_server_qdrant.ingest.writer import Encode
 
+SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 ATTEMPTS = 3
 NAMED = 3

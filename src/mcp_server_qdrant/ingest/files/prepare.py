@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.opening import opened
 from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import shortened
-from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
+from mcp_server_qdrant.ingest.fields import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import HASH, Contents, KnownFile
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
@@ -100,7 +100,6 @@ class Preparer:
     owners: dict[str, str]
     max_bytes: int
     identify: Identify = point_id
-    max_metadata: int = MAX_METADATA
     rows: RowTemplate | None = None
     reader: Reader = field(default_factory=Reader)
     mask: bool = True
@@ -173,7 +172,7 @@ class Preparer:
         owned, others = [], []
         for whole in texts:
             text = replace(whole, title=whole.title[:MAX_TITLE])
-            if too_much := fault(text, self.max_metadata):
+            if too_much := fault(text):
                 if text.id is None:
                     raise UnusableFile(too_much)
                 others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")

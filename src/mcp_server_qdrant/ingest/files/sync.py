@@ -14,7 +14,7 @@ from time import monotonic
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.rows import Selection
-from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.files.prepare import (
     FileJob,
     Measures,
@@ -195,7 +195,6 @@ class _Run:
             self._owners,
             self._request.max_bytes,
             self._store.points.identify,
-            self._store.max_metadata,
             self._request.selection.rows,
             self.reader,
             self._store.mask,
@@ -232,7 +231,7 @@ class _Run:
                 waiting.append(found)
         return waiting
 
-    async def _encoder(self, model: str) -> Embedder:
+    async def _encoder(self, model: str) -> Encoder:
         """The model of the collection, waited for while it is being loaded."""
         encoder = self._store.encoders.of(model)
         self._report.phase = "Loading the model"
@@ -333,7 +332,7 @@ class _Run:
             self._store.written(self._request.collection, ())
 
 
-async def _measures(encoder: Embedder | None) -> Measures:
+async def _measures(encoder: Encoder | None) -> Measures:
     """The limits for the collection's texts; without a model tokens are guessed."""
     if encoder is None:
         return Measures(FALLBACK_TOKENS, None)

@@ -24,7 +24,6 @@ Answer = tuple[bool, Any]
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
-Words = Sequence[tuple[Any, float]]
 
 TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
@@ -62,20 +61,17 @@ class Hybrid:
         return await self._each(answer, asked)
 
     async def idfs(
-        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int] | Sequence[str]]]
+        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
     ) -> list[Answer]:
-        """The engine's own idf of terms of a sparse vector, or of words of a text index.
-
-        Absent ones are left out.
+        """The engine's own idf of terms of a sparse vector; absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value.
         """
         question = _Question(guard)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[Any]) -> Any:
-            if terms and not isinstance(terms[0], str):
-                vector = {"indices": list(terms), "values": [1.0] * len(terms)}
-                check_query(vector, using, shard.sidecar)
+        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
+            vector = {"indices": list(terms), "values": [1.0] * len(terms)}
+            check_query(vector, using, shard.sidecar)
             params, _ = question.params(shard, using)
             where = question.filter(None)
             found = {term: _idf(engine, using, term, where, params) for term in terms}
@@ -114,10 +110,7 @@ class Hybrid:
 
 
 class EngineLeg(NamedTuple):
-    """A leg in the engine's types; `exact`: the parameters of a second look at few points.
-
-    The scores of a text index are sums of those of the `words`, each with its weight.
-    """
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
 
     query: Any
     where: Any
@@ -125,7 +118,6 @@ class EngineLeg(NamedTuple):
     scored: bool
     params: Any
     exact: Any
-    words: Words = ()
 
 
 class _Question:
@@ -145,22 +137,14 @@ class _Question:
         weight: float,
         scored: bool,  # noqa: FBT001
     ) -> EngineLeg:
-        """One leg. The vector of a text index is its words, their weights, k and b."""
-        words: Words = ()
-        if not isinstance(vector, tuple):
-            query = self._dense_query(shard, using, vector)
-        elif len(vector) == 2:
+        """One leg; a sparse vector is its indices and its values."""
+        if isinstance(vector, tuple):
             sparse = dict(zip(("indices", "values"), vector, strict=True))
             check_query(sparse, using, shard.sidecar)
-            query = edge.Query.Nearest(types.to_vector(sparse), using=using)
+            query: Any = edge.Query.Nearest(types.to_vector(sparse), using=using)
         else:
-            texts, weights, k, b = vector
-            scoring = edge.Bm25Params(k, b)
-            query = edge.TextQuery(using, " ".join(texts), scoring)
-            each = [edge.TextQuery(using, text, scoring) for text in texts]
-            words = list(zip(each, weights, strict=True))
-        params, exact = self.params(shard, using)
-        return EngineLeg(query, self.filter(where), weight, scored, params, exact, words)
+            query = self._dense_query(shard, using, vector)
+        return EngineLeg(query, self.filter(where), weight, scored, *self.params(shard, using))
 
     def _dense_query(self, shard: Shard, using: str, vector: Any) -> Any:
         """A dense vector is checked and converted once per name and size."""
@@ -223,26 +207,16 @@ def fused(
 
 
 def _scores(engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int) -> Scores:
-    """The exact scores of a few points; of a text index the sums of those of the words."""
-    scores: Scores = {}
-    for query, weight in leg.words or [(leg.query, 1.0)]:
-        for point in _ask(engine, query, only, limit, leg.exact):
-            key = _key(point.id)
-            scores[key] = scores.get(key, 0.0) + weight * point.score
-    return scores
-
-
-def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
-    return engine.query(
-        edge.QueryRequest(
-            limit,
-            query=query,
-            filter=where,
-            params=params,
-            with_payload=False,
-            with_vector=False,
-        )
+    """The exact scores of a few points."""
+    request = edge.QueryRequest(
+        limit,
+        query=leg.query,
+        filter=only,
+        params=leg.exact,
+        with_payload=False,
+        with_vector=False,
     )
+    return {_key(point.id): point.score for point in engine.query(request)}
 
 
 def _key(point_id: Any) -> int:
@@ -250,11 +224,8 @@ def _key(point_id: Any) -> int:
     return point_id if type(point_id) is int else ~point_id.int
 
 
-def _idf(engine: edge.EdgeShard, using: str, term: int | str, where: Any, params: Any) -> float:
+def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
     """Score / stored value of the term's best point; 0 where no point has it."""
-    if isinstance(term, str):
-        best = _ask(engine, edge.TextQuery(using, term, edge.Bm25Params(0, 0)), where, 1, params)
-        return float(best[0].score) if best else 0.0
     query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
     points = engine.query(
         edge.QueryRequest(

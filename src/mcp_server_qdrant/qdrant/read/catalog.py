@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownC
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
+from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update
@@ -51,8 +51,7 @@ class Catalog:
     a hidden collection reads like one about a collection that does not exist. `folder` is where the
     server's client works. `gained` is called
     when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown; `dates` are payload paths of dates,
-    `content_fields` the payload keys that may hold a text.
+    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -66,7 +65,6 @@ class Catalog:
         gained: Callable[[str], None] = lambda _: None,
         shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
-        content_fields: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -77,7 +75,6 @@ class Catalog:
         self._allowed = tuple(allowed)
         self._folder = folder
         self._dates = tuple(dates)
-        self._content_fields = tuple(content_fields)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
@@ -272,9 +269,6 @@ class Catalog:
         documents = points
         if sparse is None:
             filling = sparse_leg(info, frozenset()) if unfinished else None
-            sparse = await text_leg(self._client, name, info, self._content_fields)
-            if sparse is not None:
-                documents = info.payload_schema[sparse.vector].points or points
         elif sparse.idf:
             having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
             documents = (await self._client.count(name, count_filter=having)).count

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -17,7 +16,6 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
-    Sparse,
     SparseLeg,
     Target,
 )
@@ -28,19 +26,13 @@ from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
-from mcp_server_qdrant.qdrant.tenant.guard import check
 
 
 class Leg(NamedTuple):
-    """A query, and the name of the vectors or the payload key that it is compared with.
-
-    A text index ranks candidates by their collection's own idf: their scores are sums of those of
-    the `words`, each with its weight.
-    """
+    """A query, and the name of the vectors that it is compared with."""
 
     query: Any
     using: str | None
-    words: Sequence[tuple[models.TextQuery, float]] = ()
 
 
 # The scores of quantised vectors are approximate, unless they are computed again. Where a filter
@@ -57,14 +49,12 @@ _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchP
 class Queries:
     """The read side of a Qdrant server, one collection per trip.
 
-    `hidden` are the fields that a caller's filter may not ask about, `dates` the paths of dates in
-    a collection that has no index of any.
+    `dates` are the paths of dates in a collection that has no index of any.
     """
 
     def __init__(
         self,
         client: AsyncQdrantBase,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
         paths: Sequence[str] | None = None,
     ) -> None:
@@ -72,7 +62,6 @@ class Queries:
         self._client = client
         self._paths = paths
         self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
-        self._hidden = tuple(hidden)
         self._dates = tuple(dates)
         self._prefetches: Memo[models.Prefetch] = Memo()  # collections share them
         self._probes: Memo[models.QueryRequest] = Memo()
@@ -85,7 +74,6 @@ class Queries:
         Raises InvalidFilter.
         """
         parsed = parse(raw)
-        check(parsed, self._hidden)
         return both(of_text(within), parsed) if within else parsed
 
     def without(
@@ -181,17 +169,12 @@ class Queries:
         scores: list[dict[PointId, float]] = [{} for _ in legs]
         if not points:
             return scores
-        asked, lacking = [], []
-        for leg, known in zip(legs, scores, strict=True):
-            for query, weight in leg.words or [(leg.query, 1.0)]:
-                asked.append(_request(query, leg.using, _only(points), len(points)))
-                lacking.append((known, weight))
+        asked = [_request(leg.query, leg.using, _only(points), len(points)) for leg in legs]
         parts = parts_in(target.collection, {c.id: c.payload for c in candidates})
         heads = _heads(parts)
         found = await self._points(target, [*asked, *heads])
-        for (known, weight), exact in zip(lacking, found, strict=False):
-            for point in exact:
-                known[point.id] = known.get(point.id, 0.0) + weight * point.score
+        for known, exact in zip(scores, found, strict=False):
+            known.update({point.id: point.score for point in exact})
         if heads:
             judge(parts, {point.id: point.payload for point in found[-1]})
         return scores
@@ -202,25 +185,23 @@ class Queries:
         return [answer.points for answer in answers]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
         return [await self._probe(target, terms) for target, terms in asked]
 
-    async def _probe(self, target: Target, terms: Probed) -> dict[int, float]:
+    async def _probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
         """A query of one term with weight 1 scores idf(t) * stored value.
 
-        The value comes with the vector; that of a text index is 1. All probes travel in one batch.
+        The value comes with the vector. All probes travel in one batch.
         """
         leg = target.sparse
         assert leg is not None
-        by_index = isinstance(terms, Mapping)
-        probes = [terms[term] for term in terms] if isinstance(terms, Mapping) else terms
-        requests = [self._probes.of((probe, leg.vector), _probing) for probe in probes]
+        requests = [self._probes.of((term, leg.vector), _probing) for term in terms]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
-                value = 1.0 if by_index else _stored(points[0].vector, leg, term)
+                value = _stored(points[0].vector, leg, term)
                 if value > 0:
                     found[term] = points[0].score / value
         return found
@@ -299,9 +280,7 @@ def of_text(text: Document) -> models.Filter:
     return models.Filter(must=[equal(DOCUMENT_KEY, text.document)])
 
 
-def _probing(term: int | str, using: str) -> models.QueryRequest:
-    if isinstance(term, str):
-        return models.QueryRequest.model_construct(query=_text(term, 0, 0), using=using, limit=1)
+def _probing(term: int, using: str) -> models.QueryRequest:
     return models.QueryRequest.model_construct(
         query=_sparse([term], [1.0]), using=using, limit=1, with_vector=[using]
     )
@@ -323,23 +302,9 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     if target.dense is not None and query.dense is not None:
         legs.append(Leg(native(query.dense), target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        legs.append(_words(target.sparse, query.sparse))
+        sparse = query.sparse
+        legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))
     return legs
-
-
-def _words(leg: SparseLeg, query: Sparse) -> Leg:
-    if leg.average is None:
-        return Leg(_sparse(query.indices, query.values), leg.vector)
-    k, b, factor = of_index(leg.average)
-    weighed = zip(query.words, query.values, strict=True)
-    words = [(_text(word, k, b), factor * value) for word, value in weighed]
-    return Leg(_text(" ".join(query.words), k, b), leg.vector, words)
-
-
-def _text(words: str, k: float, b: float) -> models.TextQuery:
-    """BM25 of the words by a text index."""
-    scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
-    return models.TextQuery(text=models.TextQueryInput(query=words, scoring=scoring))
 
 
 def weights(target: Target, query: LegQuery) -> list[float] | None:

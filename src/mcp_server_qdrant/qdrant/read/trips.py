@@ -6,7 +6,6 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -14,8 +13,6 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
-    Sparse,
-    SparseLeg,
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
@@ -39,11 +36,10 @@ class EdgeQueries(Queries):
     def __init__(
         self,
         client: Any,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
         paths: Sequence[str] | None = None,  # noqa: ARG002 - payloads are read in whole
     ) -> None:
-        super().__init__(client, hidden, dates)
+        super().__init__(client, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
@@ -79,21 +75,15 @@ class EdgeQueries(Queries):
         ]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
         questions = [
-            (target.collection, target.sparse.vector, _plain(terms))
+            (target.collection, target.sparse.vector, list(terms))
             for target, terms in asked
             if target.sparse
         ]
-        found = await self._each("idfs", questions)
-        return [
-            {term: answer[word] for term, word in terms.items() if word in answer}
-            if isinstance(terms, Mapping) and not isinstance(answer, QdrantMcpError)
-            else answer
-            for (_, terms), answer in zip(asked, found, strict=True)
-        ]
+        return await self._each("idfs", questions)
 
     async def payloads(
         self,
@@ -121,7 +111,8 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]
     if target.dense is not None and query.dense is not None:
         asked.append((target.dense.vector, query.dense, where))
     if target.sparse is not None and query.sparse is not None:
-        asked.append((target.sparse.vector, _words(target.sparse, query.sparse), where))
+        words = list(query.sparse.indices), list(query.sparse.values)
+        asked.append((target.sparse.vector, words, where))
     scored = len(asked)
     if asked and tagged is not None:
         asked.append((*asked[0][:2], tagged))
@@ -130,18 +121,6 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]
         (*leg, share, number < scored)
         for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
     ]
-
-
-def _words(leg: SparseLeg, query: Sparse) -> tuple[Any, ...]:
-    """A sparse vector; for a text index its words and their weights, its k and its b."""
-    if leg.average is None:
-        return list(query.indices), list(query.values)
-    k, b, factor = of_index(leg.average)
-    return list(query.words), [factor * value for value in query.values], k, b
-
-
-def _plain(terms: Probed) -> list[int] | list[str]:
-    return list(terms.values()) if isinstance(terms, Mapping) else list(terms)
 
 
 def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:

@@ -3,14 +3,10 @@
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import Engine, ask
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.core.bm25 import Probed
 
 CACHE_SECONDS = 600.0
 ABSENT_SECONDS = 5.0
@@ -47,22 +43,13 @@ class Probes:
         """The idf of terms there, as far as they were learned."""
         return self._fresh(target).idf
 
-    async def learn(
-        self, targets: Sequence[Target], tokens: Sequence[int], written: Mapping[int, str]
-    ) -> dict[str, str]:
-        """Learn the idf of terms that is not known yet; collection -> why it cannot be had.
-
-        A text index is asked for the words that are `written` for the terms.
-        """
+    async def learn(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
+        """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
         now = self.clock()
-        lacking: dict[str, Probed] = {}
+        lacking: dict[str, list[int]] = {}
         for target in targets:
             known = self._fresh(target)
-            terms: Probed = [
-                t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now
-            ]
-            if by_index(target):
-                terms = {term: written[term] for term in terms if term in written}
+            terms = [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
             if terms:
                 lacking[target.collection] = terms
 
@@ -104,8 +91,3 @@ class Probes:
             known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
             self._known[target.collection] = known
         return known
-
-
-def by_index(target: Target) -> bool:
-    """True where a text index ranks, which is asked for words as they are written."""
-    return target.sparse is not None and target.sparse.average is not None

@@ -10,13 +10,13 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.search.engine import Engine
-from mcp_server_qdrant.search.words.probes import Probes, by_index
+from mcp_server_qdrant.search.words.probes import Probes
 from mcp_server_qdrant.search.words.vocabulary import Variant
 
 VARIANT_SHARE = 0.3
@@ -47,8 +47,7 @@ class TermWeights:
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
-    several of its words: not all vectors have them, and they count where some do. `written` tells
-    the word that makes each term of a query, as a text index is asked for it.
+    several of its words: not all vectors have them, and they count where some do.
     """
 
     def __init__(
@@ -57,13 +56,11 @@ class TermWeights:
         engine: Engine,
         markers: Markers = NO_MARKERS,
         compounds: Callable[[str], Collection[int]] = lambda _: (),
-        written: Callable[[str], Mapping[int, str]] = lambda _: {},
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
         self._markers = markers
         self._compounds = compounds
-        self._written = written
         self.probes = Probes(engine, markers.languages, clock)
 
     async def of(
@@ -77,16 +74,14 @@ class TermWeights:
         `variants` of words are searched along with them, see `widened`.
         """
         searched = [target for target in targets if target.sparse]
-        written = self._words_of(query, variants or {}) if any(map(by_index, searched)) else {}
         asked = self._asked(query, variants or {})
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        weigh = partial(self._local, weighing, written)
-        local, failures = await weigh([*asked.terms, *self._markers.foreign])
+        local, failures = await self._local(weighing, [*asked.terms, *self._markers.foreign])
         if languages := await self._languages(weighing, local):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            local, failures = await weigh(asked.terms)
+            local, failures = await self._local(weighing, asked.terms)
         probed = [target for target in weighing if target.collection in local]
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
@@ -104,7 +99,7 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := _query(target, idf, local.get(target.collection), written))
+                and (vector := query_vector(idf, local.get(target.collection)))
             },
             local=local,
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
@@ -114,13 +109,10 @@ class TermWeights:
         )
 
     async def _local(
-        self,
-        targets: Sequence[Target],
-        written: Mapping[int, str],
-        tokens: Sequence[int],
+        self, targets: Sequence[Target], tokens: Sequence[int]
     ) -> tuple[Local, dict[str, str]]:
         """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        failures = await self.probes.learn(targets, tokens, written)
+        failures = await self.probes.learn(targets, tokens)
         local = {}
         for target in targets:
             name = target.collection
@@ -137,7 +129,7 @@ class TermWeights:
             for target in targets
             if any(term in local.get(target.collection, ()) for term in foreign)
         ]
-        known, _ = await self._local(marked, {}, [*languages])
+        known, _ = await self._local(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     def _asked(
@@ -158,28 +150,10 @@ class TermWeights:
                         group[other] = max(group.get(other, 0.0), variant.similarity)
         return _Asked(words, near)
 
-    def _words_of(self, query: str, variants: Mapping[str, Sequence[Variant]]) -> dict[int, str]:
-        """The word that makes each term of the query and of the variants."""
-        texts = [query, *(variant.word for several in variants.values() for variant in several)]
-        return dict(chain.from_iterable(self._written(text).items() for text in texts))
-
 
 def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:
     """The terms that no collection has."""
     return {term for term in terms if not any(known.get(term) for known in local.values())}
-
-
-def _query(
-    target: Target,
-    idf: Mapping[int, float],
-    local: Mapping[int, float] | None,
-    written: Mapping[int, str],
-) -> Sparse | None:
-    """The query of one target, see `query_vector`."""
-    if not by_index(target):
-        return query_vector(idf, local)
-    vector = query_vector({t: value for t, value in idf.items() if t in written}, local)
-    return vector and replace(vector, words=tuple(written[term] for term in vector.indices))
 
 
 def global_idf(

@@ -13,7 +13,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    InvalidFilter,
     InvalidPoint,
     RequestError,
     UnknownCollection,
@@ -24,12 +23,10 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant
-from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
-from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
+from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
 from tests.support import Clock, empty_edge, nearest
 
-RED = Tenant("red", "tenant", "shared_with")
+RED = Tenant("red", "tenant")
 VECTORS = {"v": models.VectorParams(size=2, distance=models.Distance.COSINE)}
 SPARSE = {
     "bm25": models.SparseVectorParams(modifier=models.Modifier.IDF),
@@ -57,13 +54,12 @@ async def memory() -> AsyncIterator:
 
 
 async def filled(client):
-    """The engine with points of red (1 to 4), of blue (11 to 20; 20 is red's too), of nobody."""
+    """The engine with points of red (1 to 4), of blue (11 to 20), of nobody (30)."""
     for name in ("both", "blues"):
         await client.create_collection(name, vectors_config=VECTORS, sparse_vectors_config=SPARSE)
     red = [point(n, tenant="red") for n in range(1, 5)]
     blue = [point(n, tenant="blue") for n in range(11, 20)]
-    shared = point(20, tenant="blue", shared_with=["green", "red"], doc={"id": "d", "chunk": 0})
-    await client.upsert("both", [*red, *blue, shared, point(30)])
+    await client.upsert("both", [*red, *blue, point(20, tenant="blue"), point(30)])
     await client.upsert("blues", blue)
     return client
 
@@ -77,23 +73,19 @@ def point(number: int, **payload) -> models.PointStruct:
     return models.PointStruct(id=number, vector=vector, payload={"n": number, **payload})
 
 
-def reader(engine, tenant=RED, **kwargs) -> TenantClient:
+def view_of(engine, tenant=RED, **kwargs) -> TenantClient:
     return TenantClient(engine, tenant, Corpus(), **kwargs)
-
-
-def writer(engine, tenant=RED) -> TenantWriter:
-    return TenantWriter(engine, tenant, Corpus())
 
 
 def ids(points) -> list:
     return sorted(one.id for one in points)
 
 
-MINE = [1, 2, 3, 4, 20]
+MINE = [1, 2, 3, 4]
 
 
 async def test_only_collections_with_a_readable_point_are_there(engine):
-    view = reader(engine)
+    view = view_of(engine)
 
     assert [one.name for one in (await view.get_collections()).collections] == ["both"]
     assert await view.collection_exists("both")
@@ -106,7 +98,7 @@ async def test_only_collections_with_a_readable_point_are_there(engine):
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect")  # in the local mode
 async def test_a_collection_counts_the_readable_points_alone(engine):
     await engine.create_payload_index("both", "n", models.PayloadSchemaType.INTEGER)
-    info = await reader(engine).get_collection("both")
+    info = await view_of(engine).get_collection("both")
 
     assert info.points_count == len(MINE)
     assert info.indexed_vectors_count is None
@@ -116,10 +108,10 @@ async def test_a_collection_counts_the_readable_points_alone(engine):
 
 
 async def test_every_read_is_of_readable_points(engine):
-    view = reader(engine)
+    view = view_of(engine)
 
     assert ids((await view.scroll("both", limit=99))[0]) == MINE
-    assert ids(await view.retrieve("both", [1, 11, 20, 30])) == [1, 20]
+    assert ids(await view.retrieve("both", [1, 11, 20, 30])) == [1]
     assert await view.retrieve("both", []) == []
     assert (await view.count("both")).count == len(MINE)
     assert (await view.count("blues")).count == 0
@@ -131,7 +123,7 @@ async def test_every_read_is_of_readable_points(engine):
 
 
 async def test_batched_queries_are_too(memory):
-    view = reader(memory)
+    view = view_of(memory)
     batch = await view.query_batch_points(
         "both",
         [
@@ -147,7 +139,7 @@ async def test_batched_queries_are_too(memory):
     "where",
     [
         models.Filter(should=[models.HasIdCondition(has_id=[11, 1])]),
-        models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4, 20])]),
+        models.Filter(must_not=[models.HasIdCondition(has_id=[2, 3, 4])]),
         models.Filter(
             min_should=models.MinShould(
                 conditions=[models.HasIdCondition(has_id=[1, 11])], min_count=1
@@ -155,54 +147,20 @@ async def test_batched_queries_are_too(memory):
         ),
         models.Filter(must=[models.Filter(should=[models.HasIdCondition(has_id=[1, 12])])]),
         models.Filter(must=[models.FieldCondition(key="n", range=models.Range(lte=1))]),
+        models.Filter(
+            should=[
+                models.FieldCondition(key="tenant", match=models.MatchValue(value="blue")),
+                models.HasIdCondition(has_id=[1]),
+            ]
+        ),
     ],
 )
 async def test_no_filter_widens_the_view(engine, where):
-    view = reader(engine)
+    view = view_of(engine)
 
     assert ids((await view.scroll("both", where, limit=99))[0]) == [1]
     assert (await view.count("both", where)).count == 1
     assert ids(await nearest(view, "both", [1.0, 0.0], "v", where=where, limit=99)) == [1]
-
-
-@pytest.mark.parametrize("key", ["tenant", '"tenant"', "tenant[]", "tenant[0]", "shared_with"])
-async def test_a_filter_may_not_ask_whose_a_point_is(engine, key):
-    condition = models.FieldCondition(key=key, match=models.MatchValue(value="blue"))
-    inner = models.Filter(should=[models.Filter(must_not=[condition])])
-
-    with pytest.raises(InvalidFilter, match="may not ask about the field"):
-        await reader(engine).count("both", inner)
-    with pytest.raises(InvalidFilter):
-        await writer(engine).delete("both", inner)
-
-
-@pytest.mark.parametrize(
-    "key", ["doc.id", "doc", "doc[].id", '"doc".id', "tenant", "shared_with.x"]
-)
-async def test_what_is_hidden_is_neither_counted_by_value_nor_ordered_by(engine, key):
-    view = reader(engine)
-
-    with pytest.raises(InvalidFilter, match="may not ask about the field"):
-        await view.facet("both", key)
-    for order in (key, models.OrderBy(key=key)):
-        with pytest.raises(InvalidFilter, match="may not ask about the field"):
-            await view.scroll("both", order_by=order)
-    ordered = models.QueryRequest(query=models.OrderByQuery(order_by="n"))
-    with pytest.raises(RequestError):
-        await view.query_batch_points("both", [ordered])
-
-
-async def test_nor_inside_a_nested_condition(engine):
-    view = reader(engine, Tenant("red", "metadata.tenant", "shared_with"))
-    inner = models.Filter(
-        must=[models.FieldCondition(key="tenant", match=models.MatchValue(value="blue"))]
-    )
-    nested = models.NestedCondition(nested=models.Nested(key="metadata", filter=inner))
-    empty = models.IsEmptyCondition(is_empty=models.PayloadField(key="metadata.tenant"))
-
-    for condition in (nested, empty):
-        with pytest.raises(InvalidFilter):
-            await view.count("both", models.Filter(must=[condition]))
 
 
 async def test_a_point_may_not_be_searched_by(memory):
@@ -216,21 +174,22 @@ async def test_a_point_may_not_be_searched_by(memory):
         *({"query": models.NearestQuery(nearest=11)}, {"query": vector, "lookup_from": other}),
         *({"query": vector, "prefetch": leg}, {"query": vector, "prefetch": [leg]}),
         {"query": models.FusionQuery(fusion=models.Fusion.RRF), "prefetch": [leg]},
+        {"query": models.OrderByQuery(order_by="n")},
         {"query": models.SampleQuery(sample=models.Sample.RANDOM), "prefetch": [leg]},
     ):
         with pytest.raises(RequestError, match="Only a vector may be searched for"):
-            await reader(memory).query_batch_points(
+            await view_of(memory).query_batch_points(
                 "both", [models.QueryRequest(using="v", **asked)]
             )
 
 
 async def test_the_engines_idf_is_of_the_readable_points(engine):
-    """Term 2 is in three of red's five: ln((5 + 1) / (3 + 0.5)); blue's points do not count."""
-    view = reader(engine)
+    """Term 2 is in two of red's four: ln((4 + 1) / (2 + 0.5)); blue's points do not count."""
+    view = view_of(engine)
 
     (found,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
 
-    assert found.score == pytest.approx(math.log(6 / 3.5), rel=1e-6)
+    assert found.score == pytest.approx(math.log(5 / 2.5), rel=1e-6)
     await engine.upsert("both", [point(n, tenant="blue") for n in range(100, 140)])
     (again,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
     assert again.score == found.score
@@ -261,20 +220,17 @@ async def test_a_new_enough_server_is_asked_once():
     assert asked == [1]
 
 
-async def test_a_payload_does_not_tell_whose_it_is_nor_who_else_reads_it(engine):
-    (shared,) = await reader(engine).retrieve("both", [20])
-    found = await nearest(reader(engine), "both", [1.0, 0.0], "v", limit=99)
+async def test_a_payload_does_not_tell_whose_it_is(engine):
+    (own,) = await view_of(engine).retrieve("both", [1])
+    found = await nearest(view_of(engine), "both", [1.0, 0.0], "v", limit=99)
 
-    assert shared.payload.keys() == {"n", "doc"}
-    assert shared.payload["doc"]["id"] != "d"
-    assert all(one.payload.keys() <= {"n", "doc"} for one in found)
-    (raw,) = await engine.retrieve("both", [20])
-    assert raw.payload["shared_with"] == ["green", "red"]
+    assert own.payload == {"n": 1}
+    assert all(one.payload.keys() <= {"n"} for one in found)
 
 
 async def test_what_is_written_is_the_tenants_whatever_it_says(engine):
-    view = writer(engine)
-    payload = {"tenant": "blue", "shared_with": ["blue"], "n": 50}
+    view = view_of(engine)
+    payload = {"tenant": "blue", "n": 50}
     await view.upsert("both", [models.PointStruct(id=50, vector={}, payload=payload)])
 
     (raw,) = await engine.retrieve("both", [50])
@@ -282,20 +238,12 @@ async def test_what_is_written_is_the_tenants_whatever_it_says(engine):
 
 
 async def test_a_deep_field_is_stamped_through_whatever_is_there():
-    deep = Tenant("red", "metadata.org.tenant", "metadata.acl.readers")
-    given = {"metadata": {"org": [{"tenant": "blue"}], "acl": [{"readers": ["blue"]}], "x": 1}}
+    deep = Tenant("red", "metadata.org.tenant")
+    given = {"metadata": {"org": [{"tenant": "blue"}], "x": 1}}
 
-    assert deep.stamped(given) == {"metadata": {"org": {"tenant": "red"}, "acl": [{}], "x": 1}}
+    assert deep.stamped(given) == {"metadata": {"org": {"tenant": "red"}, "x": 1}}
     assert deep.stamped({"metadata": None}) == {"metadata": {"org": {"tenant": "red"}}}
     assert given["metadata"]["org"] == [{"tenant": "blue"}]
-
-
-async def test_an_update_of_an_own_point_stays_shared_as_it_was(engine):
-    blue = writer(engine, Tenant("blue", "tenant", "shared_with"))
-    await blue.upsert("both", [models.PointStruct(id=20, vector={}, payload={"n": 20})])
-
-    (raw,) = await engine.retrieve("both", [20])
-    assert raw.payload == {"n": 20, "tenant": "blue", "shared_with": ["green", "red"]}
 
 
 @pytest.mark.parametrize("number", [11, 20, 30])
@@ -303,7 +251,7 @@ async def test_a_point_of_another_or_of_nobody_is_not_overwritten(engine, number
     before = await engine.retrieve("both", [number], with_vectors=True)
 
     with pytest.raises(InvalidPoint):
-        await writer(engine).upsert("both", [point(1), point(number)])
+        await view_of(engine).upsert("both", [point(1), point(number)])
 
     assert await engine.retrieve("both", [number], with_vectors=True) == before
 
@@ -317,7 +265,7 @@ async def test_a_point_of_another_or_of_nobody_is_not_overwritten(engine, number
     ],
 )
 async def test_only_own_points_are_deleted_or_changed(engine, chosen):
-    view = writer(engine)
+    view = view_of(engine)
     await view.set_payload("both", {"seen": 1}, chosen)
     changed = [r.id for r in (await engine.scroll("both", limit=99))[0] if "seen" in r.payload]
     await view.delete("both", chosen)
@@ -329,33 +277,24 @@ async def test_only_own_points_are_deleted_or_changed(engine, chosen):
 
 @pytest.mark.parametrize(
     ("payload", "key"),
-    [({"tenant": "blue"}, None), ({"shared_with": ["blue"]}, None), ({"x": 1}, "tenant")],
+    [({"tenant": "blue"}, None), ({"x": 1}, "tenant")],
 )
 async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
     with pytest.raises(RequestError, match="cannot be set"):
-        await writer(engine).set_payload("both", payload, [1], key=key)
-
-
-async def test_the_writer_sees_own_points_alone(engine):
-    assert ids((await writer(engine).scroll("both", limit=99))[0]) == [1, 2, 3, 4]
-    assert (await writer(engine).count("both")).count == 4
+        await view_of(engine).set_payload("both", payload, [1], key=key)
 
 
 async def test_a_collection_of_others_is_as_new_to_who_makes_it(engine):
-    seen = {}
-    view = TenantWriter(engine, RED, Corpus(), seen)
+    view = view_of(engine)
     assert not await view.create_collection("blues", vectors_config={})
     assert await view.create_collection("new", vectors_config=VECTORS)
 
-    look = reader(engine, seen=seen)
-    assert (await look.get_collection("blues")).points_count == 0
-    assert (await look.get_collection("new")).points_count == 0
+    assert (await view.get_collection("blues")).points_count == 0
+    assert (await view.get_collection("new")).points_count == 0
 
 
 async def test_what_was_emptied_is_not_seen_any_longer(engine):
-    clock = Clock()
-    seen = {}
-    view = TenantWriter(engine, RED, Corpus(), seen, clock)
+    view = view_of(engine, clock=Clock())
     await view.upsert("blues", [point(60)])
     assert await view.collection_exists("blues")
 
@@ -376,8 +315,7 @@ async def test_what_is_not_confined_is_not_there():
     def public(kind):
         return {n for n, _ in inspect.getmembers(kind) if not n.startswith("_")}
 
-    assert public(TenantClient) == allowed
-    assert public(TenantWriter) == allowed | writes
+    assert public(TenantClient) == allowed | writes
 
 
 async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
@@ -385,7 +323,7 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
     own = [point(n, tenant="red") for n in range(1, 5)]
     await client.upsert("both", [*own, *(point(n, tenant="blue") for n in range(11, 20))])
-    view = reader(client)
+    view = view_of(client)
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = [
         ("v", [1.0, 0.0], not_two, 1.0, True),
@@ -403,10 +341,10 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     assert idf == pytest.approx({1: math.log(5 / 4.5), 2: math.log(5 / 2.5)}, rel=1e-6)
     assert payloads == {1: {"n": 1}}
     assert everything[0][1].keys() == {1, 11}
-    asks = {"must": [{"key": "tenant", "match": {"value": "blue"}}]}
+    asks = {"should": [{"key": "tenant", "match": {"value": "blue"}}]}
     legs = [("v", [1.0, 0.0], asks, 1.0, True)]
-    with pytest.raises(InvalidFilter):
-        await view.hybrid("candidates", [("both", legs)], 60, 99)
+    ((_, blues),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
+    assert blues[0] == []
     with pytest.raises(RequestError):
         await view.hybrid("info", "both")
     await client.close()
@@ -421,7 +359,7 @@ async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_we
     os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
     for segment in (folder / "shards" / "c-both" / "segments").iterdir():
         shutil.rmtree(segment)
-    view, legs = reader(client), [("v", [1.0, 0.0], None, 1.0, True)]
+    view, legs = view_of(client), [("v", [1.0, 0.0], None, 1.0, True)]
 
     info = await view.get_collection("both")
     ((_, (*_, damage)),) = await view.hybrid("candidates", [("both", legs)], 60, 9)

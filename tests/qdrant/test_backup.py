@@ -1,7 +1,6 @@
 """Backups: complete or not there, and nothing overwritten unasked; on the real embedded engine."""
 
 import asyncio
-import contextlib
 import errno
 import json
 import os
@@ -16,10 +15,10 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.backup import back_up, restore
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure, RequestError
+from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.upkeep import manifest
 from tests.e2e.raw import clean_environment
 from tests.support import make_settings
 
@@ -138,7 +137,7 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
         await back_up(own, place, [], NOW, stop, replace=True)
 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
-    assert list(manifest.read(place).collections) == ["notes"]
+    assert list(backup.saved_in(place)) == ["notes"]
     assert await back_up(own, place, [], NOW, quiet, replace=True) == {"Räume & co": 5, "notes": 50}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
 
@@ -148,18 +147,6 @@ def said(place, change, file="backup.json"):
     found = json.loads((place / file).read_text())
     change(found)
     (place / file).write_text(json.dumps(found))
-
-
-def unchecked(place):
-    """Make it a backup of format 1, whose sizes are those of its files."""
-
-    def change(found):
-        found["format"] = 1
-        for its in found["collections"].values():
-            del its["digests"]
-            its["files"] = {file: (place / file).stat().st_size for file in its["files"]}
-
-    said(place, change)
 
 
 def described(**fields):
@@ -241,17 +228,13 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("form", [1, 2])
-async def test_a_damaged_backup_changes_nothing(client, tmp_path, form):
+async def test_a_damaged_backup_changes_nothing(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     before = await contents(client, "notes")
     told = []
     for fault in DAMAGE:
         await back_up(own, place, ["notes"], NOW, quiet, replace=True)
         fault(place)
-        if form == 1 and fault is not cut:
-            with contextlib.suppress(FileNotFoundError):
-                unchecked(place)
         with pytest.raises(RequestError) as refusal:
             await restore(own, place, [], quiet, replace=True)
         told.append(str(refusal.value))
@@ -267,17 +250,16 @@ async def test_a_damaged_backup_changes_nothing(client, tmp_path, form):
 
 ODD = [
     ([], "cannot be read"),
-    ({}, "was made by another version"),
-    ({"format": 99}, "was made by another version"),
+    ({}, "cannot be read"),
+    ({"format": 99}, "cannot be read: it is damaged, or another version's"),
     ({"engine": "other"}, "cannot be read"),
     ({"engine": ["embedded"]}, "cannot be read"),
-    ({"engine": "server"}, "is of a Qdrant server, and the settings name the embedded"),
+    ({"engine": "server"}, "cannot be read"),
     ({"collections": [1]}, "cannot be read"),
     ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
     ({"collections": {"notes": {"points": "x", "files": {}}}}, "cannot be read"),
     ({"collections": {"notes": {"points": -1, "files": {}}}}, "cannot be read"),
     ({"collections": {"notes": {"points": 1, "files": ["a"]}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": 1, "files": {}, "aliases": 3}}}, "cannot be read"),
     ({"collections": {"notes": {"points": 1, "files": {"\0": 1}}}}, "is damaged"),
     ({"collections": {"../notes": {"points": 1, "files": {}}}}, "is damaged"),
     ({"collections": {"notes": {"points": 1, "files": {"/etc/passwd": 1}}}}, "is damaged"),
@@ -342,15 +324,10 @@ async def test_a_backup_that_was_being_replaced_when_the_power_failed_is_there(c
         await back_up(own, place, ["notes"], NOW, quiet, replace=False)
 
 
-async def test_a_backup_of_format_1_comes_back(client, tmp_path):
-    own, place = settings(tmp_path / "engine"), tmp_path / "b"
-    before = await contents(client, "notes")
-    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
-    unchecked(place)
-    await client.delete("notes", [1])
-
-    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
-    assert await contents(client, "notes") == before
+async def test_of_a_server_there_are_no_backups(tmp_path):
+    with pytest.raises(RequestError, match="make snapshots there"):
+        await back_up(make_settings(), tmp_path / "b", [], NOW, quiet, replace=False)
+    assert not (tmp_path / "b").exists()
 
 
 async def test_two_restores_of_a_collection_take_turns(client, tmp_path):
@@ -378,7 +355,7 @@ def test_a_digest_is_of_the_contents_wherever_holes_are(tmp_path):
 
     def digest(path, **more):
         with path.open("rb") as read:
-            return manifest.digest(read, **more)
+            return backup.digest(read, **more)
 
     found = []
     for contents in kinds:
@@ -397,7 +374,7 @@ async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, mo
     def filling(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(manifest, "digest", filling)
+    monkeypatch.setattr(backup, "digest", filling)
 
     with pytest.raises(EngineFailure, match="cannot be restored: No space left on device"):
         await restore(own, place, [], quiet, replace=True)

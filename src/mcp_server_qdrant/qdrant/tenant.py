@@ -1,4 +1,4 @@
-"""One tenant's view of an engine: what it may not see is not there.
+"""One tenant's view of an engine: what is another's is not there.
 
 Every call goes through here and gets the tenant's filter. A method that this class does not
 confine it does not have: new code that calls anything else of the client fails.
@@ -6,26 +6,25 @@ confine it does not have: new code that calls anything else of the client fails.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
 from qdrant_client.http.models.models import QueryResponse
 
-from mcp_server_qdrant.core.dates import DATE_KEY
+from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
+    InvalidPoint,
     RequestError,
     UnknownCollection,
 )
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.filters import among, both
-from mcp_server_qdrant.qdrant.legs import ranks_text
-from mcp_server_qdrant.qdrant.server.version import at_least
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant, check_key
+from mcp_server_qdrant.qdrant.filters import among, both, equal
+from mcp_server_qdrant.qdrant.server.remote import at_least
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
@@ -34,8 +33,35 @@ CORPUS_SINCE = (1, 19)
 
 # Queries that hold their vector. A query by a point's id would use a vector that may be another
 # tenant's.
-_QUERIES = (list, tuple, models.SparseVector, models.TextQuery, models.Document)
+_QUERIES = (list, tuple, models.SparseVector, models.Document)
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant, and the payload field that says whose a point is."""
+
+    name: str
+    field: str
+
+    @property
+    def own(self) -> models.Filter:
+        """The tenant's points."""
+        return models.Filter(must=[equal(self.field, self.name)])
+
+    @property
+    def indexes(self) -> dict[str, Any]:
+        """The payload index by which a tenant's points are found, and lie together."""
+        kind = models.KeywordIndexType.KEYWORD
+        return {self.field: models.KeywordIndexParams(type=kind, is_tenant=True)}
+
+    def stamped(self, payload: Mapping[str, Any] | None) -> Payload:
+        """The payload as the tenant's own, whatever it says itself."""
+        return _with(dict(payload or {}), self.field.split("."), self.name)
+
+    def shown(self, payload: Payload | None) -> Payload | None:
+        """The payload as the tenant sees it: without the field."""
+        return _without(payload, self.field.split(".")) if payload else payload
 
 
 class Corpus:
@@ -61,33 +87,26 @@ class Corpus:
 
 
 class TenantClient:
-    """The reads of AsyncQdrantBase that this server uses, for one tenant.
-
-    `seen` caches which collections the tenant sees, and until when.
-    """
+    """The calls of AsyncQdrantBase that this server uses, for one tenant."""
 
     def __init__(
         self,
         inner: Any,
         tenant: Tenant,
         corpus: Corpus,
-        seen: dict[str, tuple[float, bool]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
         self._tenant = tenant
         self._corpus = corpus
-        self._guard = self._guard_of(tenant)
-        self._plain_guard = plain(self._guard)
+        self._own = tenant.own
+        self._plain_own = plain(self._own)
         self._clock = clock
         self._gate = asyncio.Semaphore(AT_ONCE)
-        self._seen = {} if seen is None else seen
+        self._seen: dict[str, tuple[float, bool]] = {}  # which collections, and until when
         self._weighed: dict[str, frozenset[str]] = {}
 
-    def _guard_of(self, tenant: Tenant) -> models.Filter:
-        return tenant.readable
-
-    # Collections: those in which the tenant may read a point
+    # Collections: those in which the tenant has a point
 
     async def get_collections(self) -> models.CollectionsResponse:
         """The names that the tenant may see."""
@@ -120,9 +139,7 @@ class TenantClient:
             return seen
         try:
             async with self._gate:
-                records, _ = await self._inner.scroll(
-                    name, self._guard, limit=1, with_payload=False
-                )
+                records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
         except UnknownCollection:
             records = []
         self._see(name, seen=bool(records))
@@ -132,7 +149,7 @@ class TenantClient:
         self._seen[name] = (self._clock() + (SEEN_SECONDS if seen else UNSEEN_SECONDS), seen)
 
     async def get_collection(self, collection_name: str) -> models.CollectionInfo:
-        """The collection's parameters, and the number of its points that the tenant may read."""
+        """The collection's parameters, and the number of the tenant's points in it."""
         if not await self.collection_exists(collection_name):
             raise UnknownCollection(collection_name)
         info = await self._inner.get_collection(collection_name)
@@ -152,24 +169,49 @@ class TenantClient:
             payload_schema=schema,
         )
 
-    # Questions
+    async def create_collection(self, collection_name: str, **made: Any) -> bool:
+        """Make it, or use what others have made of this name; whether it was made.
+
+        The tenant sees it from now on, to write its first point, and no longer if it does not.
+        """
+        made_now = await self._make(collection_name, made)
+        self._see(collection_name, seen=True)
+        return made_now
+
+    async def _make(self, collection_name: str, made: Mapping[str, Any]) -> bool:
+        if await self._inner.collection_exists(collection_name):
+            return False
+        try:
+            return bool(await self._inner.create_collection(collection_name, **made))
+        except (EngineFailure, RequestError):
+            if await self._inner.collection_exists(collection_name):
+                return False  # made by another meanwhile
+            raise
+
+    async def create_payload_index(
+        self, collection_name: str, field_name: str, field_schema: Any = None
+    ) -> None:
+        """Index a field: it says nothing of anybody's points."""
+        await self._inner.create_payload_index(collection_name, field_name, field_schema)
+
+    # Reads
 
     async def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest]
     ) -> list[QueryResponse]:
         """One answer per request."""
         made: dict[int, models.Filter] = {}
-        guarded = [await self._confined(collection_name, request, made) for request in requests]
+        confined = [await self._confined(collection_name, request, made) for request in requests]
         answers: list[QueryResponse]
-        answers = await self._inner.query_batch_points(collection_name, guarded)
+        answers = await self._inner.query_batch_points(collection_name, confined)
         for point in (point for answer in answers for point in answer.points):
             point.payload = self._tenant.shown(point.payload)
         return answers
 
     async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
-        """A QueryRequest, or each prefetch of one, with the guard on it.
+        """A QueryRequest, or each prefetch of one, with the tenant's filter on it.
 
-        `made` holds the filters of one call by what they were made of: a shared one is sent once.
+        `made` holds the filters of one call by what they were made of: each is sent once.
         """
         by_value = request.query is None or isinstance(request.query, _QUERIES)
         fused = bool(request.prefetch) and isinstance(request.query, models.RrfQuery)
@@ -180,9 +222,9 @@ class TenantClient:
             return request.model_copy(update={"prefetch": legs})
         where = request.filter
         if id(where) not in made:
-            made[id(where)] = self._guarded(where)
+            made[id(where)] = both(self._own, where)
         changed: dict[str, Any] = {"filter": made[id(where)]}
-        if isinstance(request.query, models.SparseVector | models.TextQuery):
+        if isinstance(request.query, models.SparseVector):
             changed["params"] = await self._weighing(name, request.using, request.params)
         return request.model_copy(update=changed)
 
@@ -195,18 +237,15 @@ class TenantClient:
         if using not in self._weighed[name]:
             return params
         await self._corpus.check()
-        idf = models.IdfCorpusParams(corpus=self._guard)
+        idf = models.IdfCorpusParams(corpus=self._own)
         return (params or models.SearchParams()).model_copy(update={"idf": idf})
 
     async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
-        """The embedded engine's answers to a search; it puts the guard on each part."""
+        """The embedded engine's answers to a search; it puts the filter on each part."""
         if question not in _PLAIN_QUESTIONS:
             raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
-        if question == "candidates":
-            for where in {id(leg[2]): leg[2] for _, legs in arguments[0] for leg in legs}.values():
-                self._tenant.check(where)
         answers: list[tuple[bool, Any]] = await self._inner.hybrid(
-            question, *arguments, guard=self._plain_guard
+            question, *arguments, guard=self._plain_own
         )
         return [
             (well, self._seen_in(question, value) if well else value) for well, value in answers
@@ -214,21 +253,18 @@ class TenantClient:
 
     def _seen_in(self, question: str, value: Any) -> Any:
         """An answer with its payloads as the tenant sees them."""
+        shown = self._tenant.shown
         if question == "payloads":
-            return {point: self._tenant.shown(payload) for point, payload in value.items()}
+            return {point: shown(payload) for point, payload in value.items()}
         if question == "candidates":
             *found, payloads, damage = value
-            return (
-                *found,
-                payloads and [self._tenant.shown(payload) for payload in payloads],
-                damage,
-            )
+            return (*found, payloads and [shown(payload) for payload in payloads], damage)
         return value
 
     async def retrieve(
         self, collection_name: str, ids: Sequence[Any], **shown: Any
     ) -> list[models.Record]:
-        """The points of these ids that the tenant may read."""
+        """The tenant's points of these ids."""
         if not ids:
             return []
         these = models.Filter(must=[among(ids)])
@@ -236,31 +272,22 @@ class TenantClient:
         return records
 
     async def scroll(
-        self,
-        collection_name: str,
-        scroll_filter: models.Filter | None = None,
-        order_by: Any = None,
-        **page: Any,
+        self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any
     ) -> tuple[list[models.Record], Any]:
         """One page of the tenant's points."""
-        if order_by is not None and (key := getattr(order_by, "key", order_by)) != DATE_KEY:
-            check_key(key, self._tenant.hidden)
-        records, following = await self._inner.scroll(
-            collection_name, self._guarded(scroll_filter), order_by=order_by, **page
-        )
+        where = both(self._own, scroll_filter)
+        records, following = await self._inner.scroll(collection_name, where, **page)
         for record in records:
             record.payload = self._tenant.shown(record.payload)
         return records, following
 
     async def count(
-        self,
-        collection_name: str,
-        count_filter: models.Filter | None = None,
+        self, collection_name: str, count_filter: models.Filter | None = None
     ) -> models.CountResult:
         """The number of the tenant's points that match; exact: an estimate counts others too."""
-        found: models.CountResult = await self._inner.count(
-            collection_name, count_filter=self._guarded(count_filter), exact=True
-        )
+        where = both(self._own, count_filter)
+        found: models.CountResult
+        found = await self._inner.count(collection_name, count_filter=where, exact=True)
         return found
 
     async def facet(
@@ -271,23 +298,92 @@ class TenantClient:
         limit: int = 10,
     ) -> models.FacetResponse:
         """The most frequent values in the tenant's points; exact."""
-        check_key(key, self._tenant.hidden)
+        where = both(self._own, facet_filter)
         found: models.FacetResponse = await self._inner.facet(
-            collection_name,
-            key,
-            facet_filter=self._guarded(facet_filter),
-            limit=limit,
-            exact=True,
+            collection_name, key, facet_filter=where, limit=limit, exact=True
         )
         return found
 
-    def _guarded(self, where: models.Filter | None) -> models.Filter:
-        self._tenant.check(where)
-        return both(self._guard, where)
+    # Writes
+
+    async def upsert(
+        self,
+        collection_name: str,
+        points: Sequence[models.PointStruct],
+        update_filter: models.Filter | None = None,
+        update_mode: models.UpdateMode | None = None,
+    ) -> None:
+        """Write them as the tenant's, those of them that filter and mode let through.
+
+        Raises InvalidPoint where an id is of a point of another's. Ids follow from the tenant, so
+        that never happens to what this server writes.
+        """
+        these = among(point.id for point in points)
+        others = models.Filter(must=[these], must_not=[self._own])
+        if (await self._inner.count(collection_name, count_filter=others, exact=True)).count:
+            raise InvalidPoint("A point of this id cannot be written: choose another id.")
+        stamped = [
+            point.model_copy(update={"payload": self._tenant.stamped(point.payload)})
+            for point in points
+        ]
+        await self._inner.upsert(
+            collection_name, stamped, update_filter=update_filter, update_mode=update_mode
+        )
+        self._see(collection_name, seen=True)
+
+    async def delete(self, collection_name: str, points_selector: Any) -> None:
+        """Delete those of the selected points that are the tenant's own."""
+        await self._inner.delete(collection_name, self._chosen(points_selector))
+        self._seen.pop(collection_name, None)  # it may have been the last
+
+    async def set_payload(
+        self,
+        collection_name: str,
+        payload: Mapping[str, Any],
+        points: Any,
+        key: str | None = None,
+    ) -> None:
+        """Merge into the payload of the tenant's own points, but for whose they are."""
+        self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
+        await self._inner.set_payload(collection_name, dict(payload), self._chosen(points), key=key)
+
+    async def delete_payload(self, collection_name: str, keys: Sequence[str], points: Any) -> None:
+        """Take fields off the tenant's own points, but for whose they are."""
+        self._refuse_ownership(keys, "removed")
+        await self._inner.delete_payload(collection_name, list(keys), self._chosen(points))
+
+    def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
+        """Refuse a change at, inside or around the field that says whose a point is."""
+        field = self._tenant.field
+        for path in paths:
+            if f"{path}.".startswith(f"{field}.") or f"{field}.".startswith(f"{path}."):
+                raise RequestError(f"The field {field!r} cannot be {changed}.")
+
+    def _chosen(self, selector: Any) -> models.Filter:
+        """The own points among those selected, by a filter or by ids."""
+        if not isinstance(selector, models.Filter):
+            selector = models.Filter(must=[among(selector)])
+        return both(self._own, selector)
 
 
 def _weighed(info: models.CollectionInfo) -> frozenset[str]:
-    """The sparse vectors, and the text indexes, to which the engine applies an idf."""
+    """The sparse vectors to which the engine applies an idf."""
     vectors = info.config.params.sparse_vectors or {}
-    weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
-    return frozenset((*weighed, *filter(partial(ranks_text, info), info.payload_schema)))
+    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+
+
+def _with(payload: Payload, steps: list[str], value: Any) -> Payload:
+    first, *deeper = steps
+    if deeper:
+        inner = payload.get(first)
+        value = _with(inner if isinstance(inner, dict) else {}, deeper, value)
+    return payload | {first: value}
+
+
+def _without(payload: Payload, steps: list[str]) -> Payload:
+    """A copy of the payload without the value at a path."""
+    first, *deeper = steps
+    if not deeper:
+        return {key: value for key, value in payload.items() if key != first}
+    inner = payload.get(first)
+    return payload | {first: _without(inner, deeper)} if isinstance(inner, dict) else payload
