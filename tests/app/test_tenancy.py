@@ -238,7 +238,7 @@ async def test_caches_on_disk_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon._disk.place("notes") != blue.lexicon._disk.place("notes")
+        assert red.lexicon.path(Path(), "notes") != blue.lexicon.path(Path(), "notes")
 
 
 async def test_new_collections_index_whose_a_point_is(house):

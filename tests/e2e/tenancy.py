@@ -140,13 +140,6 @@ async def _asked(client: Any, what: str, given: Any) -> str:
         found = await client.read_resource(given)
     elif what == "list":
         found = await client.list_resources()
-    elif what == "complete":
-        from mcp.types import ResourceTemplateReference
-
-        template = ResourceTemplateReference(uri="qdrant://collections/{name}")
-        found = await client.complete(template, {"name": "name", "value": given})
-    elif what == "prompt":
-        found = await client.get_prompt("search-well", {"question": given})
     else:
         found = await client.call_tool(what, given)
     return found.model_dump_json()

@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -41,7 +40,6 @@ from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
-from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -123,13 +121,13 @@ class Services:
         await self.shared.close()
 
 
-async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
+async def open_services(settings: Settings) -> Services:
     """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
     _check_named(settings)
-    return wire(settings, await open_engine(settings), open_encoders(settings, host))
+    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
@@ -155,10 +153,10 @@ def _check_named(settings: Settings) -> None:
 def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
-    encoders, bm25 = view.encoders, shared.bm25
+    encoders, bm25 = shared.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.client, fields).texts, _word_cache(settings, view.words))
+    lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
     facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
     lookup = Lookup(catalog, points)
@@ -247,17 +245,14 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.understanding.tags.changed(collection)
 
 
-def _word_cache(settings: Settings, whose: str) -> WordCache | None:
-    """Where vocabularies are kept; those of a trial engine are nowhere."""
-    engine = _engine_key(settings, whose)
-    return WordCache(settings.cache_path / "words", engine) if engine else None
-
-
-def _engine_key(settings: Settings, whose: str) -> str | None:
-    """The engine and the tenant in whose name something is kept on disk."""
+def _lexicon(settings: Settings, view: View) -> Lexicon:
+    """The words of the collections; those of a trial engine are not kept on disk."""
+    texts = Sampler(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
-        return None
-    return (settings.qdrant_url or str(settings.local_path.resolve())) + whose
+        return Lexicon(texts)
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    owner = engine if view.tenant is None else f"{engine}\0{view.tenant}"
+    return Lexicon(texts, settings.cache_path / "words", owner)
 
 
 def _pipeline(
@@ -268,7 +263,7 @@ def _pipeline(
     facets: TagFacets,
     lexicon: Lexicon,
 ) -> Pipeline:
-    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(

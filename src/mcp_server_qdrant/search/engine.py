@@ -1,7 +1,7 @@
 """The engine that is searched, and how many collections are asked at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.core.datatypes import (
@@ -32,9 +32,6 @@ class Engine(Protocol):
 
         Raises InvalidFilter.
         """
-
-    def without(self, condition: Any, versions: Collection[str]) -> Any:
-        """The condition, and that a point is of none of these versions."""
 
     def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
         """The targets in groups that are asked together."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, PointId, Why
 from mcp_server_qdrant.search.query import Query
-from mcp_server_qdrant.search.steps.calibrate import DIGITS, bound
+from mcp_server_qdrant.search.relevance import DIGITS, bound
 
 LEGS = ("meaning", "words", "tags")
 

@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.search.engine import Engine, ask, failed
-from mcp_server_qdrant.search.payloads import completed, payloads_of
 from mcp_server_qdrant.search.query import Listing
+from mcp_server_qdrant.search.retrieve import completed, payloads_of
 from mcp_server_qdrant.search.texts import Texts
 
 Newest = Callable[[Target, Any, Period | None, int], Awaitable[Listed]]

@@ -38,11 +38,11 @@ ROOM = 600  # tokens of a page
 class Rules:
     """The operator's rules of ranking, which no request changes.
 
-    `alpha` is the share of meaning, `order` are preferred collections, the most preferred first;
-    `decay` is per day.
+    `alpha` is the dense leg's share of the relevance, where a request names none; `order` are
+    preferred collections, the most preferred first; `decay` is per day.
     """
 
-    alpha: float = 0.4
+    alpha: float
     order: tuple[str, ...] = ()
     decay: float = 0.01
     time_fields: tuple[str, ...] = ()
@@ -109,7 +109,8 @@ class Retrieved:
     """The best candidates with their payloads, and what each collection gave.
 
     `late` are the statuses of collections that failed while payloads were fetched, `replaced` the
-    parts that were left out, as their text was replaced; `cut`: there were more candidates.
+    parts that were left out, as their text was replaced. `cut`: there were more candidates;
+    `lost`: some were deleted meanwhile, or replaced parts may hide the present ones.
     """
 
     hits: Sequence[Hit]
@@ -118,6 +119,7 @@ class Retrieved:
     late: Sequence[Status] = ()
     replaced: Sequence[Document] = ()
     cut: bool = False
+    lost: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
         """What a deeper look found; collections that failed in it keep what they gave before."""

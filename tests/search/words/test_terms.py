@@ -15,13 +15,13 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     global_idf,
     query_vector,
     widened,
 )
-from mcp_server_qdrant.search.words.vocabulary import Variant
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
 BM25 = Bm25Encoder()

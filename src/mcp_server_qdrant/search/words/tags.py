@@ -17,8 +17,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import called, some
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.lift import Tokens
-from mcp_server_qdrant.search.steps.tags import folded
+from mcp_server_qdrant.search.relevance import Tokens, folded_tag
 
 CACHE_SECONDS = 60.0
 COLD_SECONDS = 0.25
@@ -129,7 +128,7 @@ class TagIndex:
 
 def names_in(query: str) -> dict[str, frozenset[int]]:
     """Each word of the query and each run of up to three, with the places of their words."""
-    words = folded(query).split()[:QUERY_WORDS]
+    words = folded_tag(query).split()[:QUERY_WORDS]
     found: dict[str, frozenset[int]] = {}
     for first in range(len(words)):
         for last in range(first + 1, min(first + LONGEST, len(words)) + 1):
@@ -142,7 +141,7 @@ def by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
     """The tags under the names by which they are compared."""
     found: dict[str, tuple[Stored, ...]] = {}
     for key, value in tags:
-        name = folded(value)
+        name = folded_tag(value)
         if name:
             found[name] = (*found.get(name, ()), (key, value))
     return found

@@ -4,7 +4,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.search.steps.verbatim import lift_verbatim
+from mcp_server_qdrant.search.relevance import lift_verbatim
 
 TERMS = Terms("release 1.2", {1: 2.0, 2: 2.0, 12: 4.0, 7: 2.0}, {})  # 1, 2, 1.2, release
 TEXTS = {1: "a release of 1, then 2", 2: "the release 1.2", 3: "release notes"}

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.neighbours import lift_neighbours
+from mcp_server_qdrant.search.relevance import lift_neighbours
 
 
 def hit(document: str, relevance: float, collection: str = "talks") -> Hit:

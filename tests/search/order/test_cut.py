@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.cut import cut
+from mcp_server_qdrant.search.order import cut
 
 
 def hit(point: int, relevance: float, reranked: float | None = None) -> Hit:

@@ -1,8 +1,8 @@
 """Texts that another one supersedes."""
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.steps.retire import FACTOR
-from mcp_server_qdrant.search.steps.retire import retire as retired
+from mcp_server_qdrant.search.order import SUPERSEDED
+from mcp_server_qdrant.search.order import retire as retired
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:
@@ -23,7 +23,7 @@ def test_a_successor_takes_the_place_whatever_its_relevance():
         (3, 0.05, None),
         (1, 0.9, None),
     ]
-    assert ranked[3].factors == (("superseded", FACTOR),)
+    assert ranked[3].factors == (("superseded", SUPERSEDED),)
 
 
 def test_a_better_successor_keeps_its_own_place():
@@ -31,7 +31,7 @@ def test_a_better_successor_keeps_its_own_place():
 
     assert [(one.id, one.score, one.supersedes) for one in ranked] == [
         (2, 0.9, "1"),
-        (1, 0.4 * FACTOR, None),
+        (1, 0.4 * SUPERSEDED, None),
     ]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit, TagMatch, Terms
-from mcp_server_qdrant.search.steps.tags import carried, folded, lift_tags
+from mcp_server_qdrant.search.relevance import carried, folded_tag, lift_tags
 
 APOLLO = TagMatch((("tags", "Apollo"),), frozenset({"apollo"}))
 WORDS = {"apollo": 1, "plan": 2, "home": 3, "lab": 4}
@@ -34,7 +34,7 @@ def tokens(text: str) -> list[int]:
     ],
 )
 def test_a_tag_is_compared_by_its_words_in_lower_case(tag, name):
-    assert folded(tag) == name
+    assert folded_tag(tag) == name
 
 
 @pytest.mark.parametrize(

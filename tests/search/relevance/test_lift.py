@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit, Terms
-from mcp_server_qdrant.search.lift import lifted, share, term_weights
-from mcp_server_qdrant.search.steps.calibrate import relevance
+from mcp_server_qdrant.search.relevance import lifted, relevance, share, term_weights
 
 few = settings(max_examples=100, deadline=None)
 parts = st.floats(0, 1)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.search.steps.fold import LONGEST, NEAR, fold, overlap, words
+from mcp_server_qdrant.search.copies import fold, words
 
 few = settings(max_examples=60, deadline=None)
 
@@ -73,11 +73,6 @@ def test_what_is_unlike_stays_as_it_is():
         LONG.replace(". ", ".\n\n- "),
         LONG.replace("backup", "**backup**").replace("hour", "`hour`"),
         LONG.replace(",", "").replace(";", ","),
-        f"# How we restore\n\n{LONG}",
-        f"{LONG} Written down by the team.",
-        " ".join(LONG.split()[4:]),
-        " ".join(LONG.split()[:-3]),
-        " ".join([*LONG.split()[4:], "Ask", "the", "operator"]),
         LONG.replace("It holds", "it holds"),
         LONG.replace("checks", "„checks“"),
     ],
@@ -103,13 +98,7 @@ def test_texts_in_other_scripts_are_compared_too():
         LONG.replace("the index, not the copy", "the index, the copy"),
         LONG.replace("an hour", "a hour"),
         f"DEPRECATED {LONG}",
-        f"Draft: {LONG}",
         f"{LONG} This is not so any more.",
-        f"{LONG} Das gilt nicht mehr.",
-        f"{LONG} See 10.0.0.1.",
-        f"{LONG} Since 2024",
-        f"2024-05-01 {LONG}",
-        f"{LONG} ask host-b",
         f"{LONG} 这不再有效",
         f"Alice: {LONG}",
         " ".join(LONG.split()[:-20]),
@@ -178,29 +167,12 @@ def test_points_without_a_text_are_not_taken_for_copies():
     assert {document(one).text for one in bare} == {document(bare[0]).text}
 
 
-def test_texts_beyond_the_bound_are_the_same_only_if_they_are_equal():
-    huge = "word " * (LONGEST // 5)
-
-    assert same(huge + "end", huge + "end")
-    assert not same(huge + "end", huge + "end.")
-
-
 def test_equal_texts_are_found_however_far_apart():
-    between = [hit(f"n{n} {n * 7} text", point=n) for n in range(10, 2 * NEAR)]
+    between = [hit(f"n{n} {n * 7} text", point=n) for n in range(10, 100)]
     hits = [hit(LONG, point=1), *between, hit(LONG, "b", 2)]
 
     assert places(folded(hits)[0].also) == [("b", 2)]
     assert len(folded(hits)) == len(hits) - 1
-
-
-def test_overlap_is_nine_tenths_of_both_together():
-    run = [f"w{c}" for c in "abcdefghijklmnopqr"]
-
-    assert overlap(run, [*run, "x", "y"])
-    assert not overlap(run, [*run, "x", "y", "z"])
-    assert overlap(["x", *run], [*run, "y"])
-    assert not overlap([], [])
-    assert not overlap([], run)
 
 
 texts = st.text(alphabet="ab1 -.\n*", max_size=40)
@@ -219,17 +191,6 @@ def test_folding_keeps_the_order_names_every_place_once_and_is_done_once(found):
     assert len({one.payload["document"] for one in kept if words(one.payload["document"])}) == len(
         [one for one in kept if words(one.payload["document"])]
     )
-
-
-@few
-@given(
-    st.lists(st.sampled_from("abcdefgh"), max_size=30), st.lists(st.sampled_from("ab"), max_size=3)
-)
-def test_overlap_does_not_mind_which_comes_first(one, more):
-    other = one[len(more) :] + more
-
-    assert overlap(one, other) == overlap(other, one)
-    assert overlap(one, one) == bool(one)
 
 
 @few

@@ -4,8 +4,8 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
-from mcp_server_qdrant.search.steps import titles
-from mcp_server_qdrant.search.steps.titles import lift_titles, stored_with_title
+from mcp_server_qdrant.search import relevance as module
+from mcp_server_qdrant.search.relevance import lift_titles, stored_with_title
 from tests.support import COSINE, IDF, dense, find, foreign, memory_engine, memory_services, texts
 
 WORDS = {"roses": 1, "sun": 2, "moss": 3}
@@ -63,7 +63,7 @@ def test_pure_meaning_leaves_hits_and_order_alone():
 def test_a_whole_title_lifts_by_its_weight_and_never_above_the_ceiling(
     most, relevance, monkeypatch
 ):
-    monkeypatch.setattr(titles, "MOST", most)
+    monkeypatch.setattr(module, "TITLE_GAIN", most)
     (raised,) = lifted([hit(1, 0.4, title="Roses sun")])
 
     assert raised.relevance == pytest.approx(relevance)
@@ -99,7 +99,7 @@ async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(spars
         )
         async with memory_services(engine=engine) as services:
             page = await find(services, "harbour", "papers")
-        monkeypatch.setattr(titles, "MOST", 0.0)
+        monkeypatch.setattr(module, "TITLE_GAIN", 0.0)
         async with memory_services(engine=engine) as services:
             off = await find(services, "harbour", "papers")
 

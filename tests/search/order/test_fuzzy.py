@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Document, Hit
-from mcp_server_qdrant.search.steps.fuzzy import MOST, POOL, TEXT, alike, factor, fuzzy, ordered
+from mcp_server_qdrant.search.order import (
+    FUZZY_POOL,
+    MOST_FUZZY,
+    TEXT,
+    alike,
+    fuzzy,
+    likeness_factor,
+    ordered,
+)
 
 few = settings(max_examples=60, deadline=None)
 texts = st.text("abcd é1", max_size=30)
@@ -34,7 +42,7 @@ def ranked(query: str, weight: float, *hits: Hit) -> list[tuple[int | str, float
     [(70, 0.1, 1.0), (85, 0.1, 1.05), (100, 0.1, 1.1), (100, 0.2, 1.2), (100, 1.0, 1.2)],
 )
 def test_the_factor_grows_from_70_on_and_is_bounded(similarity, weight, expected):
-    assert factor(similarity, weight) == pytest.approx(expected)
+    assert likeness_factor(similarity, weight) == pytest.approx(expected)
 
 
 def test_a_title_that_reads_like_the_query_lifts_its_hit():
@@ -84,10 +92,10 @@ def test_without_weight_or_words_the_hits_come_back_as_they_are(query, weight):
 
 
 def test_only_the_best_hits_are_compared():
-    hits = [hit(n, 1 - n / 1000, "the backup") for n in range(POOL + 5)]
+    hits = [hit(n, 1 - n / 1000, "the backup") for n in range(FUZZY_POOL + 5)]
     changed = [one.id for one in fuzzy(hits, "the backup", 0.1, document) if one.factors]
 
-    assert changed == list(range(POOL))
+    assert changed == list(range(FUZZY_POOL))
 
 
 @few
@@ -100,9 +108,9 @@ def test_a_clear_gap_is_never_overturned_and_nothing_is_lost(rows, query, weight
     assert sorted(one.id for one in found) == sorted(one.id for one in hits)
     assert [one.relevance for one in hits] == [one.score for one in hits]
     for place, one in enumerate(found):
-        assert one.relevance <= one.score <= one.relevance * (1 + MOST) + 1e-12
+        assert one.relevance <= one.score <= one.relevance * (1 + MOST_FUZZY) + 1e-12
         for other in found[place + 1 :]:
-            assert other.relevance <= one.relevance * (1 + MOST) + 1e-12
+            assert other.relevance <= one.relevance * (1 + MOST_FUZZY) + 1e-12
 
 
 @few
@@ -111,7 +119,13 @@ def test_more_alike_and_more_weight_never_cost(one, other, light, heavy):
     low, high = sorted((one, other))
     light, heavy = sorted((light, heavy))
 
-    assert 1 <= factor(low, light) <= factor(high, light) <= factor(high, heavy) <= 1 + MOST
+    assert (
+        1
+        <= likeness_factor(low, light)
+        <= likeness_factor(high, light)
+        <= likeness_factor(high, heavy)
+        <= 1 + MOST_FUZZY
+    )
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "備份" * 5_000, "\ud800"])

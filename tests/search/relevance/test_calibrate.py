@@ -5,7 +5,7 @@ import math
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.steps.calibrate import bound, calibrate, relevance
+from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
 from mcp_server_qdrant.search.words.terms import global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.notation import date_paths, time_of
-from mcp_server_qdrant.search.steps.decay import decay, factor
+from mcp_server_qdrant.search.order import aging, decay
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -28,13 +28,13 @@ def hit(score: float, payload, point=1) -> Hit:
 def test_the_factor_is_the_published_formula():
     age = timedelta(days=69)
 
-    assert factor(age, 0.15, 0.01) == 1 - 0.15 + 0.15 * math.exp(-0.69)
-    assert factor(age, 1.0, 0.01) == pytest.approx(0.5016, abs=1e-4)
-    assert factor(timedelta(0), 0.15, 0.01) == 1.0
+    assert aging(age, 0.15, 0.01) == 1 - 0.15 + 0.15 * math.exp(-0.69)
+    assert aging(age, 1.0, 0.01) == pytest.approx(0.5016, abs=1e-4)
+    assert aging(timedelta(0), 0.15, 0.01) == 1.0
 
 
 def test_a_date_in_the_future_counts_as_now():
-    assert factor(timedelta(days=-400), 0.15, 0.01) == 1.0
+    assert aging(timedelta(days=-400), 0.15, 0.01) == 1.0
 
 
 def test_switched_off_the_hits_come_back_as_they_were():
@@ -112,6 +112,6 @@ def test_times_are_read_in_the_forms_that_tools_write(payload, fields, when):
 @given(st.floats(0, 1), st.floats(0, 20_000), st.floats(0, 20_000))
 def test_the_factor_never_rises_with_age_and_never_falls_below_what_the_weight_leaves(w, a, b):
     young, old = sorted((a, b))
-    one, other = (factor(timedelta(days=days), w, 0.01) for days in (young, old))
+    one, other = (aging(timedelta(days=days), w, 0.01) for days in (young, old))
 
     assert 1 - w - 1e-9 <= other <= one <= 1 + 1e-9
