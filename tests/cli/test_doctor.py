@@ -310,7 +310,7 @@ def test_another_server_of_that_name_is_neither_started_nor_replaced(person):
     assert not (person.home / "started").exists()
     assert other.exit_code == 0
     written = json.loads((person.home / ".cursor" / "mcp.json").read_text())["mcpServers"]
-    assert (list(written), written["qdrant"]["command"]) == (["notes", "qdrant"], "touch")
+    assert (list(written), written["qdrant"]["command"]) == (["qdrant", "notes"], "touch")
 
 
 def test_init_without_a_model_stores_for_keywords_and_says_once_what_is_missing(person):

@@ -82,10 +82,7 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
         ("embedding_dimensions", 0, "must be at least 1"),
-        ("embedding_batch_size", 0, "must be at least 1"),
-        ("embedding_max_tokens", 31, "must be at least 32"),
         ("embedding_timeout", 0, "must be more than 0"),
-        ("embedding_query_timeout", "inf", "must be more than 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):

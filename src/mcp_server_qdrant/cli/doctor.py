@@ -150,7 +150,7 @@ def _file(name: str, given: Given) -> str | None:
     """The file that sets a variable; None where the environment does, or nothing."""
     from mcp_server_qdrant.settings.environment import ENVIRONMENT
 
-    _, origin = given.get(name, ("", ENVIRONMENT))
+    origin = given[name][1] if name in given else ENVIRONMENT
     return None if origin == ENVIRONMENT else origin
 
 
@@ -162,38 +162,23 @@ def _folders(settings: "Settings") -> Iterator[Finding]:
 
 
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
-    """Findings through the parts that the server has too; no work in the background."""
-    from mcp_server_qdrant.app.server import open_lazily
-
+    """Findings through the parts that the server has too, of no tenant's view."""
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
     allowed = settings.qdrant_collections
-    # Neither a tenant's view, nor what the server does on its own.
-    apart = {
-        "qdrant_read_only": True,
-        "qdrant_collections": (*allowed, scratch) if allowed else (),
-        "tenant_field": None,
-    }
+    shown = (*allowed, scratch) if allowed else ()
     frame.show("Opening the engine …")
     try:
-        services = await open_lazily(settings.model_copy(update=apart))
-    except QdrantMcpError as error:
-        yield problem("engine", str(error), _engine_fix(error, settings, given))
-        return
-    try:
-        yield await _model(services, settings, given)
-        try:
+        async with frame.opened(settings, qdrant_collections=shown, tenant_field=None) as services:
+            yield await _model(services, settings, given)
             found = await services.catalog.describe()
             yield await _engine(services, settings)
-        except QdrantMcpError as error:
-            yield problem("engine", str(error), _engine_fix(error, settings, given))
-            return
-        for info in found:
-            yield _collection(info, settings)
-        if missing := await _default(services, settings, given):
-            yield missing
-        yield await _round_trip(services, settings, scratch)
-    finally:
-        await services.close()
+            for info in found:
+                yield _collection(info, settings)
+            if missing := await _default(services, settings, given):
+                yield missing
+            yield await _round_trip(services, settings, scratch)
+    except QdrantMcpError as error:
+        yield problem("engine", str(error), _engine_fix(error, settings, given))
 
 
 def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
@@ -241,18 +226,14 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
 def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
     if settings.embedding_provider != "fastembed":
         return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
-    if UNSTARTED in reason:
-        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
     if near := re.search(r"Did you mean '(.+)'\?", reason):
         return _set("EMBEDDING_MODEL", near[1], given)
-    if "fastembed has no model" in reason:
-        return unset("EMBEDDING_MODEL", given)
     if settings.embedding_model_path:
         return unset("EMBEDDING_MODEL_PATH", given)
-    if "could not be downloaded" in reason:
-        line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
-        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
-    return AGAIN
+    if UNSTARTED in reason:
+        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
+    line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
+    return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
 
 def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
@@ -364,8 +345,8 @@ def _started(
         return Finding("client", text)
     if "${" in json.dumps(entry):
         return Finding("client", f"{where}: has variables that only the client knows; not started.")
-    starting = f"Starting the server of {client.title}"
-    found = frame.meanwhile(starting, lambda: clients.start(entry, environment))
+    frame.show(f"Starting the server of {client.title} …")
+    found = clients.start(entry, environment)
     if found.fault is None:
         return Finding("client", f"{where}: starts {found.told}.", slow=found.slow)
     text = f"{where}: {found.fault.rstrip('.')}."

@@ -118,12 +118,10 @@ async def _measured(
     settings: "Settings", labels: "Sequence[Label]", ways: "Sequence[Configuration]", limit: int
 ) -> "Measured":
     """Search over the services that the server would open; nothing is written to them."""
-    from mcp_server_qdrant.app.server import open_lazily
     from mcp_server_qdrant.evaluation.run import measure
 
-    services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
     total = len(labels) * len(ways)
-    try:
+    async with frame.opened(settings) as services:
         return await measure(
             services,
             labels,
@@ -131,5 +129,3 @@ async def _measured(
             limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
-    finally:
-        await services.close()

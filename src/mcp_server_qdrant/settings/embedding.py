@@ -80,14 +80,6 @@ class EmbeddingSettings(BaseModel):
     embedding_timeout: Positive = variable(
         "EMBEDDING_TIMEOUT", 60.0, "Seconds for a request to a service, with retries."
     )
-    embedding_query_timeout: Positive = variable(
-        "EMBEDDING_QUERY_TIMEOUT",
-        3.0,
-        "Seconds for a query's vector, twice that from a local model; then keywords.",
-    )
-    embedding_batch_size: int = variable(
-        "EMBEDDING_BATCH_SIZE", 32, "Texts in a request to a service.", ge=1
-    )
     embedding_max_tokens: int = variable(
         "EMBEDDING_MAX_TOKENS",
         512,
@@ -127,10 +119,7 @@ class EmbeddingSettings(BaseModel):
     def embedding_options(self) -> EmbeddingOptions:
         """The bounds of requests to an embedding service."""
         return EmbeddingOptions(
-            seconds=self.embedding_timeout,
-            query_seconds=self.embedding_query_timeout,
-            texts=self.embedding_batch_size,
-            text_tokens=self.embedding_max_tokens,
+            seconds=self.embedding_timeout, text_tokens=self.embedding_max_tokens
         )
 
     def serves(self, provider: str) -> bool:

@@ -92,7 +92,6 @@ class Report:
     size: float = 0.0
     sizes: int = 0
     started: float = field(default_factory=monotonic)
-    encoding_since: float | None = None
     seconds: float = 0.0
     known: Known = field(default_factory=dict)
 
@@ -254,7 +253,6 @@ class _Run:
                 self._report.phase = f"Reading {found.path}"
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, FileJob):
-                self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
                 if writer and done.encoded_before:
                     done.vectors = await writer.vectors_of(done.encoded_before)

@@ -23,7 +23,6 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
-from mcp_server_qdrant.qdrant.memo import Memo
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
 from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
 
@@ -63,8 +62,6 @@ class Queries:
         self._paths = paths
         self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
         self._dates = tuple(dates)
-        self._prefetches: Memo[models.Prefetch] = Memo()  # collections share them
-        self._probes: Memo[models.QueryRequest] = Memo()
 
     def prepare(
         self, raw: Mapping[str, Any] | None, within: Document | None = None
@@ -107,9 +104,9 @@ class Queries:
     ) -> Legs:
         """The `depth` best points by the server's RRF over the legs, and their scores on each."""
         legs = _legs(target, query)
-        prefetches = [self._prefetch(leg, condition, depth) for leg in legs]
+        prefetches = [_prefetch(leg, condition, depth) for leg in legs]
         if query.tags:
-            prefetches.append(self._prefetch(legs[0], carrying(query.tags, condition), depth))
+            prefetches.append(_prefetch(legs[0], carrying(query.tags, condition), depth))
         rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
         fusion = models.QueryRequest.model_construct(
             prefetch=prefetches,
@@ -139,13 +136,6 @@ class Queries:
     def _partly(self, payload: Payload | None) -> Payload:
         """A payload of which only some fields were read, marked as such."""
         return payload or {} if self._paths is None else {**(payload or {}), PARTIAL: True}
-
-    def _prefetch(self, leg: Leg, where: models.Filter | None, depth: int) -> models.Prefetch:
-        """The best points of a leg; collections share what is made of a dense vector."""
-        parts = (leg.query, leg.using, where, depth)
-        if isinstance(leg.query, list):
-            return self._prefetches.of(parts, _prefetching)
-        return _prefetching(*parts)
 
     async def _scores(
         self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
@@ -187,7 +177,7 @@ class Queries:
         """
         leg = target.sparse
         assert leg is not None
-        requests = [self._probes.of((term, leg.vector), _probing) for term in terms]
+        requests = [_probing(term, leg.vector) for term in terms]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
@@ -210,29 +200,22 @@ class Queries:
     async def _read(
         self, target: Target, ids: Sequence[PointId], shown: Any
     ) -> dict[PointId, Payload]:
-        """The payloads of these points, fewer at once where they are too large.
+        """The payloads of these points, in halves where they are too large together.
 
         Raises AnswerTooLarge where one is by itself.
         """
-        found: dict[PointId, Payload] = {}
-        lacking, most = list(ids), len(ids)
-        while lacking:
-            asked, later = lacking[:most], lacking[most:]
-            request = models.QueryRequest.model_construct(
-                filter=_only(asked), limit=len(asked), with_payload=shown
-            )
-            try:
-                (points,) = await self._points(target, [request])
-            except AnswerTooLarge:
-                if most == 1:
-                    raise
-                most //= 2
-                continue
-            found |= {point.id: point.payload or {} for point in points}
-            # Strict mode may allow fewer at once; of those that are gone there are none.
-            left = [point for point in asked if point not in found]
-            lacking = [*left, *later] if len(left) < len(asked) else later
-        return found
+        request = models.QueryRequest.model_construct(
+            filter=_only(ids), limit=len(ids), with_payload=shown
+        )
+        try:
+            (points,) = await self._points(target, [request])
+        except AnswerTooLarge:
+            if len(ids) == 1:
+                raise
+            middle = len(ids) // 2
+            first = await self._read(target, ids[:middle], shown)
+            return first | await self._read(target, ids[middle:], shown)
+        return {point.id: point.payload or {} for point in points}
 
 
 def _request(
@@ -244,11 +227,10 @@ def _request(
     )
 
 
-def _prefetching(
-    vector: Any, using: str | None, where: models.Filter | None, limit: int
-) -> models.Prefetch:
+def _prefetch(leg: Leg, where: models.Filter | None, limit: int) -> models.Prefetch:
+    """The best points of a leg."""
     return models.Prefetch.model_construct(
-        query=vector, using=using, filter=where, limit=limit, params=_RESCORED
+        query=leg.query, using=leg.using, filter=where, limit=limit, params=_RESCORED
     )
 
 
