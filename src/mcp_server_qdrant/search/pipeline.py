@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import Document, Hit, SearchPage, State, Status, Target
-from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
