@@ -37,10 +37,9 @@ class EdgeQueries(Queries):
         self,
         client: Any,
         dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[str] | None = None,  # noqa: ARG002 - payloads are read in whole
     ) -> None:
-        """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, dates, paths)
+        super().__init__(client, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
@@ -69,8 +68,7 @@ class EdgeQueries(Queries):
             dates = (target.dates or self._dates) if period else ()
             tagged = where(dates, query.tags) if query.tags else None
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        sought = RRF_K, depth, self._paths
-        answers = await self._edge.hybrid("candidates", legs, *sought)
+        answers = await self._edge.hybrid("candidates", legs, RRF_K, depth)
         return [
             _found(target, query, value) if well else error_in(value)
             for (target, query), (well, value) in zip(asked, answers, strict=True)
@@ -91,22 +89,19 @@ class EdgeQueries(Queries):
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads by id; of heavy ones a part."""
+        """For each target the payloads by id."""
         named = [(target.collection, ids) for target, ids in asked]
-        return await self._each("payloads", named, self._paths)
+        return await self._each("payloads", named)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points of which only a part was read."""
-        (answer,) = await self._each("payloads", [(target.collection, ids)], None)
+        """The payloads of some points of one target."""
+        (answer,) = await self.payloads([(target, ids)])
         if isinstance(answer, QdrantMcpError):
             raise answer
-        found: Mapping[PointId, Payload] = answer
-        return found
+        return answer
 
-    async def _each(
-        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
-    ) -> list[Any]:
-        answers = await self._edge.hybrid(question, asked, *arguments)
+    async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked)
         return [value if well else error_in(value) for well, value in answers]
 
 
