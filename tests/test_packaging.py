@@ -91,7 +91,7 @@ def test_every_variable_that_the_documents_name_is_a_setting():
     named = set(re.findall(r"`([A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9])\b", DOCUMENTS))
 
     assert named
-    assert named <= known_variables() | FORMER.keys()
+    assert named <= known_variables() | FORMER
 
 
 def test_every_variable_of_the_container_files_is_a_setting():
