@@ -21,10 +21,7 @@ def notes(tmp_path):
         ("ingest . --collection a/b", {}, "cannot be a collection's name"),
         ("ingest . --collection c", {"QDRANT_READ_ONLY": "1"}, "QDRANT_READ_ONLY is set"),
         ("ingest . --collection c", {"QDRANT_COLLECTIONS": "d"}, "may not use a collection"),
-        ("sync . --collection c --include !", {}, "patterns are those of .gitignore"),
         ("sync . --collection c --name a/b", {}, "must not hold a slash"),
-        ("ingest . --collection c --csv title", {}, "--csv: 'title' has no =, as in title={name}."),
-        ("ingest . --collection c --csv body={a}", {}, "--csv: a text has no part 'body'"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, command, env, sentence):

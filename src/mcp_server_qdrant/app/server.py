@@ -57,7 +57,7 @@ class Opening:
         self._open = open_services
         self._recorder = recorder
         self._recall_path = recall_path
-        self._line = contextlib.ExitStack()
+        self._line = contextlib.AsyncExitStack()
         self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
@@ -87,7 +87,7 @@ class Opening:
         if self._recall_path:
             from mcp_server_qdrant.app.recall import answering
 
-            self._line = answering(self._recall_path, self.services)
+            await self._line.enter_async_context(answering(self._recall_path, self.services))
         return services
 
     async def services(self) -> "Services":
@@ -95,7 +95,7 @@ class Opening:
         return (await asyncio.shield(self.begin())).of_caller()
 
     async def _close(self) -> None:
-        self._line.close()
+        await self._line.aclose()
         task, self._task = self._task, None
         if task is None:
             return
@@ -141,11 +141,11 @@ def import_services() -> None:
 
 async def open_lazily(settings: Settings) -> "Services":
     """The services of a command."""
-    services: Services = await _opened(settings, callers=False)
-    return services
+    opened = await _opened(settings)
+    return opened.of_caller()
 
 
-async def _opened(settings: Settings, *, callers: bool = True) -> Any:
+async def _opened(settings: Settings) -> "Opened":
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
     All that was loaded until now is kept out of garbage collection, which would otherwise walk
@@ -162,8 +162,8 @@ async def _opened(settings: Settings, *, callers: bool = True) -> Any:
         await asyncio.to_thread(import_services)
         from mcp_server_qdrant.app import services, tenants
 
-        opening = tenants.open_for_callers if callers else services.open_services
-        return await opening(settings, host)
+        client = await services.open_engine(settings)
+        return tenants.assemble(settings, client, services.open_encoders(settings, host))
     finally:
         gc.freeze()
         gc.enable()

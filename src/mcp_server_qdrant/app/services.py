@@ -18,7 +18,6 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -122,13 +121,13 @@ class Services:
         await self.shared.close()
 
 
-async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
+async def open_services(settings: Settings) -> Services:
     """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
     _check_named(settings)
-    return wire(settings, await open_engine(settings), open_encoders(settings, host))
+    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
@@ -154,7 +153,7 @@ def _check_named(settings: Settings) -> None:
 def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
-    encoders, bm25 = view.encoders, shared.bm25
+    encoders, bm25 = shared.encoders, shared.bm25
     catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
     lexicon = _lexicon(settings, view)
@@ -252,7 +251,8 @@ def _lexicon(settings: Settings, view: View) -> Lexicon:
     if settings.qdrant_url == ":memory:":
         return Lexicon(texts)
     engine = settings.qdrant_url or str(settings.local_path.resolve())
-    return Lexicon(texts, settings.cache_path / "words", engine + view.words)
+    owner = engine if view.tenant is None else f"{engine}\0{view.tenant}"
+    return Lexicon(texts, settings.cache_path / "words", owner)
 
 
 def _pipeline(
@@ -263,7 +263,7 @@ def _pipeline(
     facets: TagFacets,
     lexicon: Lexicon,
 ) -> Pipeline:
-    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
+    settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
@@ -283,7 +283,7 @@ def _pipeline(
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
         ),
-        pool=shared.rerank.bounds.pool,
+        pool=shared.rerank.pool,
     )
     return Pipeline(
         understanding,

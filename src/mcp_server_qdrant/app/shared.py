@@ -33,13 +33,11 @@ from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 class View:
     """The part of the engine that one set of services works with; by default all of it.
 
-    `words` names the vocabularies on disk, `indexes` are payload fields that new collections index.
+    `indexes` are payload fields that new collections index.
     """
 
     client: Any
-    encoders: Registry
     identify: Identify = point_id
-    words: str = ""
     indexes: Mapping[str, Any] = field(default_factory=dict)
     tenant: str | None = None
 
@@ -60,7 +58,7 @@ class Shared:
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
         self._corpus = Corpus(partial(_version, client) if remote else None)
-        self._all = View(client, encoders)
+        self._all = View(client)
         self.everything = self._catalog_of(self._all)
         self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and no caller sees them.
@@ -144,9 +142,7 @@ class Shared:
         kept = Tenant(tenant, self.settings.tenant_field)
         return View(
             client=TenantClient(self.client, kept, self._corpus),
-            encoders=self.encoders,
             identify=point_ids_of(tenant),
-            words=f"\0{tenant}",
             indexes=kept.indexes,
             tenant=tenant,
         )

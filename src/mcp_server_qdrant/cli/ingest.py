@@ -12,7 +12,7 @@ import click
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
 from mcp_server_qdrant.core.notation import amount, printable
-from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate, Selection
+from mcp_server_qdrant.core.selection import Selection
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
@@ -41,18 +41,6 @@ OPTIONS = (
         help="Only these files; as in .gitignore. Repeatable.",
     ),
     click.option("--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
-    click.option(
-        "--follow-links",
-        is_flag=True,
-        help="Read links that lead out of a path, and linked folders.",
-    ),
-    click.option(
-        "--csv",
-        multiple=True,
-        metavar="PART=TEMPLATE",
-        help="How rows of CSV become texts: PART is text, title, id, date or tags, and {column} a "
-        "cell, as in title='{name}'. Repeatable.",
-    ),
     click.option("--name", help="Name of the path in ids. Default: the folder's own."),
     click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
     click.option("--create", is_flag=True, help="Make a collection whose name is like another's."),
@@ -125,9 +113,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
     return SyncRequest(
         sources=tuple(sources(options["paths"], options["name"])),
         collection=collection,
-        selection=Selection(
-            options["include"], options["exclude"], options["follow_links"], _rows(options["csv"])
-        ),
+        selection=Selection(options["include"], options["exclude"]),
         mirror=mirror,
         dry_run=options["dry_run"],
         create=options["create"],
@@ -136,16 +122,6 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         max_bytes=int(options["max_size"] * MB),
         advice=ADVICE,
     )
-
-
-def _rows(given: tuple[str, ...]) -> RowTemplate | None:
-    """The template that the options make. Raises ConfigError."""
-    try:
-        return RowTemplate.of(dict(one.split("=", 1) for one in given)) if given else None
-    except ValueError as error:
-        plain = next((one for one in given if "=" not in one), None)
-        fault = f"{plain!r} has no =, as in {EXAMPLE}" if plain is not None else error
-        raise ConfigError(f"--csv: {fault}.") from error
 
 
 async def once(

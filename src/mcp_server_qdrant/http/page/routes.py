@@ -1,7 +1,7 @@
 """The visual page: its files, and the calls behind it.
 
 `PAGES` are the same for everybody and hold nobody's data. `calls` answer as the tools do, by
-running them. Both stand behind `entry.protect`, which asks for a token for the calls alone.
+running them. Both stand behind the guard of `http.serving`, which asks for a token for the calls.
 """
 
 import json
