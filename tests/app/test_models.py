@@ -5,7 +5,6 @@ import pytest
 from mcp_server_qdrant.app.models import (
     NO_PROVIDER,
     blueprint,
-    inference_headers,
     open_choice,
     open_encoders,
 )
@@ -71,16 +70,6 @@ def test_the_servers_inference_is_given_no_prefixes_unless_they_are_set():
 
     assert encoders(**values).default.prefixes == NO_PREFIXES
     assert encoders(**values, embedding_query_prefix="q: ").default.prefixes == Prefixes("q: ")
-
-
-def test_only_inference_has_headers_and_a_key_only_for_models_of_others():
-    key = {"embedding_api_key": "k", "qdrant_url": SERVER}
-    inference = key | {"embedding_provider": "qdrant"}
-
-    assert inference_headers(make_settings(**key)) is None
-    assert inference_headers(make_settings(**inference)) == {}
-    theirs = make_settings(**inference, embedding_model="openai/text-embedding-3-small")
-    assert inference_headers(theirs) == {"openai-api-key": "k"}
 
 
 async def made(collection: str = "notes", **values):

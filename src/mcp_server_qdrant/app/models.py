@@ -16,7 +16,6 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.qdrant.server.inference import key_header
 from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
@@ -47,13 +46,6 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
         settings.collection_models,
         fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
-
-
-def inference_headers(settings: Settings) -> dict[str, str] | None:
-    """Headers of requests to a Qdrant server that encodes texts; None where it does not."""
-    if not settings.serves("qdrant"):
-        return None
-    return key_header(settings.chosen_model, revealed(settings.embedding_api_key))
 
 
 async def blueprint(

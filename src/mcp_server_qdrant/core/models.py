@@ -1,8 +1,7 @@
 """The data of embedding models; a part of `datatypes`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 
@@ -13,7 +12,6 @@ class Inferred:
 
     text: str
     model: str
-    options: Mapping[str, Any] | None = None
 
 
 Dense = Sequence[float] | Inferred

@@ -9,7 +9,7 @@ import pytest
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.models import Inferred
-from mcp_server_qdrant.qdrant.server.inference import key_header, native
+from mcp_server_qdrant.qdrant.server.inference import native
 from tests.qdrant.inference_stub import InferenceServer, served
 from tests.support import find, make_settings, remember, states, texts
 
@@ -85,15 +85,6 @@ async def test_a_text_that_the_server_cannot_encode_is_not_stored_and_that_is_sa
             await remember(services, "notes", "moss likes shade")
 
 
-async def test_the_key_of_the_models_maker_goes_with_each_request_and_is_not_said(server):
-    model = {"embedding_model": "openai/text-embedding-3-small", "embedding_api_key": "s3cr3t"}
-    async with opened(server, **model) as services:
-        await remember(services, "notes", "roses need sun")
-
-    assert {headers["openai-api-key"] for headers in server.headers} == {"s3cr3t"}
-    assert server.documents[0]["options"] == {"dimensions": 64}
-
-
 async def test_without_the_provider_no_text_is_sent_to_be_encoded(server, model_dir):
     local = {
         "embedding_provider": "fastembed",
@@ -106,13 +97,6 @@ async def test_without_the_provider_no_text_is_sent_to_be_encoded(server, model_
         assert texts(await find(services, "roses", "notes")) == ["roses need sun"]
 
     assert server.documents == []
-
-
-def test_only_makers_that_qdrant_passes_on_to_have_a_header():
-    assert key_header("openai/text-embedding-3-small", "k") == {"openai-api-key": "k"}
-    assert key_header("jinaai/jina-clip-v2", "k") == {"jina-api-key": "k"}
-    assert key_header("sentence-transformers/all-minilm-l6-v2", "k") == {}
-    assert key_header("openai/m", None) == {}
 
 
 def test_vectors_are_left_as_they_are():

@@ -25,14 +25,11 @@ class InferenceEncoder(Encoder):
     def __init__(self, model: str, *, dimensions: int | None = None, tokens: int = 512) -> None:
         self.name = model
         self._dimensions = dimensions
-        # Hosted models have their size; OpenAI's, which Qdrant Cloud passes on, take another one.
-        shortened = dimensions is not None and model.startswith("openai/")
-        self._options = {"dimensions": dimensions} if shortened else None
         self._limit = tokens
 
     @override
     async def query_vector(self, text: str) -> Inferred:
-        return Inferred(clean(text), self.name, self._options)
+        return Inferred(clean(text), self.name)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> list[Inferred]:

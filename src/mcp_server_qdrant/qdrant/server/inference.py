@@ -1,6 +1,6 @@
 """Texts that the Qdrant server encodes itself, in the place of their dense vectors."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,26 +15,11 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.models import Dense, Inferred
 
-# Models that Qdrant Cloud passes on to their maker -> the header that takes the maker's key.
-KEY_HEADERS: Mapping[str, str] = {
-    "openai": "openai-api-key",
-    "cohere": "cohere-api-key",
-    "jinaai": "jina-api-key",
-    "openrouter": "openrouter-api-key",
-}
-
-
-def key_header(model: str, key: str | None) -> dict[str, str]:
-    """The headers of every request by which Qdrant Cloud may use a model of another maker."""
-    header = KEY_HEADERS.get(model.split("/", maxsplit=1)[0].lower())
-    return {header: key} if header and key else {}
-
 
 def native(dense: Dense) -> Any:
     """A dense vector as qdrant-client takes it; a text that the server encodes is a Document."""
     if isinstance(dense, Inferred):
-        options = dict(dense.options) if dense.options else None
-        return models.Document(text=dense.text, model=dense.model, options=options)
+        return models.Document(text=dense.text, model=dense.model)
     return dense
 
 
