@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import bounds, choices
-from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared, former_names
+from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
@@ -85,7 +85,6 @@ def parameters() -> dict[str, FieldInfo]:
 def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     known = parameters()
-    name = former_names().get(name, name)
     if not equals or name not in known:
         names = ", ".join(known)
         raise RequestError(f"--sweep wants name=first:last:step; the names are {names}.")
