@@ -47,7 +47,7 @@ FOUND = [
     {"id": 7, "score": 2.0, "version": 1, "vector": {"bm25": SPARSE.model_dump(), "v": [1.0]}},
 ]
 ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
-SENT = ("host", "content-type", "api-key", "openai-api-key")
+SENT = ("host", "content-type", "api-key")
 
 
 def seen(answers):
@@ -71,21 +71,17 @@ def at_once(monkeypatch):
 @asynccontextmanager
 async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
     """By whether it is the lean line: our client, and qdrant-client's with the same options."""
-    headers = {"openai-api-key": "key"}
     lean = await open_client(
         url=url,
         local_path=Path("unused"),
         timeout=5,
         api_key="sekret",
-        inference=headers,
     )
     plain = TranslatedClient(
         url=url,
         timeout=5,
         api_key="sekret",
-        headers=headers,
         check_compatibility=False,
-        cloud_inference=True,
     )
     try:
         yield {True: lean, False: plain}
