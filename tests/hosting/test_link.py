@@ -10,7 +10,7 @@ from socket import socket, socketpair
 import pytest
 
 from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.errors import (
     UNSURE,
     DiskFull,

@@ -8,7 +8,6 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.core.options import RerankLimits
 from tests.cross_encoder import MODEL, build_cross_encoder
 from tests.rerank_stub import Stub, as_json, cohere, served
 from tests.support import (
@@ -172,7 +171,7 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
     stub.reply = favour("n9")
     async with memory_services(rerank_url=stub.url) as services:
-        services.pipeline.rerank.bounds = RerankLimits(pool=5)
+        services.pipeline.rerank.pool = 5
         await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
         plain = texts(await find(services, "alpha", "a", limit=12))
         page = await find(services, "alpha", "a", limit=12, rerank=True)

@@ -5,7 +5,6 @@ from functools import partial
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
-from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import HostedEncoder, ModelHost
@@ -114,8 +113,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    limits = RerankLimits(seconds=settings.rerank_timeout)
-    return Rerank(reranker, limits)
+    return Rerank(reranker, settings.rerank_timeout)
 
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:

@@ -283,7 +283,7 @@ def _pipeline(
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
         ),
-        pool=shared.rerank.bounds.pool,
+        pool=shared.rerank.pool,
     )
     return Pipeline(
         understanding,

@@ -148,7 +148,7 @@ def load(*, serving: bool = False) -> "Settings":
 
     Where it is for `serving`, logs are set up.
     """
-    from mcp_server_qdrant.core import logs
+    from mcp_server_qdrant.cli import logs
     from mcp_server_qdrant.settings import environment as settings
 
     notes: list[str] = []

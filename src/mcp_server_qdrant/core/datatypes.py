@@ -267,7 +267,7 @@ class Document(NamedTuple):
     `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
     `section` names the headings above its start; `sections` are those that begin within the text,
     each where it does, "" where one ends.
-    `textless`: it has no text, `unread`: too long metadata.
+    `textless`: it has no text.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
@@ -298,7 +298,6 @@ class Document(NamedTuple):
     version: str | None = None
     head: PointId | None = None
     writing: int | None = None
-    unread: bool = False
     superseded_by: str | None = None
     superseded_in: str | None = None
     heir: PointId | None = None

@@ -19,3 +19,18 @@ class ModelChoice:
     model: str | None
     certain: bool = False
     fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """Requests to an embedding service: seconds, and sizes.
+
+    A request has at most `texts` texts; a part of a text has `text_tokens`. After a failure there
+    is no request for `cooldown` seconds.
+    """
+
+    seconds: float = 60.0
+    query_seconds: float = 3.0
+    cooldown: float = 30.0
+    texts: int = 32
+    text_tokens: int = 512

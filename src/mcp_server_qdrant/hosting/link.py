@@ -16,7 +16,7 @@ from typing import Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.deadline import left
+from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect

@@ -34,6 +34,7 @@ from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
@@ -238,7 +239,7 @@ class Store:
                 near = near or found
         finally:
             if parts[0].writing is not None:
-                indexed = self.catalog.has_document_index(name)
+                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 await asyncio.shield(writer.tidy(job, points, indexed=indexed))
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
         if writer.pending:

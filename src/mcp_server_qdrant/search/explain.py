@@ -11,7 +11,7 @@ LEGS = ("meaning", "words", "tags")
 Ranks = tuple[tuple[str, int], ...]
 
 
-def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
+def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> Why:
     """The numbers that made this hit's place, as the ranking used them."""
     limit = bound(query.terms)
     meaning = None if hit.dense is None else min(max(hit.dense, 0.0), 1.0)
@@ -30,7 +30,7 @@ def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
         hit.score,
         hit.factors,
         hit.reranked,
-        ranks=ranks,
+        ranks=ranks.get((hit.collection, hit.id), ()),
         weights=tuple(zip(legs, query.fusion(hit.collection) or (), strict=False)),
         gains=hit.gains,
         tags=hit.tags,

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import Document, Hit, SearchPage, State, Status, Target
-from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.engine import Engine
-from mcp_server_qdrant.search.listing import Lister, Newest
-from mcp_server_qdrant.search.present import listing_page, present, worth
+from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
+from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.ranking import finish, rank
@@ -78,13 +78,17 @@ class Pipeline:
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
-        limit = understanding.shown(request, targets)
-        lister = Lister(self.engine, self.newest, self.texts)
-        found = await lister.listing(targets, request, period, limit, seconds)
-        if not found.documents:
+        limit, full = understanding.shown(request, targets), request.mode == "full"
+        listed, statuses = await newest_points(
+            self.engine, self.newest, targets, request, period, limit, seconds
+        )
+        hits, late = await newest_hits(
+            self.engine, targets, listed, limit, seconds, self.texts, full=full
+        )
+        if not hits:
             await self._doubt(request, targets, seconds)
-        found = replace(found, statuses=self._settle(found.statuses))
-        return listing_page(found, request, targets, period)
+        statuses, dated = self._settle([*statuses, *late]), period is not None
+        return listing_page(hits, listed, statuses, request, targets, self.texts, dated=dated)
 
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""

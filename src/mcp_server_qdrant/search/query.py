@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
     Terms,
     by_score,
 )
-from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
 
@@ -140,12 +140,3 @@ class Ranked:
     hits: list[Hit]
     best: Hit | None = None
     reranked: Reranked | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The newest texts: documents in their order, those without a date and superseded ones last."""
-
-    documents: Sequence[Document]
-    listed: Mapping[str, Listed]
-    statuses: Sequence[Status]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
@@ -22,7 +23,6 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import PARTIAL

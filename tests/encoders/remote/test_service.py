@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.options import EmbeddingOptions
+from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, parsed, unit
 from tests.embedding_stub import Stub, as_json, served
 

@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     BackendError,

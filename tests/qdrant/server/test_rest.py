@@ -38,7 +38,6 @@ REQUESTS = [
     models.QueryRequest(query=DENSE, limit=3, with_payload=True),
     models.QueryRequest(query=SPARSE, using="bm25", params=WEIGHED, with_vector=["bm25"]),
     models.QueryRequest(filter=ONLY, limit=2, with_payload=["a", "b.c"]),
-    models.QueryRequest(query=models.Document(text="ü", model="m", options={"k": 1})),
 ]
 PAYLOAD = {"text": "ü", "list": [1, 2.5, None, {"deep": True}], "empty": {}}
 FOUND = [

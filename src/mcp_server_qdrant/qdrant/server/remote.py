@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import MODELS, PLAIN, bounded
-from mcp_server_qdrant.core.deadline import left
+from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (

@@ -168,7 +168,7 @@ class Points:
         shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
         records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
-        return [part._replace(metadata=None, unread=True) for part in found] if bare else found
+        return [part._replace(metadata=None) for part in found] if bare else found
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]

@@ -1,7 +1,7 @@
 """The tags of collections that a query names.
 
-The tags of a collection are remembered for a minute, then looked up again in the background while
-the old ones serve. A search waits only for collections that were never looked up, and not for long.
+The tags of a collection are remembered for a minute. A search waits a moment for them, then goes on
+with what was known before.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.search.relevance import Tokens, folded_tag
 
 CACHE_SECONDS = 60.0
-COLD_SECONDS = 0.25
+WAIT_SECONDS = 0.25
 MOST = 1_000
 NAMED = 30  # in an answer
 AT_ONCE = 8
@@ -61,11 +61,8 @@ class TagIndex:
         if not names or not wanted:
             return {}
         stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
-        tasks = [self._looking_up(name) for name in stale if name not in self._known]
-        for name in stale:
-            self._looking_up(name)
-        if tasks:
-            await asyncio.wait(tasks, timeout=COLD_SECONDS)
+        if tasks := [self._looking_up(name) for name in stale]:
+            await asyncio.wait(tasks, timeout=WAIT_SECONDS)
         known = [name for name in wanted if name in self._known]
         matches = {name: match(names, self._known[name][0]) for name in known}
         return {name: found for name, found in matches.items() if found}

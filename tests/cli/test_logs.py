@@ -5,7 +5,7 @@ import logging
 import subprocess
 import sys
 
-from mcp_server_qdrant.core.logs import TEXT, JsonLines, TextLines
+from mcp_server_qdrant.cli.logs import TEXT, JsonLines, TextLines
 from mcp_server_qdrant.core.telemetry import within_request
 
 SECRET = "the combination of the safe"
@@ -59,7 +59,7 @@ def test_a_line_for_people_ends_with_its_fields():
 
 CODE = """
 import logging
-from mcp_server_qdrant.core import logs
+from mcp_server_qdrant.cli import logs
 logs.configure("DEBUG", "json")
 logging.getLogger("mcp.server").debug("a whole message")
 logging.getLogger("ours").debug("a line")

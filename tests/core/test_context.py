@@ -2,7 +2,7 @@
 
 import asyncio
 
-from mcp_server_qdrant.core.deadline import left, within
+from mcp_server_qdrant.core.context import left, within
 
 
 def test_nobody_set_an_end():
