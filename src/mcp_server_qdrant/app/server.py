@@ -57,7 +57,7 @@ class Opening:
         self._open = open_services
         self._recorder = recorder
         self._recall_path = recall_path
-        self._line = contextlib.ExitStack()
+        self._line = contextlib.AsyncExitStack()
         self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
@@ -87,7 +87,7 @@ class Opening:
         if self._recall_path:
             from mcp_server_qdrant.app.recall import answering
 
-            self._line = answering(self._recall_path, self.services)
+            await self._line.enter_async_context(answering(self._recall_path, self.services))
         return services
 
     async def services(self) -> "Services":
@@ -95,7 +95,7 @@ class Opening:
         return (await asyncio.shield(self.begin())).of_caller()
 
     async def _close(self) -> None:
-        self._line.close()
+        await self._line.aclose()
         task, self._task = self._task, None
         if task is None:
             return

@@ -26,7 +26,7 @@ from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 4
+WIRE = 5
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -52,7 +52,6 @@ def service(
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
         late=EncoderUnavailable,
-        once_only=lambda *_: False,  # nothing that it does leaves a trace
     )
 
 

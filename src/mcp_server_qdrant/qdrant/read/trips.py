@@ -28,7 +28,6 @@ Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, 
 # next, and a collection that hangs takes few others along.
 TRIPS = 4
 TOGETHER = 16  # collections that one trip asks in any case
-HEAVY_AT_ONCE = 4  # payloads
 
 
 class EdgeQueries(Queries):
@@ -38,10 +37,9 @@ class EdgeQueries(Queries):
         self,
         client: Any,
         dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[str] | None = None,  # noqa: ARG002 - payloads are read in whole
     ) -> None:
-        """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, dates, paths)
+        super().__init__(client, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
@@ -70,8 +68,7 @@ class EdgeQueries(Queries):
             dates = (target.dates or self._dates) if period else ()
             tagged = where(dates, query.tags) if query.tags else None
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        sought = RRF_K, depth, self._paths
-        answers = await self._edge.hybrid("candidates", legs, *sought)
+        answers = await self._edge.hybrid("candidates", legs, RRF_K, depth)
         return [
             _found(target, query, value) if well else error_in(value)
             for (target, query), (well, value) in zip(asked, answers, strict=True)
@@ -92,25 +89,19 @@ class EdgeQueries(Queries):
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads by id; of heavy ones a part."""
+        """For each target the payloads by id."""
         named = [(target.collection, ids) for target, ids in asked]
-        return await self._each("payloads", named, self._paths)
+        return await self._each("payloads", named)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads, a few at a time: the event loop goes on between them."""
-        found: dict[PointId, Payload] = {}
-        for start in range(0, len(ids), HEAVY_AT_ONCE):
-            some = (target.collection, ids[start : start + HEAVY_AT_ONCE])
-            (answer,) = await self._each("payloads", [some], None)
-            if isinstance(answer, QdrantMcpError):
-                raise answer
-            found |= answer
-        return found
+        """The payloads of some points of one target."""
+        (answer,) = await self.payloads([(target, ids)])
+        if isinstance(answer, QdrantMcpError):
+            raise answer
+        return answer
 
-    async def _each(
-        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
-    ) -> list[Any]:
-        answers = await self._edge.hybrid(question, asked, *arguments)
+    async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked)
         return [value if well else error_in(value) for well, value in answers]
 
 
