@@ -45,7 +45,7 @@ FOUND = [
     {"id": 0, "score": -1.0, "version": 1, "vector": [1.0, 2.0]},
     {"id": 7, "score": 2.0, "version": 1, "vector": {"bm25": SPARSE.model_dump(), "v": [1.0]}},
 ]
-ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
+ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 3], "status": "ok", "time": 0.0}
 SENT = ("host", "content-type", "api-key")
 
 
