@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
+import httpx
 from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException
 from typing_extensions import override
@@ -22,6 +23,7 @@ from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
+    cause_of,
     kind_of,
     status_of,
 )
@@ -172,8 +174,6 @@ def _may_have_happened(error: Exception) -> bool:
     """True where the server may have done the write, though it did not say so."""
     if (status := status_of(error)) is not None:
         return status in _UNSURE
-    if not isinstance(error, ResponseHandlingException | OSError):
-        return False
-    cause = error.source if isinstance(error, ResponseHandlingException) else error
-    kinds = {kind.__name__ for kind in type(cause).__mro__}
-    return not kinds & {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"}
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
+    sent = isinstance(error, ResponseHandlingException | OSError)
+    return sent and not isinstance(cause_of(error), unsent)
