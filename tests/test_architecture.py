@@ -51,7 +51,6 @@ OWNERS = {  # third party -> the files that may import it
     "pydantic_settings": ("settings/*",),
     "qdrant_client": ("qdrant/*", "app/*", "core/lean.py"),
     "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),
-    "ranx": ("evaluation/*",),
     "semantic_text_splitter": ("ingest/*",),
     "starlette": ("http/*",),
     "tokenizers": ("encoders/local/*", "ingest/*"),  # counts a chunk's tokens
