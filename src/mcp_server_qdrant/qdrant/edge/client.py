@@ -261,9 +261,8 @@ class EdgeClient(AsyncQdrantBase):
 async def _blobs(points: Sequence[Any]) -> list[bytes]:
     """The points as pickled plain lists, made in small steps: the event loop goes on."""
     blobs: list[bytes] = []
-    made: dict[int, Any] = {}
     for start in range(0, len(points), _BLOB_POINTS):
         some = points[start : start + _BLOB_POINTS]
-        blobs.append(pack([plain.plain_point(point, made) for point in some]))
+        blobs.append(pack([plain.plain_point(point) for point in some]))
         await asyncio.sleep(0)
     return blobs
