@@ -27,9 +27,6 @@ from tests.support import COSINE, find, make_settings, registry, remember
 
 POINT = models.PointStruct(id=1, vector=[1.0], payload={})
 VECTORS = models.PointVectors(id=1, vector={"v": [1.0]})
-ALIAS = models.CreateAliasOperation(
-    create_alias=models.CreateAlias(collection_name="c", alias_name="a")
-)
 NAMED = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
 WHERE = models.Filter(must=[])
 CALLS = {
@@ -37,12 +34,9 @@ CALLS = {
     "get_collections": (),
     "get_collection": ("c",),
     "collection_exists": ("c",),
-    "get_aliases": (),
     "create_collection": ("c", COSINE),
     "update_collection": ("c",),
-    "delete_collection": ("c",),
     "create_payload_index": ("c", "k", models.PayloadSchemaType.KEYWORD),
-    "update_collection_aliases": ([ALIAS],),
     "create_vector_name": ("c", "v", NAMED),
     "delete_vector_name": ("c", "v"),
     "query_batch_points": ("c", [models.QueryRequest(query=[1.0], limit=2)]),

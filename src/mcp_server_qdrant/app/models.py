@@ -10,14 +10,12 @@ from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
-from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.qdrant.server.inference import key_header
 from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
@@ -48,13 +46,6 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
         settings.collection_models,
         fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
-
-
-def inference_headers(settings: Settings) -> dict[str, str] | None:
-    """Headers of requests to a Qdrant server that encodes texts; None where it does not."""
-    if not settings.serves("qdrant"):
-        return None
-    return key_header(settings.chosen_model, revealed(settings.embedding_api_key))
 
 
 async def blueprint(
@@ -98,8 +89,6 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
         return HostedEncoder(host, local_model(settings, model, path))
     dimensions = settings.embedding_dimensions if default else None
     bounds = settings.embedding_options
-    if provider == "qdrant":
-        return InferenceEncoder(model, dimensions=dimensions, tokens=bounds.text_tokens)
     return OpenAIEncoder(
         model,
         settings.service_url,
@@ -111,9 +100,7 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
 
 def _prefixes(settings: Settings, name: str) -> Prefixes:
     """The prefixes that a model is known to want; those of the default model may be set."""
-    provider, model = split_provider(name, settings.embedding_provider)
-    # Nobody says whether a Qdrant server that encodes adds them itself.
-    known = NO_PREFIXES if provider == "qdrant" else prefixes_of(model)
+    known = prefixes_of(split_provider(name, settings.embedding_provider)[1])
     if name != settings.chosen_model:
         return known
     return Prefixes(

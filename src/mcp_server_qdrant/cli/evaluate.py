@@ -94,10 +94,9 @@ def _evaluate(
     """Measure and print the tables; the report as data."""
     from mcp_server_qdrant.evaluation import text
     from mcp_server_qdrant.evaluation.labels import read
-    from mcp_server_qdrant.evaluation.metrics import require_ranx, score
+    from mcp_server_qdrant.evaluation.metrics import score
     from mcp_server_qdrant.evaluation.sweep import configurations
 
-    require_ranx()
     labels = read(path)
     if collections:
         labels = [replace(label, collections=collections) for label in labels]
@@ -105,9 +104,8 @@ def _evaluate(
     settings = frame.load()
     frame.leave_folder()
     measured = asyncio.run(_measured(settings, labels, ways, limit))
-    frame.show("Computing the metrics; the first time takes about half a minute.")
-    scores = score(measured)
     frame.show("")
+    scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
     click.echo(text.tables(measured, scores))

@@ -57,7 +57,7 @@ class Registry:
         return encoder
 
     async def encode_query(self, model: str, text: str) -> Any:
-        """A unit vector, or the text in its place. Raises EncoderUnavailable with the reason."""
+        """A unit vector. Raises EncoderUnavailable with the reason."""
         encoder = self.of(model)
         if encoder.state == "loading":
             await encoder.ready(self._wait)

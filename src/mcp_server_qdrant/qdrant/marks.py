@@ -1,4 +1,4 @@
-"""The marks of a collection: in its metadata, in its name, and of damage.
+"""The marks of a collection: in its metadata, and of damage.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
@@ -7,8 +7,7 @@ to it.
 """
 
 import os
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ IMPORTED_KEY = "imported"
 DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
-_COPY = re.compile(r"(.+)~\d+", re.DOTALL)
 
 
 def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
@@ -66,26 +64,3 @@ def damage(info: models.CollectionInfo) -> str | None:
         return None
     said = [warning.message for warning in info.warnings or ()]
     return " ".join(said) or "Qdrant says that it is damaged; its log says how."
-
-
-def stands_for(name: str) -> str | None:
-    """The name that an upgrade's copy stands for; None for other collections."""
-    found = _COPY.fullmatch(name)
-    return found[1] if found else None
-
-
-def shown(names: Collection[str], aliases: Mapping[str, str]) -> list[str]:
-    """The names that people know, of all collections and of alias -> collection, sorted.
-
-    A copy is called by the alias that leads to it; while the original is there it is not shown.
-    """
-    known = set()
-    for name in names:
-        original = stands_for(name)
-        if original is None:
-            known.add(name)
-        elif aliases.get(original) == name:
-            known.add(original)
-        elif original not in names and original not in aliases:
-            known.add(name)
-    return sorted(known)

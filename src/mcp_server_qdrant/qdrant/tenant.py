@@ -121,14 +121,6 @@ class TenantClient:
             collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
         )
 
-    async def get_aliases(self) -> models.CollectionsAliasesResponse:
-        """The aliases of collections that the tenant may see."""
-        found = (await self._inner.get_aliases()).aliases
-        names = {visible.name for visible in (await self.get_collections()).collections}
-        return models.CollectionsAliasesResponse(
-            aliases=[alias for alias in found if alias.collection_name in names]
-        )
-
     async def collection_exists(self, collection_name: str) -> bool:
         """True where the tenant may see it; what it did not see before is asked for again."""
         return await self._sees(collection_name, again=True)

@@ -23,7 +23,7 @@ async def copy(
     Raises RequestError where the target has a collection of this name that holds anything else,
     EngineFailure where in the end the two do not hold as many points.
     """
-    if name in {*await target.names(), *await target.aliases()}:
+    if await target.exists(name):
         await _check(source, target, name)
     else:
         await target.make(name, await source.shape(name))

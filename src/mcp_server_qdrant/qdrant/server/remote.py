@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
+import httpx
 from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException
 from typing_extensions import override
@@ -22,6 +23,7 @@ from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
+    cause_of,
     kind_of,
     status_of,
 )
@@ -54,19 +56,18 @@ class RemoteClient(TranslatedClient):
         url: str,
         timeout: float,
         api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             url=url,
             api_key=api_key,
-            headers={**PLAIN, **(headers or {})},
+            headers=PLAIN,
             timeout=math.ceil(timeout),
             event_hooks={"response": [partial(bounded, costs=MODELS)]},
             **kwargs,
         )
         self._timeout = timeout
-        named = {**(headers or {}), **({"api-key": api_key} if api_key else {})}
+        named = {"api-key": api_key} if api_key else {}
         host = self.http.client.host
         self._rest = None if _has_proxy(host) else RestLine(host, named)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -173,8 +174,6 @@ def _may_have_happened(error: Exception) -> bool:
     """True where the server may have done the write, though it did not say so."""
     if (status := status_of(error)) is not None:
         return status in _UNSURE
-    if not isinstance(error, ResponseHandlingException | OSError):
-        return False
-    cause = error.source if isinstance(error, ResponseHandlingException) else error
-    kinds = {kind.__name__ for kind in type(cause).__mro__}
-    return not kinds & {"ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"}
+    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
+    sent = isinstance(error, ResponseHandlingException | OSError)
+    return sent and not isinstance(cause_of(error), unsent)

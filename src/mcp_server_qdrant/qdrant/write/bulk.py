@@ -19,7 +19,7 @@ from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.qdrant.server.inference import as_vector
+from mcp_server_qdrant.qdrant.write.points import as_vector
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
@@ -73,13 +73,12 @@ class Bulk:
     # Collections
 
     async def names(self) -> list[str]:
-        """All collections, copies that upgrades made among them."""
+        """All collections."""
         return sorted(found.name for found in (await self._client.get_collections()).collections)
 
-    async def aliases(self) -> dict[str, str]:
-        """Alias -> collection."""
-        found = await self._client.get_aliases()
-        return {alias.alias_name: alias.collection_name for alias in found.aliases}
+    async def exists(self, name: str) -> bool:
+        """True where a collection, or an alias, has this name."""
+        return bool(await self._client.collection_exists(name))
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
         """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
@@ -232,10 +231,6 @@ class Bulk:
             for point in points
         ]
         await self._client.upsert(name, structs)
-
-    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
-        """Delete these points."""
-        await self._client.delete(name, list(ids))
 
     def _document(self, name: str, record: Any) -> Document:
         return read(name, record.id, record.payload, self._content_fields)
