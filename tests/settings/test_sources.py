@@ -277,11 +277,6 @@ SENT = [  # keys of the environment, addresses of the file, which key goes where
         "EMBEDDING_SERVICE_URL",
     ),
     ({"RERANK_API_KEY": KEY}, {"RERANK_URL": "https://a.example/rerank"}, "RERANK_URL"),
-    (
-        {"EMBEDDING_API_KEY": KEY, "EMBEDDING_PROVIDER": "qdrant"},
-        {"QDRANT_URL": "https://a.example", "EMBEDDING_MODEL": "openai/m"},
-        "QDRANT_URL",
-    ),
 ]
 
 

@@ -122,7 +122,6 @@ async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
-        inference=settings.serves("qdrant"),
     )
 
 

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """A text in the place of its dense vector, which the Qdrant server itself makes of it."""
-
-    text: str
-    model: str
-
-
-Dense = Sequence[float] | Inferred
+Dense = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,9 @@ async def open_client(
     api_key: str | None = None,
     local_path: Path,
     timeout: float,
-    inference: bool = False,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
-    `inference`: the server encodes texts itself.
     A server that cannot be reached is no error here: each call says so, and works once it is back.
     Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
     """
@@ -53,7 +51,6 @@ async def open_client(
                 timeout=timeout,
                 api_key=api_key,
                 check_compatibility=False,
-                cloud_inference=inference,  # else qdrant-client would encode texts here
             )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error

@@ -100,12 +100,6 @@ class Settings(
             raise ValueError("SYNC_SOURCES needs TENANT_ID here: the tenant of the folders")
         return self
 
-    @model_validator(mode="after")
-    def _server_where_needed(self) -> Self:
-        if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
-            raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a Qdrant server")
-        return self
-
 
 def model_environment() -> str:
     """Other variables that affect how a local model is found and run, as JSON."""
@@ -224,8 +218,6 @@ def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
     """Pairs of a key and the address that gets it, both as fields."""
     yield "qdrant_api_key", "qdrant_url"
     yield "rerank_api_key", "rerank_url"
-    if settings.serves("qdrant"):
-        yield "embedding_api_key", "qdrant_url"
     if settings.serves("openai"):
         yield "embedding_api_key", "embedding_service_url"
 
