@@ -89,12 +89,6 @@ def test_wrong_values_are_refused(name, value, sentence):
     assert sentence in refusal(**{name: value})
 
 
-@pytest.mark.parametrize("url", [None, ":memory:"])
-def test_inference_needs_a_server(url):
-    assert "needs QDRANT_URL" in refusal(embedding_provider="qdrant", qdrant_url=url)
-    assert "needs QDRANT_URL" in refusal(collection_models="a=qdrant:m", qdrant_url=url)
-
-
 def test_a_prefix_is_known_set_or_none():
     found = settings()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     EngineFailure,
@@ -123,7 +122,6 @@ async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
-        inference=inference_headers(settings),
     )
 
 

@@ -1,22 +1,12 @@
 """The data of embedding models; a part of `datatypes`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """A text in the place of its dense vector, which the Qdrant server itself makes of it."""
-
-    text: str
-    model: str
-    options: Mapping[str, Any] | None = None
-
-
-Dense = Sequence[float] | Inferred
+Dense = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)

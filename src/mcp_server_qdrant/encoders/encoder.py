@@ -51,7 +51,7 @@ class Encoder:
         return self.state == "ready"
 
     async def encode_query(self, text: str) -> Any:
-        """The query's vector, or the text in its place (`Inferred`)."""
+        """The query's vector."""
         return await self.query_vector(self.prefixes.query + text)
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:

@@ -4,7 +4,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 
 NONE = "none"
 LOCAL = ("fastembed", NONE)  # texts go nowhere, so that a collection alone may name it
-PROVIDERS = (*LOCAL, "openai", "qdrant")
+PROVIDERS = (*LOCAL, "openai")
 
 
 def check_provider(name: str) -> None:

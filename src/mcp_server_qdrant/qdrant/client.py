@@ -3,7 +3,6 @@
 import logging
 import sqlite3
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from urllib.parse import urlsplit
@@ -32,11 +31,9 @@ async def open_client(
     api_key: str | None = None,
     local_path: Path,
     timeout: float,
-    inference: Mapping[str, str] | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
-    `inference` are the headers of a server that encodes texts itself, None where it does not.
     A server that cannot be reached is no error here: each call says so, and works once it is back.
     Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
     """
@@ -54,8 +51,6 @@ async def open_client(
                 timeout=timeout,
                 api_key=api_key,
                 check_compatibility=False,
-                cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-                headers=inference,
             )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error

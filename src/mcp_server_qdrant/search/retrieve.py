@@ -23,8 +23,8 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
     Terms,
 )
-from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
-from mcp_server_qdrant.core.models import Dense, Inferred
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.search.engine import Engine, ask, failed
 from mcp_server_qdrant.search.order import LONGEST, successor_of
@@ -81,9 +81,6 @@ async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found],
 
     found: dict[str, Found] = {}
     answers = await ask(engine, askable, search, query.seconds())
-    keywords = _without_inference(answers, queries, statuses)
-    if keywords:
-        answers += await ask(engine, keywords, search, query.seconds())
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
             statuses[target.collection] = failed(target.collection, answer)
@@ -109,34 +106,12 @@ def _query(target: Target, query: Query) -> LegQuery:
 def _misfit(target: Target, dense: Dense | None) -> str | None:
     """The reason why this vector does not fit those of the collection; None where it does."""
     leg = target.dense
-    if leg is None or dense is None or isinstance(dense, Inferred) or len(dense) == leg.size:
+    if leg is None or dense is None or len(dense) == leg.size:
         return None
     return (
         f"its dense vectors do not fit the model: {leg.vector or 'unnamed'} has {leg.size} "
         f"dimensions, {leg.model} makes {len(dense)}"
     )
-
-
-def _without_inference(
-    answers: list[tuple[Target, Legs | QdrantMcpError]],
-    queries: dict[str, LegQuery],
-    statuses: dict[str, Status],
-) -> list[Target]:
-    """The targets whose server could not encode the query, to be asked again by keyword alone.
-
-    They leave `answers`; the reason becomes their status.
-    """
-    again = []
-    for target, answer in list(answers):
-        query = queries[target.collection]
-        if isinstance(answer, EncoderUnavailable) and query.sparse is not None:
-            answers.remove((target, answer))
-            queries[target.collection] = replace(query, dense=None)
-            statuses[target.collection] = Status(
-                target.collection, "degraded", f"keywords only: {answer}"
-            )
-            again.append(target)
-    return again
 
 
 def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:

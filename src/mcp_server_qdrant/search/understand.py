@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.dates import Period, span
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
-from mcp_server_qdrant.core.models import Dense, Inferred
+from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
@@ -30,7 +30,7 @@ WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 LEAST_WEIGHT = 0.01  # a weight of 0 would divide by 0 in the fusion's formula
 
-# A model's name and a text -> a unit vector, or the text for an engine that encodes it itself.
+# A model's name and a text -> a unit vector.
 Encode = Callable[[str, str], Awaitable[Dense]]
 
 
@@ -189,8 +189,7 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
 
     async def vector(model: str) -> Dense | str:
         try:
-            encoded = await encode(model, query)
-            return encoded if isinstance(encoded, Inferred) else list(encoded)
+            return list(await encode(model, query))
         except BackendError as error:
             return str(error)
 

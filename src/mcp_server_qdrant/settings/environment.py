@@ -97,12 +97,6 @@ class Settings(
             raise ValueError("SYNC_SOURCES needs TENANT_ID here: the tenant of the folders")
         return self
 
-    @model_validator(mode="after")
-    def _server_where_needed(self) -> Self:
-        if self.serves("qdrant") and self.qdrant_url in (None, ":memory:"):
-            raise ValueError("EMBEDDING_PROVIDER=qdrant needs QDRANT_URL: a Qdrant server")
-        return self
-
 
 def model_environment() -> str:
     """Other variables that affect how a local model is found and run, as JSON."""

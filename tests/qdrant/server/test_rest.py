@@ -38,7 +38,6 @@ REQUESTS = [
     models.QueryRequest(query=DENSE, limit=3, with_payload=True),
     models.QueryRequest(query=SPARSE, using="bm25", params=WEIGHED, with_vector=["bm25"]),
     models.QueryRequest(filter=ONLY, limit=2, with_payload=["a", "b.c"]),
-    models.QueryRequest(query=models.Document(text="ü", model="m", options={"k": 1})),
 ]
 PAYLOAD = {"text": "ü", "list": [1, 2.5, None, {"deep": True}], "empty": {}}
 FOUND = [
@@ -46,8 +45,8 @@ FOUND = [
     {"id": 0, "score": -1.0, "version": 1, "vector": [1.0, 2.0]},
     {"id": 7, "score": 2.0, "version": 1, "vector": {"bm25": SPARSE.model_dump(), "v": [1.0]}},
 ]
-ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 4], "status": "ok", "time": 0.0}
-SENT = ("host", "content-type", "api-key", "openai-api-key")
+ANSWER = {"result": [{"points": FOUND}, *[{"points": []}] * 3], "status": "ok", "time": 0.0}
+SENT = ("host", "content-type", "api-key")
 
 
 def seen(answers):
@@ -71,21 +70,17 @@ def at_once(monkeypatch):
 @asynccontextmanager
 async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
     """By whether it is the lean line: our client, and qdrant-client's with the same options."""
-    headers = {"openai-api-key": "key"}
     lean = await open_client(
         url=url,
         local_path=Path("unused"),
         timeout=5,
         api_key="sekret",
-        inference=headers,
     )
     plain = TranslatedClient(
         url=url,
         timeout=5,
         api_key="sekret",
-        headers=headers,
         check_compatibility=False,
-        cloud_inference=True,
     )
     try:
         yield {True: lean, False: plain}

@@ -24,7 +24,6 @@ from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
-from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
 
 
 class Leg(NamedTuple):
@@ -92,11 +91,7 @@ class Queries:
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
             narrowed = dated(condition, period, target.dates or self._dates)
-            try:
-                answers.append(await self._search(target, query, depth, narrowed))
-            except QdrantMcpError:
-                with inference_errors(query.dense):
-                    raise
+            answers.append(await self._search(target, query, depth, narrowed))
         return answers
 
     async def _search(
@@ -272,7 +267,7 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     """The legs to search, dense first; the name of an unnamed vector is None."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
-        legs.append(Leg(native(query.dense), target.dense.vector or None))
+        legs.append(Leg(query.dense, target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
         sparse = query.sparse
         legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))

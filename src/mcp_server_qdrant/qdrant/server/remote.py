@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -56,19 +56,18 @@ class RemoteClient(TranslatedClient):
         url: str,
         timeout: float,
         api_key: str | None = None,
-        headers: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(
             url=url,
             api_key=api_key,
-            headers={**PLAIN, **(headers or {})},
+            headers=PLAIN,
             timeout=math.ceil(timeout),
             event_hooks={"response": [partial(bounded, costs=MODELS)]},
             **kwargs,
         )
         self._timeout = timeout
-        named = {**(headers or {}), **({"api-key": api_key} if api_key else {})}
+        named = {"api-key": api_key} if api_key else {}
         host = self.http.client.host
         self._rest = None if _has_proxy(host) else RestLine(host, named)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()

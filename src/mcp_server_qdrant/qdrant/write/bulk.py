@@ -19,7 +19,7 @@ from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.qdrant.server.inference import as_vector
+from mcp_server_qdrant.qdrant.write.points import as_vector
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
