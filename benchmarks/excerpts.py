@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.page import tokens
-from mcp_server_qdrant.tools.text import page as written
+from mcp_server_qdrant.tools.rendering import page as written
 
 LIMITS = (5, 10)
 

@@ -10,7 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.http.watch import Watch
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.support import make_settings
 
@@ -22,7 +22,7 @@ QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["
 
 def exposed() -> dict[str, set[str]]:
     """Sample -> its labels, of a server on which everything happened once."""
-    metrics = Watch(make_settings()).metrics
+    metrics = Monitor(make_settings()).metrics
     metrics.called("qdrant-find", "ok", 0.1)
     metrics.fared([Status("notes", "failed")])
     metrics.answered("weak", corrected=True)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
-from mcp_server_qdrant.search.doubt import weak
 from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.present import weak
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.retrieve import candidates_of

@@ -18,11 +18,10 @@ from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import completed, retrieve
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.core.maps import Group, Panel, PlacedHit, View
 from mcp_server_qdrant.core.notation import called, line, short_id
-from mcp_server_qdrant.tools.text import noted
+from mcp_server_qdrant.tools.rendering import noted
 
 ROOM = 1_480  # bytes
 TITLE = 60
