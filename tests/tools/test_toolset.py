@@ -555,20 +555,6 @@ async def test_tuning_is_an_object_and_its_fields_are_arguments_too():
     assert answers[1:] == [answers[0]] * 3
 
 
-async def test_parameters_that_were_renamed_are_accepted_under_their_old_names():
-    async with memory_server() as client:
-        await store(client, "the boundary layer of a wing", title="Boundary layer")
-        old = {"fuzzy_weight": 0.9, "recency_decay": 0, "semantic_weight": 0.9}
-        found = await find(client, "boundary layer", explain=True, **old)
-        both = await find(client, "boundary layer", explain=True, fuzzy_boost=0, **old)
-        refused = await client.call_tool("qdrant-find", {"query": "x", "recency_decay": 2})
-
-    (one,), (other,) = (page.structured_content["results"] for page in (found, both))
-    assert one["why"]["factors"] == {"fuzzy": 1.2}
-    assert other["why"]["factors"] == {}
-    assert refusal(refused) == "recency_weight must be at most 1.0."
-
-
 NO_TIMES = [
     "9999-12-31T23:59:59-14:00",
     "0001-01-01T00:00:00+14:00",

@@ -14,15 +14,14 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
-from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import completed, retrieve
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -38,7 +37,7 @@ class Pipeline:
     """
 
     understanding: Understanding
-    engine: Engine
+    engine: SearchEngine
     texts: Texts
     rerank: Rerank
     newest: Newest
@@ -58,7 +57,7 @@ class Pipeline:
         """
         if not request.query.strip():
             return await self._list(request)
-        query = await self.understanding.of(request)
+        query = await self.understanding.query(request)
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):

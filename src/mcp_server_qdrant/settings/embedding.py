@@ -50,7 +50,7 @@ class EmbeddingSettings(BaseModel):
     embedding_api_key: SecretStr | None = variable(
         "EMBEDDING_API_KEY",
         None,
-        "Its API key; with `qdrant`, the key of the model's vendor (`openai/…`, `cohere/…`).",
+        "Its API key.",
     )
     openai_api_key: SecretStr | None = variable(
         "OPENAI_API_KEY",

@@ -7,10 +7,9 @@ Every field's description is a row of docs/settings.md (tests/test_readme.py kee
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
-from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import (
@@ -31,7 +30,6 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
-from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import EngineSettings
@@ -39,7 +37,6 @@ from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
-    check_certificates,
     left_alone,
     paths_below,
     settings_file,
@@ -174,52 +171,17 @@ def load(
     the environment. Raises ConfigError naming the variable that is wrong.
     """
     tell = tell or (lambda _: None)
-    names = environment_names()
     file = settings_file(env_file)
-    check_certificates(os.environ)
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
         for sentence in former(_given(file)):
             tell(sentence)
-        settings = Settings(_env_file=file, **(first or {}))
+        return Settings(_env_file=file, **(first or {}))
     except ValidationError as error:
         raise ConfigError(explained(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
-    if file:
-        own = {name.upper() for name, value in os.environ.items() if value}
-        fields = [field for field, choices in names.items() if own.intersection(choices)]
-        for sentence in _keys_sent(settings, fields, names, file):
-            tell(sentence)
-    return settings
-
-
-def _keys_sent(
-    settings: Settings,
-    given: Collection[str],
-    names: Mapping[str, tuple[str, ...]],
-    file: Path,
-) -> Iterator[str]:
-    """A sentence for each key of the environment that goes to an address which the file names.
-
-    `given` are the fields that the environment sets, `names` all fields' variables.
-    """
-    for key, address in _destinations(settings):
-        host = urlsplit(getattr(settings, address) or "").hostname
-        if key in given and host and address not in given:
-            yield (
-                f"{names[key][0]} of the environment goes to {host}, "
-                f"the {names[address][0]} of {printable(str(file))}"
-            )
-
-
-def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Pairs of a key and the address that gets it, both as fields."""
-    yield "qdrant_api_key", "qdrant_url"
-    yield "rerank_api_key", "rerank_url"
-    if settings.serves("openai"):
-        yield "embedding_api_key", "embedding_service_url"
 
 
 def explained(error: ValidationError) -> str:

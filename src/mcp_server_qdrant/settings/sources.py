@@ -23,11 +23,6 @@ RELATIVE = (
     "{} is relative to the folder that the server happens to be started in: write the whole path, "
     "or one from ~/"
 )
-# What OpenSSL, gRPC and requests trust, or write a session's keys to.
-CERTIFICATES = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "SSLKEYLOGFILE"),
-    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
-)
 ASSIGNMENT = re.compile(
     rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
 )
@@ -101,14 +96,6 @@ def settings_file(named: Path | None) -> Path | None:
     if fault:
         raise ConfigError(f"The settings file {path} is not read: {fault}.")
     return path
-
-
-def check_certificates(environment: Mapping[str, str]) -> None:
-    """Raise ConfigError where a library would look for certificates where the server started."""
-    for name in CERTIFICATES:
-        for part in filter(None, environment.get(name, "").split(os.pathsep)):
-            if not Path(part).is_absolute():
-                raise ConfigError(f"{name}: {RELATIVE.format(part)}.")
 
 
 def left_alone(file: Path | None, names: Collection[str]) -> str | None:

@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
-from mcp_server_qdrant.core.find import FilterableField, former_names
+from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     as_point_id,
@@ -379,7 +379,6 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
         unlisted=UNLISTED,
         arguments=arguments_with(options.fields),
     )
-    find.former_names = former_names()
     if not options.arbitrary_filter:
         del find.parameters["properties"]["query_filter"]
     made = [find]

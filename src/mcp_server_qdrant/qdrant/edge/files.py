@@ -83,8 +83,6 @@ class Folder:
             path.unlink(missing_ok=True)
         elif path.name.endswith(".arriving"):
             self._settle(slug)
-        elif path.name.endswith(".answers"):  # of an earlier version
-            path.unlink(missing_ok=True)
         elif path.name.endswith((".json.new", ".json.gone")):
             # Beside a sidecar it was brought back by something like a sync tool.
             if not (self.shards / f"{slug}.json").exists():

@@ -289,7 +289,7 @@ def guarded(name: str, failure: str = "answered with a failure") -> Iterator[Non
     """Turn whatever the engine raises, its panics too, into our errors."""
     try:
         yield
-    except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit):
+    except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as fault:  # noqa: BLE001 - panics derive from BaseException
         raise _error_of(name, failure, fault) from None
