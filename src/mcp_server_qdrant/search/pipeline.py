@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
-from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
@@ -37,7 +37,7 @@ class Pipeline:
     """
 
     understanding: Understanding
-    engine: Engine
+    engine: SearchEngine
     texts: Texts
     rerank: Rerank
     newest: Newest
@@ -57,7 +57,7 @@ class Pipeline:
         """
         if not request.query.strip():
             return await self._list(request)
-        query = await self.understanding.of(request)
+        query = await self.understanding.query(request)
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):

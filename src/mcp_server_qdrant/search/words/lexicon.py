@@ -75,7 +75,7 @@ class Lexicon:
         self._worker: asyncio.Task[None] | None = None
         self.tasks = Tasks()
 
-    async def of(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
+    async def vocabularies(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
         """Collection -> its words, as far as they are known; the others are scheduled."""
         found: dict[str, Vocabulary] = {}
         for target in targets:
@@ -95,7 +95,7 @@ class Lexicon:
         self, targets: Sequence[Target], telling: Callable[[str], bool]
     ) -> dict[str, str]:
         """Collection -> the `telling` words that tell it from the others, as far as known."""
-        names = [*await self.of(targets)]
+        names = [*await self.vocabularies(targets)]
         held = {name: known.words.copy() for name, known in self._known.items()}
         return await asyncio.to_thread(_about, names, held, telling)
 
