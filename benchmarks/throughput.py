@@ -32,11 +32,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def page(query: str) -> Any:
     """Five results, as a search of two collections gives them."""
-    from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
+    from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status
 
-    results = [
-        Result(Document("notes", f"id-{n}", TEXT * 3, None), 0.5, 0.5, TEXT * 3) for n in range(5)
-    ]
+    found = [Document("notes", f"id-{n}", TEXT * 3, None) for n in range(5)]
+    results = [Result(one, 0.5, 0.5, (Passage(TEXT * 3, one),)) for one in found]
     statuses = [Status("notes", "ok"), Status("meetings", "ok")]
     return SearchPage(query, results, statuses, [])
 

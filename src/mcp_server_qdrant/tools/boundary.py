@@ -23,7 +23,6 @@ from mcp_server_qdrant.tools.services import Open, Services
 logger = logging.getLogger(__name__)
 
 LIST = "qdrant://collections"  # the resource that every tool that writes may change
-MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
 
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
 
@@ -65,10 +64,6 @@ def _refused(tool: str, error: ToolError) -> CallToolResult:
             record_outcome("crashed")
             logger.error("%s failed unexpectedly", tool, exc_info=cause)
             return failure("The server failed unexpectedly; its log says how. Try again.")
-
-
-def _long(value: Any, schema: Any) -> bool:
-    return isinstance(value, str) and len(value) > MAX_JSON and schema.get("type") != "string"
 
 
 class ClosedTool(Tool):
@@ -122,10 +117,7 @@ class ClosedTool(Tool):
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        given = {name: value for name, value in arguments.items() if value is not None}
-        if long := next((name for name, value in given.items() if _long(value, known[name])), None):
-            raise RequestError(f"{long} is longer than {MAX_JSON:,} characters: send less.")
-        return given
+        return {name: value for name, value in arguments.items() if value is not None}
 
     @classmethod
     def of(
