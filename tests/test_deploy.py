@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.monitor import Monitor
+from mcp_server_qdrant.http.serving import DRAIN_SECONDS
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.support import make_settings
 
@@ -70,7 +71,7 @@ def test_the_manifests_set_variables_that_there_are_and_probe_what_is_answered()
     assert read.auth_mode == "token"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert pod["terminationGracePeriodSeconds"] > make_settings().http_drain_seconds
+    assert pod["terminationGracePeriodSeconds"] > DRAIN_SECONDS
     assert pod["securityContext"]["runAsUser"] == 10001
     assert "--uid 10001" in (ROOT / "Dockerfile").read_text()
     mounted = {mount["name"] for mount in container["volumeMounts"]}

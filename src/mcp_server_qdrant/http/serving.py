@@ -30,6 +30,7 @@ HttpTransport = Literal["sse", "streamable-http"]
 
 BODY = 4 * 1024 * 1024  # bytes of a request
 PROBES = ("/healthz", "/readyz")
+DRAIN_SECONDS = 10.0  # for calls to finish after SIGTERM
 STREAMS_SECONDS = 1  # for event streams to close
 QUIET_TICKS = 2  # of a tenth of a second: an answer is written a moment after its call is done
 
@@ -127,7 +128,7 @@ def serve(
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
     config = configured(app(mcp, transport, settings, monitor), settings)
-    Server(config, monitor.load, settings.http_drain_seconds).run(sockets=[listener])
+    Server(config, monitor.load, DRAIN_SECONDS).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):

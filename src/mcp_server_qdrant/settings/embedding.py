@@ -46,6 +46,7 @@ class EmbeddingSettings(BaseModel):
         "EMBEDDING_SERVICE_URL",
         None,
         "OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI's own.",
+        "OPENAI_BASE_URL",
     )
     embedding_api_key: SecretStr | None = variable(
         "EMBEDDING_API_KEY",
