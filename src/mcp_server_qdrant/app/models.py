@@ -21,7 +21,6 @@ from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
-# Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 

@@ -235,8 +235,6 @@ async def completed(
         for name, ids in wanted.items():
             whole = await engine.whole(found[name].target, ids)
             payloads |= {(name, point): payload for point, payload in whole.items()}
-    if not payloads:
-        return list(hits)
     return [
         hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
     ]

@@ -18,14 +18,10 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
-    DotEnvSettingsSource,
-    PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import in_words
@@ -37,7 +33,6 @@ from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
     left_alone,
-    paths_below,
     settings_file,
 )
 from mcp_server_qdrant.settings.sync import SyncSettings
@@ -76,22 +71,6 @@ class Settings(
         env_ignore_empty=True,
     )
 
-    @classmethod
-    @override
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The usual ones; relative paths in a settings file are relative to it."""
-        file = dotenv_settings
-        if isinstance(file, DotEnvSettingsSource) and isinstance(file.env_file, Path):
-            file.env_vars = paths_below(file.env_file.parent, file.env_vars, _path_variables())
-        return init_settings, env_settings, file
-
     @model_validator(mode="after")
     def _folders_of_a_tenant(self) -> Self:
         if self.sync_sources and self.tenant_field and not self.tenant_id:
@@ -108,15 +87,6 @@ def model_environment() -> str:
         or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
     }
     return json.dumps(found, sort_keys=True)
-
-
-def _path_variables() -> set[str]:
-    fields = Settings.model_fields
-    return {names[0] for field, names in environment_names().items() if _is_path(fields[field])}
-
-
-def _is_path(info: FieldInfo) -> bool:
-    return any(Path in get_args(choice) for choice in get_args(info.annotation))
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
