@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokenfile import change
 from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.limits import Load, holder
@@ -71,7 +71,7 @@ async def test_healthz_answers_without_engine_or_model(transport):
 async def test_one_caller_cannot_open_all_sessions(tmp_path):
     file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
     for name, token in zip("ab", tokens, strict=True):
-        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+        change(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
     monitor.load = Load(sessions=6)

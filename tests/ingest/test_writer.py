@@ -200,7 +200,7 @@ async def test_progress_is_told_within_a_slice():
     trial = Trial()
     await trial.run(job("a", *["one"] * 70))
 
-    assert (trial.encoded, trial.wrote) == ([32, 32, 6], 70)
+    assert (trial.encoded, trial.wrote) == ([64, 6], 70)
 
 
 async def test_a_vector_without_a_name_cannot_be_left_out():

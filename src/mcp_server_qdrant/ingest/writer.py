@@ -35,7 +35,7 @@ from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
 WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
 BATCH = 128  # parts that are written together
-STEP = 32  # parts that are encoded together: a slow model is seen to go on
+STEP = 64  # parts that are encoded together, in one trip to the model host
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
