@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.tokens import load, parse, text
 
@@ -21,11 +22,11 @@ def line(entry: Raw) -> str:
 def change(path: Path, *more: Raw, without: str | None = None) -> None:
     """Write more tokens into a file, made where there is none, and drop those of a name.
 
-    A new file is its owner's alone. What is not changed stays as it is, comments too. Raises
+    It is replaced as a whole: a server that reads it meanwhile sees the old tokens or the new. A
+    new file is its owner's alone. What is not changed stays as it is, comments too. Raises
     ConfigError, and then changes nothing.
     """
-    exists = path.exists()
-    before = text(path) if exists else ""
+    before = text(path) if path.exists() else ""
     parse(before)
     old: Sequence[Raw] = load(before) or ()
     wanted = [*(one for one in old if one["name"] != without), *more]
@@ -38,9 +39,7 @@ def change(path: Path, *more: Raw, without: str | None = None) -> None:
     if parse(written) != parse(as_json):
         raise ConfigError("This command cannot change the file as it is: edit it by hand.")
     try:
-        if not exists:
-            path.touch(mode=0o600)
-        path.write_text(written, "utf-8")
+        write_atomically(path.resolve(), written)
     except OSError as error:
         raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
 

@@ -22,8 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from mcp_server_qdrant.core.disk import identity, sync
 from mcp_server_qdrant.core.errors import DiskFull
-from mcp_server_qdrant.hosting.disk import identity, sync
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
