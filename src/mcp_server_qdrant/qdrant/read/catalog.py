@@ -1,6 +1,7 @@
 """The collections: their names, which of them may be seen, and how each is searched."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ LOOK_UP_SECONDS = 3.0
 AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
 NEAR = 0.7
 NEAR_NAMES = 3
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class Catalog:
         self._failed: dict[str, tuple[float, Target]] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
         self._gate = asyncio.Semaphore(AT_ONCE)
+        self._told: set[tuple[str, str]] = set()  # to the log
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
@@ -274,6 +278,9 @@ class Catalog:
             filling=filling,
             dates=dated_paths(info, self._dates),
         )
+        if (damage := marks.damage(info)) and (name, damage) not in self._told:
+            self._told.add((name, damage))
+            logger.warning("The collection %r is damaged: %s", name, damage)
         before = self._entries.get(name)
         self._entries[name] = _Entry(target, info, self._clock())
         if before is not None and _upgraded(before.target, target):
