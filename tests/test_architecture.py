@@ -96,7 +96,7 @@ ONLY_BY = {
 OWNERS = {  # third party -> the files that may import it
     "mcp": ("tools/*", "http/*", "app/server.py", "app/stdio.py", "app/http.py"),
     "PIL": ("projection/image.py",),
-    "openTSNE": ("projection/tsne.py",),
+    "openTSNE": ("projection/regions.py",),
     "click": ("cli/*",),
     "qdrant_client": ("qdrant/*", "app/services.py", "app/upkeep.py", "core/lean.py"),
     "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),

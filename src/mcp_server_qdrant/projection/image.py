@@ -4,9 +4,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from mcp_server_qdrant.core.maps import Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.core.maps import Panel, Place, View
 
 WIDTH, HEIGHT, LEGEND, MARGIN = 720, 540, 190, 30  # pixels of one panel
 SCALE = 2  # drawn twice as large and made smaller: smooth edges
@@ -48,18 +46,13 @@ class _Sheet:
         self._top = index * HEIGHT
         self._font = ImageFont.load_default(13 * SCALE)
         self._fit: tuple[float, float, float] = (0.0, 0.0, 1.0)
-        self._by_neighbours = panel.neighbours is not None
-        self._positions = (
-            np.concatenate([group.positions[:, :2] for group in panel.groups])
-            if panel.neighbours is None
-            else panel.neighbours.places
-        )
+        self._positions = panel.neighbours.places if panel.neighbours else panel.reduced[:, :2]
 
     def draw(self, view: View) -> None:
         """Points, then hits with their ranks, then the query; title and legend."""
-        hits = [hit for hit in view.hits if hit.panel == self._index and hit.position]
-        queries = [query for query in view.queries if query.panel == self._index]
-        self._frame([*map(self._place, hits), *map(self._place, queries)])
+        hits = {hit.rank: self._place(hit.place) for hit in view.hits if self._here(hit.place)}
+        queries = [self._place(one.place) for one in view.queries if self._here(one.place)]
+        self._frame([*hits.values(), *queries])
         first = 0
         for number, group in enumerate(self._panel.groups):
             colour = COLOURS[number % len(COLOURS)]
@@ -67,16 +60,19 @@ class _Sheet:
                 self._circle(x, y, DOT, colour, None)
             first += len(group.positions)
         self._regions()
-        for hit in reversed(hits):
-            x, y = self._place(hit)
+        for rank, (x, y) in reversed(hits.items()):
             self._circle(x, y, HIT, None, MARK)
-            self._text(*self._spot(x, y, HIT + 2, -HIT), str(hit.rank), MARK)
-        for query in queries:
-            self._cross(*self._place(query))
+            self._text(*self._spot(x, y, HIT + 2, -HIT), str(rank), MARK)
+        for x, y in queries:
+            self._cross(x, y)
         self._words()
 
-    def _place(self, one: PlacedHit | PlacedQuery) -> tuple[float, float]:
-        x, y = ((one.neighbours if self._by_neighbours else one.position) or (0, 0))[:2]
+    def _here(self, place: Place | None) -> bool:
+        return place is not None and place.panel == self._index
+
+    def _place(self, place: Place | None) -> tuple[float, float]:
+        assert place is not None
+        x, y = (place.neighbours or place.position)[:2]
         return x, y
 
     def _regions(self) -> None:
@@ -125,7 +121,7 @@ class _Sheet:
     def _words(self) -> None:
         share = sum(self._panel.explained[:2])
         said = f"{share:.0%} of the differences on two axes"
-        title = f"{self._panel.model[:TITLE]}: {NEIGHBOURS if self._by_neighbours else said}"
+        title = f"{self._panel.model[:TITLE]}: {NEIGHBOURS if self._panel.neighbours else said}"
         self._text(MARGIN * SCALE, (self._top + 8) * SCALE, title, INK)
         left = WIDTH + 8
         for number, group in enumerate(self._panel.groups[:NAMES]):

@@ -17,7 +17,7 @@ def view(shown: View, axes: int) -> str:
     """Panels, where the query fell, results, notes: as many lines of each as there is room."""
     if not shown.map.panels:
         return _fitting([["No map: there is nothing to draw."], _notes(shown)])
-    queries = {one.panel: one for one in shown.queries}
+    queries = {one.place.panel: one for one in shown.queries}
     heads, groups, far, regions = [], [], [], []
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
@@ -63,7 +63,7 @@ def _regions(panel: Panel) -> list[str]:
 
 
 def _group(group: Group) -> str:
-    drawn = len(group.ids)
+    drawn = len(group.points.ids)
     count = f"{drawn:,}" if drawn == group.total else f"{drawn:,} of {group.total:,}"
     near = f", nearest {_near(group.near)}" if group.near else ""
     return f"- {called(group.collection)}: {_points(count)}, spread {group.spread:.2f}{near}"

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.projection import tsne
-from mcp_server_qdrant.projection.tsne import NONE, regions
+from mcp_server_qdrant.projection.regions import NONE, regions
 
 pytest.importorskip("sklearn")
 TOPICS = ("wing lift", "compiler grammar", "protein gene")
@@ -22,20 +21,18 @@ def scattered(count: int) -> tuple[np.ndarray, list[str]]:
     return places.astype(np.float32), texts
 
 
-@pytest.mark.parametrize("sampled", [10_000, 300])
-def test_each_blob_is_one_region_named_inside_it_by_its_own_words(monkeypatch, sampled):
-    monkeypatch.setattr(tsne, "SAMPLED", sampled)
+def test_each_blob_is_one_region_named_inside_it_by_its_own_words():
     places, texts = scattered(600)
     region_of, found = regions(places, texts)
 
-    assert {one["name"] for one in found} == set(TOPICS)
-    assert [one["size"] for one in found] == sorted((one["size"] for one in found), reverse=True)
+    assert {one[0] for one in found} == set(TOPICS)
+    assert [one[2] for one in found] == sorted((one[2] for one in found), reverse=True)
     for number, one in enumerate(found):
-        corner = CORNERS[TOPICS.index(one["name"])]
+        corner = CORNERS[TOPICS.index(one[0])]
         far = np.abs(places[region_of == number] - corner).max(axis=1)
-        assert one["size"] == len(far) >= 170
+        assert one[2] == len(far) >= 170
         assert (far < 6).mean() >= 0.95
-        assert np.abs(places[one["point"]] - corner).max() < 1
+        assert np.abs(places[one[3]] - corner).max() < 1
 
 
 def test_what_holds_nowhere_together_has_no_name():
