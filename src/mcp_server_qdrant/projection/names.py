@@ -19,7 +19,7 @@ READ = 400  # characters of a text
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
 CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
-FEWEST, SHARE = 3, 0.1  # texts of a cluster that have a phrase of its name
+FEWEST, SHARE = 3, 0.06  # texts of a cluster that have a phrase of its name
 TITLE = 2.0  # times as much as elsewhere weighs a phrase in a title
 CLEARLY = 2.0  # times as frequent as in any other cluster
 ASKED, SPOKEN = 300, 0.02  # texts whose language is looked at; its share from which it counts
@@ -106,7 +106,7 @@ def _phrases(text: str, telling: Callable[[str], bool]) -> Iterator[str]:
     text = FOREIGN.sub("\n", text)
     for part in BREAK.split(PAIRED.sub("\n", text.lower())):
         run: list[str] = []
-        for word in part.split():
+        for word in (one.strip("-'\u2019") for one in part.split()):
             run = [*run[1 - WORDS :], word] if telling(word) else []
             for start in range(len(run)):
                 yield " ".join(run[start:])

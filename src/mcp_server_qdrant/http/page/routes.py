@@ -67,7 +67,7 @@ async def file(request: Request) -> Response:
         return _error(404, "There is no such page.")
     response.headers.update(HEADERS | {"Cache-Control": "no-cache"})
     if name == "index.html":  # or modules would be asked for one after the other
-        modules = sorted({path.name for path in WEB.glob("*.js")} - {"theme.js"})
+        modules = sorted(path.name for path in WEB.glob("*.js"))
         response.headers["Link"] = ", ".join(f"<viz/{one}>; rel=modulepreload" for one in modules)
     if name.endswith(".js"):  # Windows may have another type in its registry
         response.headers["Content-Type"] = "text/javascript; charset=utf-8"
