@@ -32,10 +32,10 @@ def test_two_groups_lie_apart_with_their_middles_and_spreads():
     assert (a.collection, a.total, b.total) == ("a", 9, 2)
     assert panel.explained == pytest.approx((2 / 3, 1 / 3, 0))  # 2 and 1 of 3
     assert (a.spread, b.spread) == pytest.approx((0, 1))
-    assert a.positions == pytest.approx(np.array([[0, 0.5, 0], [0, 0.5, 0]]))
+    assert a.positions == pytest.approx(np.array([[0, 0.5, 0], [0, 0.5, 0]]), abs=1e-6)
     assert b.positions[:, 0] == pytest.approx([1, -1])
-    assert a.centre == pytest.approx((0, 0.5, 0))
-    assert a.near == {"b": 0}  # the middle of b is no direction
+    assert a.centre == pytest.approx((0, 0.5, 0), abs=1e-6)
+    assert a.near == pytest.approx({"b": 0}, abs=1e-6)  # the middle of b is no direction
 
 
 def test_collections_of_different_models_are_never_on_one_panel():

@@ -2,46 +2,29 @@
 
 {
   "panels": [{
-    "model": "sentence-transformers/all-MiniLM-L6-v2",
-    "axes": 3,                     numbers per point, 2 or 3
-    "explained": [0.12, 0.08, 0.05],  each axis's share of the variance, one per axis
-    "groups": [{                   one per collection, in the order of the points
-      "collection": "notes",
-      "total": 1250,               points it holds; drawn are only `count` of them
-      "count": 300
-    }],
+    "model": "all-MiniLM-L6-v2", "axes": 3, "explained": [0.12, 0.08, 0.05],
+    "groups": [{"collection": "notes", "total": 1250, "count": 300}],  `count` are drawn
     "scale": 0.000021,             a stored coordinate times this is the real one
-    "xyz": "<base64>",             int16, little endian, points x axes: x0 y0 z0 x1 y1 z1 ...
-    "ids": ["...", ...],           of each point
-    "documents": ["...", ...],     the id of each point's text
-    "titles": ["...", ...],        title of each point, or how its text begins; 60 characters
-    "snippets": ["...", ...],      how each text begins, 100 characters; absent where the map
-                                   has more points than SNIPPETS
-    "neighbours": {                the layout by neighbours, where near means alike, or null
-      "scale": 0.01, "xy": "<base64>",   int16, of all points of the panel
-      "region_of": "<base64>",     a byte for each point: its region's place, 255: none
-      "regions": [{                the largest first
-        "name": "boundary layer",
-        "words": ["boundary layer", ...],  phrases that tell it from all others, best first
-        "size": 130,
-        "point": 17                the number of the point at which the name stands
-      }]
-    },
+    "xyz": "<base64>",             int16, little endian, points x axes, group after group
+    "ids": [...], "documents": [...],  of each point, and of its text
+    "titles": [...],               or how the text begins; 60 characters
+    "snippets": [...],             100 characters; absent above `SNIPPETS` points
     "facets": [{                   what points can be coloured by
       "key": "tags", "values": ["a", "b"],
       "codes": "<base64>"          a byte for each point: its place in `values`, or beyond
-    }]
+    }],
+    "neighbours": {                the layout by neighbours, or null
+      "scale": 0.01, "xy": "<base64>",
+      "region_of": "<base64>",     a byte for each point: its region's place, 255: none
+      "regions": [{"name", "words", "size", "point"}]   as `core.maps.Region`
+    }
   }],
   "coming": true,                  that layout is being made: ask again
   "query": "the words searched for" or null,
-  "queries": [{                    where the query fell: at most one per panel
-    "panel": 0,                    index into `panels`
-    "at": [0.1, -0.2, 0.05],       real coordinates
-    "neighbours": [0.3, 0.1] or null   those by neighbours
-  }],
+  "queries": [{"panel": 0, "at": [0.1, -0.2, 0.05], "neighbours": [0.3, 0.1] or null}],
   "hits": [{                       the results in the order of qdrant-find
-    "rank": 1, "collection": "notes", "id": "7c9e...", "document": "7c9e...", "relevance": 0.83,
-    "title": "...", "snippet": "...",
+    "rank": 1, "collection": "notes", "id": "7c9e...", "document": "7c9e...",
+    "relevance": 0.83, "title": "...", "snippet": "...",
     "panel": 0, "at": [0.1, -0.2, 0.05], "neighbours": [0.3, 0.1]   null where it has no place
   }],
   "notes": ["a sentence", ...]     what is not on the map, and why

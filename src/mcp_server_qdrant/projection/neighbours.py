@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.maps import Neighbours, Panel, Region
+from mcp_server_qdrant.core.maps import Neighbours, Panel
 from mcp_server_qdrant.projection.pca import Vectors
 
 FEWEST = 20  # points from which on there is such a layout
@@ -47,8 +47,8 @@ async def neighbours(panel: Panel) -> Neighbours:
             await process.wait()
     if process.returncode:
         raise BackendError(FAILED)
-    places, region_of, regions = pickle.loads(made)  # noqa: S301 - what our own process wrote
-    return Neighbours(places, region_of, tuple(Region(*one) for one in regions))
+    found: Neighbours = pickle.loads(made)  # noqa: S301 - what our own process wrote
+    return found
 
 
 def put_among(panel: Panel, reduced: Vectors) -> Vectors | None:

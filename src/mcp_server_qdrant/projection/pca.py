@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 OVERSAMPLING = 13
 ITERATIONS = 12
+EPSILON = float(np.finfo(np.float32).eps)
 
 Vectors = NDArray[np.float32]
 
@@ -49,39 +50,21 @@ def principal(vectors: ArrayLike, axes: int) -> Basis:
     mean: Vectors = held.mean(axis=0, dtype=np.float64).astype(np.float32)
     centred = held - mean
     total = float(np.square(centred, dtype=np.float64).sum())
-    components = np.zeros((axes, held.shape[1]), np.float32)
-    explained = np.zeros(axes)
-    if total > _noise(held):
-        found, variances = _iterated(centred, axes)
-        kept = variances > total * 1e-9
-        found[~kept] = 0
-        components[: len(found)] = found * _signs(found)
-        explained[: len(found)] = np.where(kept, variances / total, 0.0)
-    return Basis(mean, components, tuple(map(float, np.clip(explained, 0, 1))))
-
-
-def _noise(held: Vectors) -> float:
-    """The variance that rounding alone makes of n equal vectors."""
-    total = float(np.square(held, dtype=np.float64).sum())
-    return total * float(np.finfo(np.float32).eps) ** 2 * 4
-
-
-def _iterated(centred: Vectors, axes: int) -> tuple[Vectors, NDArray[np.float64]]:
-    """The first components and the variance (not divided by n) along each."""
-    size = centred.shape[1]
-    chance = np.random.default_rng(0).standard_normal((size, min(axes + OVERSAMPLING, size)))
-    span = np.linalg.qr(chance.astype(np.float32)).Q
+    rounding = float(np.square(held, dtype=np.float64).sum()) * EPSILON**2 * 4
+    chance = np.random.default_rng(0).standard_normal((len(mean), axes + OVERSAMPLING))
+    span = np.linalg.qr(chance[:, : len(mean)].astype(np.float32)).Q
     for _ in range(ITERATIONS):
         span = np.linalg.qr(centred.T @ (centred @ span)).Q
     seen = (centred @ span).astype(np.float64)
-    values, vectors = np.linalg.eigh(seen.T @ seen)
-    return (span @ vectors[:, ::-1][:, :axes]).T.astype(np.float32), values[::-1][:axes]
-
-
-def _signs(components: Vectors) -> Vectors:
-    largest = np.abs(components).argmax(axis=1)
-    signs: Vectors = np.where(components[np.arange(len(components)), largest] < 0, -1, 1)
-    return signs[:, None].astype(np.float32)
+    values, turned = np.linalg.eigh(seen.T @ seen)
+    variances, found = values[::-1][:axes], (span @ turned[:, ::-1][:, :axes]).T
+    found[variances <= max(total * 1e-9, rounding)] = 0
+    largest = np.abs(found).argmax(axis=1)
+    found *= np.sign(found[np.arange(len(found)), largest])[:, None]
+    components, explained = np.zeros((axes, len(mean)), np.float32), np.zeros(axes)
+    components[: len(found)] = found
+    explained[: len(found)] = np.where(found.any(axis=1), variances / (total or 1.0), 0.0)
+    return Basis(mean, components, tuple(map(float, np.clip(explained, 0, 1))))
 
 
 def shares(sizes: Sequence[int], most: int) -> list[int]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mcp_server_qdrant.core.maps import Neighbours, Region
 from mcp_server_qdrant.projection.names import Phrases, called
 from mcp_server_qdrant.projection.pca import Vectors
 
@@ -23,16 +24,13 @@ MUCH = 0.25  # of a cluster's points
 DENSE = 5  # neighbours by which density is told
 NONE = 255  # the number of no region
 
-Found = tuple[str, list[str], int, int]  # a region's name, words, size, point
-
 
 def main() -> None:
-    """Reads vectors (n, axes) and texts, writes places, each point's region, and the regions."""
+    """Reads vectors (n, axes) and texts, writes the layout."""
     if sys.platform != "win32":
         os.nice(10)
     vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server's own
-    places = laid_out(vectors)
-    sys.stdout.buffer.write(pickle.dumps((places, *regions(places, texts))))
+    sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
 
 
 def laid_out(vectors: Vectors) -> Vectors:
@@ -51,8 +49,8 @@ def laid_out(vectors: Vectors) -> Vectors:
     return np.asarray(made, np.float32)
 
 
-def regions(places: Vectors, texts: Sequence[str]) -> tuple[NDArray[np.uint8], list[Found]]:
-    """Each point's region, or `NONE`, and the regions, the largest first.
+def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
+    """The layout of these places with its regions, the largest first.
 
     A large cluster is its parts, where phrases tell enough of it apart. One that no phrase tells
     from the others is no region.
@@ -65,14 +63,15 @@ def regions(places: Vectors, texts: Sequence[str]) -> tuple[NDArray[np.uint8], l
         if told[inside].mean() < MUCH:
             clusters[inside] = clusters.max() + 1
     named = phrases.names(clusters)
-    region_of, found = np.full(len(places), NONE, np.uint8), list[Found]()
+    region_of, found = np.full(len(places), NONE, np.uint8), list[Region]()
     for one in np.argsort(-np.bincount(clusters[clusters >= 0]), kind="stable")[:NONE]:
         if words := named[one]:
             members = np.flatnonzero(clusters == one)
             region_of[members] = len(found)
             far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
-            found.append((called(words), words, len(members), int(members[far.argmin()])))
-    return region_of, found
+            point = int(members[far.argmin()])
+            found.append(Region(called(words), words, len(members), point))
+    return Neighbours(places, region_of, tuple(found))
 
 
 def _clusters(places: Vectors, largest: float) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ const STOP = new Set(
 );
 const ENDINGS = new Set(["", ..."s es e ed d ing er ers ly y ies en n em st te ten t'".split(" "), "'s", "’s"]);
 
-export const words = (text) =>
+export const words = (text = "") =>
   (text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’]\p{L}+)?/gu) ?? []).filter((word) => word.length > 1 && !STOP.has(word));
 
 /** True for forms of one word: what they begin with alike is long, and what follows are endings. */
