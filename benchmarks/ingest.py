@@ -21,12 +21,12 @@ import corpus
 import servers
 
 from mcp_server_qdrant.app.services import Services, open_services
-from mcp_server_qdrant.core.rows import Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Measures, Preparer
+from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import sources, walk
+from mcp_server_qdrant.ingest.files.walk import sources, walk_all
 from mcp_server_qdrant.settings.environment import Settings
 
 HERE = servers.BUILD / "bench" / "ingest"
@@ -52,19 +52,20 @@ def write(folder: Path, count: int) -> None:
 async def throughput(services: Services, folder: Path) -> None:
     encoder = services.encoders.of(None)
     assert await encoder.ready(120)
-    measures = Measures(encoder.token_limit() or 0, await encoder.tokenizer_json())
+    tokenizer = await encoder.tokenizer_json()
     whole, alone, stored = 0.0, 0.0, 0
     for part in range(PARTS):
         selection = Selection(include=(f"/part-{part}/",))
-        preparer = Preparer(COLLECTION, encoder.name, measures, {}, 10_000_000)
-        jobs = [preparer.prepare(f, None) for f in walk(sources([folder])[0], selection).files]
+        limit = encoder.token_limit()
+        preparer = Preparer(COLLECTION, encoder.name, {}, 10_000_000, limit, tokenizer)
+        jobs = [preparer.prepare(f, None) for f in walk_all(sources([folder]), selection).files]
         texts = [encoded_text(p) for job in jobs if isinstance(job, FileJob) for p in job.parts]
-        seconds = 0.0 if part % 2 else await encoding(encoder.inner, texts)
+        seconds = 0.0 if part % 2 else await encoding(encoder, texts)
         report = Report()
         request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
         await services.sync.run(request, report)
         assert len(texts) == report.texts
-        seconds = seconds or await encoding(encoder.inner, texts)
+        seconds = seconds or await encoding(encoder, texts)
         print(
             f"part {part + 1}: {report.texts} texts, {report.tokens} tokens; ingest "
             f"{report.texts / report.seconds:.1f}/s, encoder alone {report.texts / seconds:.1f}/s, "

@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import corpus
@@ -37,7 +36,11 @@ from mcp_server_qdrant.settings.environment import Settings
 
 COLLECTIONS = tuple("abcdefgh")
 EACH, SHARED, SENTENCES = 500, 50, 8
-STEPS = ("calibrate", *(step.file for step in ranking.STEPS), "rerank", "present")
+STEPS = (
+    *("calibrate", "lift_tags", "boost", "lift_titles", "lift_verbatim", "group"),
+    *("lift_neighbours", "decay", "retire", "fold", "fuzzy", "cut", "spread"),
+)
+ALL = (*STEPS, "rerank", "present")
 TARGET = 5.0
 WARM_UP = 10
 
@@ -76,11 +79,8 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     """Median milliseconds of each step, of the engine and of the whole find."""
     steps, waits = Clock(time.thread_time), Clock()
     search: Any = services.pipeline
-    steps.watch(ranking, "calibrate", "calibrate")
-    rows = [SimpleNamespace(**step._asdict()) for step in ranking.STEPS]
-    for row in rows:
-        steps.watch(row, "apply", row.file)
-    ranking.STEPS = tuple(ranking.Step(row.file, row.stage, row.apply) for row in rows)
+    for name in STEPS:
+        steps.watch(ranking, name, name)
     steps.watch(search.rerank, "apply", "rerank")
     steps.watch(path, "present", "present")
     waits.watch(search, "search", "find")
@@ -93,7 +93,7 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     sums = sorted(sum(find.values()) for find in steps.finds[WARM_UP:])
     medians = {
         name: statistics.median(find.get(name, 0.0) for find in clock.finds[WARM_UP:])
-        for clock, names in ((steps, STEPS), (waits, ("engine", "find")))
+        for clock, names in ((steps, ALL), (waits, ("engine", "find")))
         for name in names
     }
     return medians | {"all steps": statistics.median(sums), "p95": sums[-len(sums) // 20]}
@@ -107,7 +107,8 @@ async def main() -> None:
     cache = servers.model_cache(args.model_cache)
     queries = corpus.queries(args.queries + WARM_UP)
     random.Random(1).shuffle(queries)
-    originals = ranking.STEPS, ranking.calibrate, path.present
+    originals = [(ranking, name, getattr(ranking, name)) for name in STEPS]
+    originals.append((path, "present", path.present))
     columns = {}
     with tempfile.TemporaryDirectory() as folder:
         client = await EdgeClient.open(Path(folder), options=EdgeOptions(quiet_seconds=NEVER))
@@ -128,14 +129,15 @@ async def main() -> None:
             if settings.rerank:
                 services.pipeline.rerank = Rerank(Instant())
             columns[title] = await measured(services, queries)
-            ranking.STEPS, ranking.calibrate, path.present = originals
+            for module, name, step in originals:
+                setattr(module, name, step)
             await services.close()
     report(columns)
 
 
 def report(columns: dict[str, dict[str, float]]) -> None:
     print(f"| ms | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
-    for row in (*STEPS, "all steps", "p95", "engine", "find"):
+    for row in (*ALL, "all steps", "p95", "engine", "find"):
         print(f"| {row} | {' | '.join(f'{column[row]:.2f}' for column in columns.values())} |")
     verdict = "met" if columns["by default"]["all steps"] < TARGET else "MISSED"
     print(f"\nAll steps by default under {TARGET:.0f} ms: {verdict}")

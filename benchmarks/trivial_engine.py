@@ -19,7 +19,7 @@ class TrivialEncoder(Encoder):
     name = "trivial"
     vector_name = "fast-trivial"
 
-    def token_limit(self) -> int:
+    def tokens(self) -> int:
         return 256
 
     async def common(self, words: Sequence[str]) -> Collection[str]:
@@ -28,10 +28,10 @@ class TrivialEncoder(Encoder):
     async def known_size(self) -> int:
         return SIZE
 
-    async def encode_query(self, text: str) -> tuple[float, ...]:
+    async def query_vector(self, text: str) -> tuple[float, ...]:
         return _VECTOR
 
-    async def encode_documents(self, texts: Any) -> list[Any]:
+    async def vectors(self, texts: Any) -> list[Any]:
         return [_VECTOR for _ in texts]
 
 

@@ -63,7 +63,7 @@ async def alone(texts: list[str], mark: str) -> tuple[float, float]:
         encoder = services.encoders.of(MODEL)
         assert await encoder.ready(120)
         started, worked = time.perf_counter(), processor(mark)
-        await encoder.inner.encode_documents(texts)
+        await encoder.encode_documents(texts)
         seconds = time.perf_counter() - started
         return seconds / len(texts), (processor(mark) - worked) / len(texts)
     finally:

@@ -186,9 +186,8 @@ def quick_clients() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine starts hosts and reads words on disk slowly."""
+    """A busy machine starts hosts slowly."""
     monkeypatch.setattr("mcp_server_qdrant.hosting.link.CONNECT_SECONDS", 120.0)
-    monkeypatch.setattr("mcp_server_qdrant.search.words.lexicon.LOAD_SECONDS", 20.0)
 
 
 @pytest.fixture

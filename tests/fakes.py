@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Sequence
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.local.model import State
 
 
-class FakeEncoder:
+class FakeEncoder(Encoder):
     """An encoder whose unit vectors count hashed words: texts that share words are near.
 
     `be` puts it into a state; while `gate` is set to an asyncio.Event, encoding waits for it.
@@ -18,8 +19,7 @@ class FakeEncoder:
 
     def __init__(self, model: str = "fake/Bag-of-Words", *, size: int = 64) -> None:
         self.name = model
-        self.state: State = "ready"
-        self.reason: str | None = None
+        self._state: State = "ready"
         self.gate: asyncio.Event | None = None
         self.queries: list[str] = []
         self.documents: list[str] = []
@@ -28,13 +28,20 @@ class FakeEncoder:
         self._size = size
 
     @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def reason(self) -> str | None:
+        return None if self.state == "ready" else f"The model {self.name} is {self.state}."
+
+    @property
     def vector_name(self) -> str:
         return f"fast-{self.name.split('/')[-1].lower()}"
 
     def be(self, state: State) -> None:
         """Take on a state, with a reason like the real one's."""
-        self.state = state
-        self.reason = None if state == "ready" else f"The model {self.name} is {state}."
+        self._state = state
 
     def start(self) -> None:
         self.starts += 1
@@ -42,12 +49,12 @@ class FakeEncoder:
     async def ready(self, timeout: float) -> bool:
         return self.state == "ready"
 
-    async def encode_query(self, text: str) -> tuple[float, ...]:
+    async def query_vector(self, text: str) -> tuple[float, ...]:
         await self._turn()
         self.queries.append(text)
         return self._vector(text)
 
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+    async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         await self._turn()
         self.documents.extend(texts)
         return [list(self._vector(text)) for text in texts]
@@ -58,14 +65,8 @@ class FakeEncoder:
     async def known_size(self) -> int | None:
         return self._size
 
-    def token_limit(self) -> int | None:
+    def tokens(self) -> int | None:
         return 128 if self.state == "ready" else None
-
-    async def tokenizer_json(self) -> str | None:
-        return None
-
-    async def split(self, text: str, limit: int, overlap: int) -> None:
-        return None
 
     async def common(self, words: Sequence[str]) -> list[str]:
         return [word for word in words if self.state == "ready" and word in self.words]

@@ -30,27 +30,6 @@ async def leave(
     await client.close()
 
 
-async def store_more(
-    folder: Path,
-    texts: dict[Any, str],
-    name: str = "notes",
-    vector: str = VECTOR,
-    size: int = SIZE,
-) -> None:
-    """The official server stores these, by id, in a collection that it has."""
-    client = AsyncQdrantClient(path=str(folder))
-    points = [
-        models.PointStruct(
-            id=n,
-            vector={vector: dense(text, size)},
-            payload={"document": text, "metadata": {"n": n}},
-        )
-        for n, text in texts.items()
-    ]
-    await client.upsert(name, points)
-    await client.close()
-
-
 async def stored(folder: Path, name: str = "notes") -> dict[Any, models.Record]:
     """What qdrant-client itself reads there."""
     client = AsyncQdrantClient(path=str(folder))

@@ -11,7 +11,6 @@ import pytest
 
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core import extras
-from mcp_server_qdrant.settings.engine import ClusterSettings
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.cli.conftest import invoke  # noqa: F401
 
@@ -34,14 +33,8 @@ COMPANY = {
     "AUTH_TOKEN": {"AUTH_MODE": "token"},
     "AUTH_TOKENS_FILE": {"AUTH_MODE": "token"},
     "AUTH_ISSUER": {"AUTH_MODE": "oauth", "AUTH_AUDIENCE": "here"},
-    **{
-        names[0]: {"QDRANT_URL": "http://localhost:6333"}
-        for field, names in environment_names().items()
-        if field in ClusterSettings.model_fields
-    },
     "TENANT_CLAIM": {"TENANT_FIELD": "tenant"},
     "TENANT_ID": {"TENANT_FIELD": "tenant"},
-    "TENANT_CHECK_URL": {"TENANT_FIELD": "tenant"},
 }
 
 

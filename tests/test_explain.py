@@ -110,19 +110,6 @@ async def test_one_leg_alone_has_one_place(algorithm, leg):
     assert why["tags"] == ([] if algorithm == "semantic" else ["upload"])
 
 
-async def test_the_share_follows_the_points_of_all_collections_searched():
-    sizes = {"hybrid_alpha": "0.4,2:0.6"}
-    async with memory_server(**sizes) as client:
-        await store(client, "freeze and upload")
-        small = await find(client, "upload")
-        await store(client, "roses", collection_name="garden", create=True)
-        alone = await find(client, "upload", collections=["notes"])
-        both = await find(client, "upload", collections=["*"])
-
-    alphas = [one.structured_content["results"][0]["why"]["alpha"] for one in (small, alone, both)]
-    assert alphas == [0.4, 0.4, 0.6]
-
-
 async def test_nothing_is_explained_unless_asked():
     async with memory_server() as client:
         await store(client, "freeze and upload", tags=["upload"])

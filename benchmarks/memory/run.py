@@ -133,7 +133,6 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
         cache_dir=cache,
         embedding_model_path=model,
         embedding_threads=1,
-        embedding_query_timeout=120,
         qdrant_timeout=240,
         search_timeout=120,
     )

@@ -23,8 +23,6 @@ from run import fill, ndcg
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.search import pipeline as path
-from mcp_server_qdrant.search.steps.fuzzy import fuzzy
 from mcp_server_qdrant.settings.environment import Settings
 
 SHARE = 0.3
@@ -109,23 +107,6 @@ class Trial:
         )
         return mean
 
-    async def stage(self, queries: Sequence[Sequence[Query]]) -> list[float]:
-        """Milliseconds of the fuzzy step alone, over the hits of real searches."""
-        pipeline, took = self.services.pipeline, list[float]()
-        present = path.present
-
-        def timed(ranked, query, statuses, texts):
-            began = time.perf_counter()
-            fuzzy(ranked.hits, query.terms.query, 0.1, texts.document)
-            took.append((time.perf_counter() - began) * 1e3)
-            return present(ranked, query, statuses, texts)
-
-        path.present = timed
-        for _, text, _ in [query for several in queries for query in several[: self.most]]:
-            await pipeline.search(SearchRequest(query=text, collections=self.names, limit=10))
-        path.present = present
-        return sorted(took)
-
 
 async def correction_times(services: Services, trial: Trial, queries: Sequence[Query]):
     """Milliseconds to correct one query, the vocabularies being there."""
@@ -169,7 +150,6 @@ async def compare(services: Services, corpora: Sequence[Corpus], most: int, seed
     for weight in (0.0, 0.1, 0.2):
         await trial.row(f"clean, fuzzy boost {weight}", clean, fuzzy_boost=weight)
         await trial.row(f"titles, fuzzy boost {weight}", pieces, fuzzy_boost=weight)
-    print(f"fuzzy step: {spread(await trial.stage(clean))}")
     flat = [query for several in wrong for query in several[:most]]
     print(f"correcting: {spread(await correction_times(services, trial, flat))}")
 
@@ -192,7 +172,7 @@ async def main() -> None:
         began = time.perf_counter()
         await services.lexicon.of(targets)
         await services.lexicon.settled()
-        words = {n: sum(map(len, v)) for n, v in (await services.lexicon.of(targets)).items()}
+        words = {n: len(v) for n, v in (await services.lexicon.of(targets)).items()}
         print(f"vocabularies of {words} words in {time.perf_counter() - began:.1f} s")
         await compare(services, corpora, arguments.queries, arguments.seed)
         await services.close()

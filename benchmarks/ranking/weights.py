@@ -4,9 +4,8 @@
 
 DATA holds BEIR folders; each becomes a collection of the embedded engine, searched together with
 the others and apart. Title factors 1 and 3, in collections of this server and in such as other
-tools make (`foreign`: BM25 of the text alone). Dense shares, fixed, and by size as first designed:
-0.5 below 500 points, 0.7 below 5,000, 0.8 above. The p value is that of a paired t-test over all
-queries against the first line of its kind.
+tools make (`foreign`: BM25 of the text alone). Dense shares from 0.4 to 0.8.
+The p value is that of a paired t-test over all queries against the first line of its kind.
 """
 
 import asyncio
@@ -25,12 +24,10 @@ from scipy.stats import ttest_rel
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.search.algorithm import Steps
-from mcp_server_qdrant.search.steps import titles
+from mcp_server_qdrant.search import relevance
 from mcp_server_qdrant.settings.environment import Settings
 
-DESIGNED = ((0, 0.5), (500, 0.7), (5000, 0.8))
-HALF = ((0, 0.5),)
+HALF = 0.5
 
 
 async def fill_foreign(services: Services, points: Points, corpus: Corpus, rows: np.ndarray):
@@ -65,9 +62,9 @@ class Measure:
         self.names = tuple(corpus.name for corpus in corpora)
         self.first: dict[str, np.ndarray] = {}
 
-    async def line(self, name: str, services: Services, share: Steps, algorithm: str) -> None:
+    async def line(self, name: str, services: Services, share: float, algorithm: str) -> None:
         pipeline = services.pipeline
-        pipeline.understanding.rules = replace(pipeline.understanding.rules, adaptive=share)
+        pipeline.understanding.rules = replace(pipeline.understanding.rules, alpha=share)
         for where in ("together", "apart"):
             scores = [await self._of(services, one, where, algorithm) for one in self.corpora]
             means = [float(np.mean(one)) for one in scores]
@@ -112,7 +109,7 @@ async def main() -> None:
                     embedding_model_path=arguments.model,
                 )
                 services = await open_services(settings)
-                run.TITLE_FACTOR, titles.MOST = factor, (factor - 1) / 10
+                run.TITLE_FACTOR, relevance.TITLE_GAIN = factor, (factor - 1) / 10
                 await services.encoders.default.ready(60)
                 points = Points(services.client, settings.qdrant_content_fields)
                 for corpus in corpora:
@@ -126,8 +123,7 @@ async def main() -> None:
                     await measure.line(name, services, HALF, algorithm)
                 if not foreign and factor == 3:
                     for step in (0.5, 0.4, 0.6, 0.7, 0.8):
-                        await measure.line(f"share, {step}", services, ((0, step),), "hybrid")
-                    await measure.line("share, by size", services, DESIGNED, "hybrid")
+                        await measure.line(f"share, {step}", services, step, "hybrid")
                 await services.close()
 
 

@@ -5,15 +5,13 @@ import pytest
 from mcp_server_qdrant.app.models import (
     NO_PROVIDER,
     blueprint,
-    inference_headers,
     open_choice,
     open_encoders,
 )
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.encoder import NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
-from mcp_server_qdrant.encoders.none import NoEncoder
-from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
-from mcp_server_qdrant.encoders.remote.inference import InferenceEncoder
+from mcp_server_qdrant.encoders.prefixes import Prefixes
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.support import make_settings
 
@@ -30,20 +28,19 @@ def encoders(**values):
     [
         ({}, HostedEncoder),
         ({"embedding_provider": "openai"}, OpenAIEncoder),
-        ({"embedding_provider": "qdrant", "qdrant_url": SERVER}, InferenceEncoder),
         ({"embedding_provider": "none"}, NoEncoder),
     ],
 )
 def test_each_provider_has_its_encoder(values, kind):
-    assert type(encoders(**values).default.inner) is kind
+    assert type(encoders(**values).default) is kind
 
 
-@pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "qdrant:a/b"])
+@pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "openai:b"])
 async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name):
     """A collection's metadata must not send queries to a service for money."""
     encoder = encoders(openai_api_key="sk-x").known(name)
 
-    assert type(encoder.inner) is NoEncoder
+    assert type(encoder) is NoEncoder
     with pytest.raises(EncoderUnavailable, match="COLLECTION_MODELS"):
         await encoder.encode_query("roses")
 
@@ -51,8 +48,8 @@ async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name
 def test_a_service_that_the_setting_names_for_a_collection_is_used():
     registry = encoders(openai_api_key="sk-x", collection_models="a=openai:m")
 
-    assert type(registry.known("openai:m").inner) is OpenAIEncoder
-    assert type(registry.known("fastembed:a/b").inner) is HostedEncoder
+    assert type(registry.known("openai:m")) is OpenAIEncoder
+    assert type(registry.known("fastembed:a/b")) is HostedEncoder
 
 
 def test_prefixes_are_those_of_the_model_or_of_the_settings():
@@ -64,23 +61,6 @@ def test_prefixes_are_those_of_the_model_or_of_the_settings():
     )
     assert off.default.prefixes == Prefixes("", "p: ")
     assert off.known("BAAI/bge-small-en").prefixes.query.startswith("Represent")
-
-
-def test_the_servers_inference_is_given_no_prefixes_unless_they_are_set():
-    values = {"embedding_provider": "qdrant", "qdrant_url": SERVER, "embedding_model": E5}
-
-    assert encoders(**values).default.prefixes == NO_PREFIXES
-    assert encoders(**values, embedding_query_prefix="q: ").default.prefixes == Prefixes("q: ")
-
-
-def test_only_inference_has_headers_and_a_key_only_for_models_of_others():
-    key = {"embedding_api_key": "k", "qdrant_url": SERVER}
-    inference = key | {"embedding_provider": "qdrant"}
-
-    assert inference_headers(make_settings(**key)) is None
-    assert inference_headers(make_settings(**inference)) == {}
-    theirs = make_settings(**inference, embedding_model="openai/text-embedding-3-small")
-    assert inference_headers(theirs) == {"openai-api-key": "k"}
 
 
 async def made(collection: str = "notes", **values):
@@ -118,10 +98,3 @@ async def test_without_a_provider_a_new_collection_has_no_dense_vector():
 
     assert (plan.vector, plan.metadata["embedding_model"]) == (None, "none")
     assert encoders(embedding_provider="none").default.reason == NO_PROVIDER
-
-
-async def test_inference_of_unknown_dimensions_asks_for_the_setting():
-    values = {"embedding_provider": "qdrant", "qdrant_url": SERVER, "embedding_model": "acme/M"}
-    with pytest.raises(EncoderUnavailable, match="set EMBEDDING_DIMENSIONS"):
-        await made(**values)
-    assert (await made(**values, embedding_dimensions=7)).size == 7

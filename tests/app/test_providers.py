@@ -8,7 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, open_encoders, wire
-from mcp_server_qdrant.core.options import EmbeddingOptions
+from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient

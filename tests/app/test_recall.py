@@ -13,7 +13,7 @@ from mcp_server_qdrant.app.ask import NAME, recalled
 from mcp_server_qdrant.app.recall import answering
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, memory_engine, memory_services, registry, remember, served
 
@@ -41,7 +41,7 @@ async def listening(folder, failure: Exception | None = None):
                 raise failure
             return services
 
-        with answering(folder, opened):
+        async with answering(folder, opened):
             yield
 
 
@@ -114,13 +114,13 @@ async def test_an_answer_that_does_not_come_in_time_is_none(tmp_path):
             await asyncio.Event().wait()
             return services
 
-        with answering(tmp_path, never):
+        async with answering(tmp_path, never):
             assert await asked(tmp_path, seconds=0.5) == ""
 
 
 async def test_a_folder_that_cannot_be_used_is_no_reason_not_to_serve(tmp_path, caplog):
     (tmp_path / "file").touch()
-    with answering(tmp_path / "file" / "in", None):
+    async with answering(tmp_path / "file" / "in", None):
         assert "QDRANT_RECALL_PATH cannot be used: Not a directory." in caplog.text
 
 

@@ -1,36 +1,24 @@
 """Tenants kept apart through the whole server side, on both engines."""
 
-import itertools
-import json
 import random
-import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from qdrant_client import models
 
-from mcp_server_qdrant.app import check
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
 from mcp_server_qdrant.core.access import Caller, calling
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
-    CheckUnavailable,
     ConfigError,
-    InvalidFilter,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import point_ids_of
-from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from tests.fakes import FakeEncoder
-from tests.rerank_stub import as_json, served
 from tests.support import empty_edge, find, make_settings, memory_engine, registry, remember, texts
 
 
@@ -217,87 +205,6 @@ async def test_tags_and_spelling_are_of_own_texts(house):
     )
 
 
-async def test_what_is_shared_is_read_and_neither_changed_nor_deleted(house):
-    red, blue = house.of("red"), house.of("blue")
-    (handbook,) = await remember(blue, "notes", "the handbook of holidays", id="handbook")
-    await remember(red, "notes", "red's list of holidays", id="handbook")
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
-
-    page = await find(red, "holidays handbook", "notes")
-    (seen,) = (await red.lookup.get([handbook.ids[0]], neighbours=3))[0]
-    (own,) = (await red.lookup.get(["handbook"]))[0]
-
-    assert set(texts(page)) == {"the handbook of holidays", "red's list of holidays"}
-    assert seen.text == "the handbook of holidays"
-    assert seen.document != "handbook"
-    assert "blue" not in str(seen)
-    assert own.text == "red's list of holidays"
-    done = await red.store.store(NewDocument("mine now", id=handbook.ids[0]), "notes")
-    assert not done.updated
-    await red.store.points.delete_points("notes", list(handbook.ids))
-    assert [d.text for d in (await blue.lookup.get(["handbook"]))[0]] == [seen.text]
-
-
-TEXT = {"match": {"text": "hand"}}
-HIDDEN = (
-    {"key": "doc.id"} | TEXT,
-    {"key": '"doc"[0].id'} | TEXT,
-    {"key": "doc.file.source"} | TEXT,
-    {"key": "doc.chunk", "range": {"gte": 0}},
-    {"key": "doc", "values_count": {"gte": 1}},
-    {"is_empty": {"key": "doc.id"}},
-    {"is_null": {"key": "doc.pending"}},
-    {"nested": {"key": "doc", "filter": {"must": [{"key": "id"} | TEXT]}}},
-    {"nested": {"key": "doc.file", "filter": {"must_not": [{"key": "path"} | TEXT]}}},
-    {"should": [{"min_should": {"conditions": [{"key": "doc.id"} | TEXT], "min_count": 1}}]},
-    {"key": "tenant"} | TEXT,
-    {"key": "shared_with", "match": {"except": ["red"]}},
-)
-
-
-@pytest.mark.parametrize("before", ["this version", "before there were versions"])
-async def test_an_update_of_a_text_of_many_parts_keeps_with_whom_each_part_is_shared(house, before):
-    red, blue = house.of("red"), house.of("blue")
-    old, new = (" ".join(f"{word} {n} of the holidays." for n in range(400)) for word in "ab")
-    (handbook,) = await remember(blue, "notes", old, id="handbook")
-    if before != "this version":
-        handbook = await _as_before(house.engine, handbook, "blue")
-    shared = [*handbook.ids[:2], handbook.ids[-1]]
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, shared)
-    (after,) = await remember(blue, "notes", new, id="handbook")
-    seen = {d.chunk for d in await red.lookup._points.by_id("notes", list(after.ids))}
-
-    assert len(handbook.ids) == len(after.ids) > 4
-    assert seen == {0, 1, len(after.ids) - 1}
-    assert (await blue.lookup.get(["handbook"]))[0][0].text == new
-
-
-async def _as_before(engine: Any, done: Stored, tenant: str) -> Stored:
-    """The points with the ids that the version before this one gave them."""
-    ids = [point_ids_of(tenant)("notes", done.document, n) for n in range(len(done.ids))]
-    records = await engine.retrieve("notes", list(done.ids), with_vectors=True)
-    by_id = {record.id: record for record in records}
-    points = []
-    for old, point in zip(done.ids, ids, strict=True):
-        record = by_id[old]
-        del record.payload["doc"]["version"]
-        points.append(models.PointStruct(id=point, payload=record.payload, vector=record.vector))
-    await engine.delete("notes", list(done.ids))
-    await engine.upsert("notes", points)
-    return replace(done, ids=tuple(ids))
-
-
-async def test_what_is_hidden_of_a_shared_text_cannot_be_found_out_by_a_filter(house):
-    red = house.of("red")
-    (handbook,) = await remember(house.of("blue"), "notes", "the handbook", id="handbook")
-    await house.engine.set_payload("notes", {"shared_with": ["red"]}, list(handbook.ids))
-
-    for condition, clause in itertools.product(HIDDEN, ("must", "should", "must_not")):
-        for where in ({clause: [condition]}, {clause: condition}):
-            with pytest.raises(InvalidFilter, match="query_filter may not ask about the field"):
-                await find(red, "handbook", "notes", query_filter=where)
-
-
 async def test_where_no_tenants_are_kept_apart_a_filter_may_ask_about_ids():
     async with memory_engine() as engine:
         alone = wire(make_settings(), engine, registry(FakeEncoder()))
@@ -327,13 +234,11 @@ async def test_a_tenant_hears_of_better_matches_in_its_own_texts_alone(house):
     assert after.notes[1].startswith("Better elsewhere: mine has relevance 0.")
 
 
-async def test_caches_on_disk_and_of_vectors_are_of_one_tenant(house):
+async def test_caches_on_disk_are_of_one_tenant(house):
     red, blue = house.of("red"), house.of("blue")
 
     if isinstance(house.engine, EdgeClient):  # nothing is kept of a trial
-        assert red.lexicon._disk.place("notes") != blue.lexicon._disk.place("notes")
-    assert red.encoders.default.inner is blue.encoders.default.inner
-    assert red.encoders.default._owner != blue.encoders.default._owner
+        assert red.lexicon.path(Path(), "notes") != blue.lexicon.path(Path(), "notes")
 
 
 async def test_new_collections_index_whose_a_point_is(house):
@@ -344,7 +249,6 @@ async def test_new_collections_index_whose_a_point_is(house):
     schema = (await house.engine.get_collection("notes")).payload_schema
 
     assert schema["tenant"].params.is_tenant
-    assert schema["shared_with"].data_type == models.PayloadSchemaType.KEYWORD
 
 
 async def test_pending_points_of_all_tenants_are_filled():
@@ -407,144 +311,6 @@ async def test_the_tenants_not_used_for_longest_are_forgotten():
         assert house.of("0") is not first
 
 
-@pytest.fixture
-async def checked(tmp_path):
-    """Two texts of red's, and the service that is asked about them."""
-    with served() as stub:
-        async with memory_engine() as engine:
-            values = {"tenant_check_url": f"{stub.url}/check", "tenant_check_key": "k" * 16}
-            house = House(engine, FakeEncoder(), collection_name="notes", **values)
-            red = house.of("red")
-            await remember(red, "notes", "open text", id="open")
-            await remember(red, "notes", "secret text", id="secret")
-            yield stub, red
-            await house.tenants.close()
-
-
-def allow(said):
-    return lambda body: as_json({"allow": said(body)})
-
-
-async def test_only_hits_that_the_check_allows_are_shown(checked):
-    stub, red = checked
-    stub.reply = allow(lambda body: [one["document"] == "open" for one in body["hits"]])
-
-    with by("red"):
-        page = await find(red, "text", "notes")
-        found, _ = await red.lookup.get(["open", "secret"])
-
-    assert texts(page) == ["open text"]
-    assert [one.text for one in found] == ["open text"]
-    path, headers, body = stub.requests[0]
-    assert path == "/check"
-    assert headers["Authorization"] == f"Bearer {'k' * 16}"
-    assert (body["tenant"], body["caller"]) == ("red", "someone")
-    assert "secret text" not in json.dumps(stub.bodies)
-
-
-async def test_earlier_versions_of_texts_that_the_check_does_not_allow_are_not_there(checked):
-    stub, red = checked
-    for name in ("open", "secret"):
-        await remember(red, "notes", f"{name} text, corrected", id=name)
-    stub.reply = allow(lambda body: [True] * len(body["hits"]))
-    known = await red.history.versions()
-    stub.reply = allow(lambda body: [one["document"] == "open" for one in body["hits"]])
-    seen = await red.history.versions()
-    read = [await red.history.version(one.id) for one in known]
-
-    assert [one.document.text for one in known] == ["secret text", "open text"]
-    assert [one.document.text for one in seen] == ["open text"]
-    assert [one and one.document.text for one in read] == [None, "open text"]
-    assert " text" not in json.dumps(stub.bodies)
-
-
-@pytest.mark.parametrize("tuning", [{"score_threshold": 0.99}, {"limit": 1}, {}])
-async def test_of_hits_that_the_check_does_not_allow_no_relevance_is_told(checked, tuning):
-    stub, red = checked
-    stub.reply = allow(lambda body: [False] * len(body["hits"]))
-
-    page = await find(red, "secret words of another kind", "notes", **tuning)
-
-    assert not page.results
-    assert not any("the best has" in note for note in page.notes)
-    assert page.more == 0
-
-
-async def test_nothing_is_said_of_texts_elsewhere_that_the_check_was_not_asked_about(checked):
-    stub, red = checked
-    stub.reply = allow(lambda body: [True] * len(body["hits"]))
-    await remember(red, "hidden", "copper bridge over a river")
-
-    page = await find(red, "copper bridge river text")
-
-    assert [note.split(":")[0] for note in page.notes] == ["Weak matches only"]
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        lambda _: None,
-        lambda _: as_json({"allow": [True]}),
-        lambda _: as_json({"allow": [1, 1]}),
-        lambda _: as_json({"allow": "all"}),
-        lambda _: as_json([True, True]),
-        lambda _: (200, {}, b"<html>"),
-        lambda _: as_json({"allow": [True, True]}, 201),
-        lambda _: as_json({}, 500),
-        lambda _: as_json({}, 401),
-        lambda _: (302, {"Location": "http://127.0.0.1/"}, b""),
-    ],
-)
-async def test_a_check_that_gives_no_sound_answer_shows_nothing(checked, reply, monkeypatch):
-    monkeypatch.setattr(check, "SECONDS", 0.5)
-    stub, red = checked
-    stub.reply = reply
-
-    page = await find(red, "text", "notes")
-
-    assert page.results == ()
-    assert page.notes == (str(CheckUnavailable()),)
-    with pytest.raises(CheckUnavailable, match="Nothing is shown"):
-        await red.lookup.get(["open", "secret"])
-
-
-async def test_a_check_that_hangs_shows_nothing(checked, monkeypatch):
-    monkeypatch.setattr(check, "SECONDS", 0.1)
-    stub, red = checked
-    over = threading.Event()
-    stub.reply = lambda _: over.wait(30) and None
-
-    page = await find(red, "text", "notes")
-    over.set()
-
-    assert page.results == ()
-    assert page.notes == (str(CheckUnavailable()),)
-
-
-async def test_a_check_that_was_never_there_shows_nothing():
-    async with memory_engine() as engine:
-        house = House(engine, FakeEncoder(), tenant_check_url="http://127.0.0.1:9/check")
-        red = house.of("red")
-        await remember(red, "notes", "open text")
-
-        page = await find(red, "text", "notes")
-        await house.tenants.close()
-
-    assert page.results == ()
-    assert page.notes == (str(CheckUnavailable()),)
-
-
-async def test_a_check_that_recovers_is_asked_again(checked):
-    stub, red = checked
-    stub.reply = lambda _: as_json({}, 500)
-    closed = await find(red, "text", "notes")
-    stub.reply = allow(lambda body: [True] * len(body["hits"]))
-    again = await find(red, "text", "notes")
-
-    assert texts(closed) == []
-    assert sorted(texts(again)) == ["open text", "secret text"]
-
-
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
@@ -552,10 +318,7 @@ async def test_a_check_that_recovers_is_asked_again(checked):
         ({"tenant_field": "metadata"}, "is a field that this server writes"),
         ({"tenant_field": "doc.id"}, "is a field that this server writes"),
         ({"tenant_field": "a[].b"}, "must be a payload key"),
-        ({"tenant_field": "a", "tenant_shared_field": "a.b"}, "must not lie in each other"),
-        ({"tenant_field": "a", "tenant_shared_field": "a"}, "must not lie in each other"),
         ({"tenant_field": "a", "tenant_id": " "}, "is blank"),
-        ({"tenant_field": "a", "tenant_check_url": "ftp://x"}, "must be a URL"),
     ],
 )
 def test_settings_that_keep_nobody_apart_are_refused(values, sentence):

@@ -12,20 +12,13 @@ import pytest
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.app.upkeep import (
     check_visible,
-    import_again,
     import_local_mode,
-    newer_in_local_mode,
-    tell_of_newer,
-    upgrades_of,
 )
-from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.marks import ROW_KEY
-from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder
-from tests.local_mode import TEXTS, VECTOR, files, leave, replace, row, store_more, stored
+from tests.local_mode import TEXTS, VECTOR, files, leave, replace, stored
 from tests.support import IDF, Engine, find, foreign, make_settings, registry, remember, texts
 
 
@@ -91,109 +84,6 @@ async def test_it_is_imported_once(tmp_path):
         await import_local_mode(settings_of(tmp_path), engine)
 
         assert (await engine.get_collections()).collections == []
-
-
-async def test_what_the_official_server_stored_since_is_told_and_imported_again(tmp_path, caplog):
-    await leave(tmp_path)
-    settings = settings_of(tmp_path)
-    async with edge(tmp_path) as engine:
-        await import_local_mode(settings, engine)
-        assert await newer_in_local_mode(settings, engine) == {}
-        services = wire(settings, engine.client, registry(FakeEncoder()))
-        await services.store.store(NewDocument("changed here", id="5"), "notes")
-        await engine.delete("notes", [6])
-        here = await points(engine)
-        await store_more(tmp_path, {1: TEXTS[0], 3: "changed there", 41: "new", 42: "newer"})
-        before = files(tmp_path)
-
-        caplog.clear()
-        await tell_of_newer(settings, engine)
-        newer = await newer_in_local_mode(settings, engine)
-        hidden = settings_of(tmp_path, qdrant_collections=("other",))
-        unseen = await newer_in_local_mode(hidden, engine)
-        bulk = Bulk(engine.client, settings.qdrant_content_fields)
-        again = [await import_again(settings, bulk, "notes") for _ in range(2)]
-        after = await points(engine)
-        left = await newer_in_local_mode(settings, engine)
-        await upgrades_of(settings, bulk).keywords("notes")
-        page = await find(services, "newer", "notes", explain=True)
-        await services.close()
-
-    assert (newer, unseen, left) == ({"notes": 4}, {}, {})
-    (line,) = [record.getMessage() for record in caplog.records]
-    assert line == (
-        "The official server has stored 4 texts of 'notes' since the import; to import again: "
-        "mcp-server-qdrant upgrade notes"
-    )
-    assert again == [(3, 0), (0, 0)]
-    changed = {point for point in after if point not in here or after[point] != here[point]}
-    assert changed == {3, 41, 42}
-    assert here.keys() - after.keys() == set()
-    assert (after[3].payload["document"], after[42].payload["document"]) == (
-        "changed there",
-        "newer",
-    )
-    assert files(tmp_path) == before
-    assert texts(page)[0] == "newer"
-    assert page.results[0].why.words > 0
-
-
-async def test_after_an_import_of_an_earlier_version_only_later_rows_are_newer(tmp_path):
-    await leave(tmp_path)
-    sound = row(tmp_path, 3)
-    replace(tmp_path, 3, b"nonsense")
-    settings = settings_of(tmp_path)
-    async with edge(tmp_path) as engine:
-        await import_local_mode(settings, engine)
-        replace(tmp_path, 3, sound)
-        await engine.client.update_collection("notes", metadata={ROW_KEY: None})
-        nothing = await newer_in_local_mode(settings, engine)
-        await engine.delete("notes", [1])
-        await store_more(tmp_path, {41: "new", 42: "newer"})
-        replace(tmp_path, 41, b"nonsense")
-        bulk = Bulk(engine.client, settings.qdrant_content_fields)
-
-        newer = await newer_in_local_mode(settings, engine)
-        assert await import_again(settings, bulk, "notes") == (1, 1)
-        found = await points(engine)
-
-    assert (nothing, newer) == ({}, {"notes": 2})
-    assert found.keys() == {*range(2, 41), 42} - {3}
-
-
-async def test_a_collection_with_other_vectors_by_now_takes_newer_texts_without_the_old(tmp_path):
-    await leave(tmp_path)
-    settings = settings_of(tmp_path)
-    async with edge(tmp_path) as engine:
-        await import_local_mode(settings, engine)
-        upgrades = upgrades_of(settings, Bulk(engine.client, settings.qdrant_content_fields))
-        new = registry(FakeEncoder("new")).default
-        await upgrades.model("notes", new, {"embedding_model": "new"}, drop=True)
-        await store_more(tmp_path, {41: "newer"})
-
-        assert await import_again(settings, upgrades.bulk, "notes") == (1, 0)
-        await upgrades.model("notes", new, {"embedding_model": "new"})
-        found = await points(engine)
-
-    assert {frozenset(record.vector) for record in found.values()} == {
-        frozenset({new.vector_name, "bm25"})
-    } | {frozenset({new.vector_name})}
-    assert found[41].payload["document"] == "newer"
-
-
-async def test_nothing_is_newer_where_nothing_was_imported(tmp_path):
-    settings = settings_of(tmp_path)
-    async with edge(tmp_path) as engine:
-        bulk = Bulk(engine.client, settings.qdrant_content_fields)
-        await foreign(engine, "notes", {7: {"text": "mine"}}, vectors={}, sparse={"s": IDF})
-        assert await import_again(settings, bulk, "notes") == (0, 0)
-        await leave(tmp_path, "notes", "gone")
-        await import_local_mode(settings, engine)
-        await engine.delete_collection("gone")
-        await store_more(tmp_path, {41: "new"}, "gone")
-
-        assert await newer_in_local_mode(settings, engine) == {}
-        assert await import_again(settings, bulk, "notes") == (0, 0)
 
 
 async def test_a_folder_without_local_mode_is_left_alone(tmp_path):

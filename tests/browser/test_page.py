@@ -363,7 +363,6 @@ def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
     assert len(labels[0].ids) == 1
     assert labels[0].collections == ("*",)
     assert sorted(json.loads(path.read_text())[0]["expect"]["ids"].values()) == [0, 1]
-    pytest.importorskip("ranx")
     done = forked.run(
         [sys.executable, "-P", "-m", "mcp_server_qdrant", "eval", "--queries", str(path)],
         env=clean_environment(served.env),

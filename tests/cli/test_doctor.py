@@ -248,7 +248,7 @@ def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
-    person.env["QDRANT_OTHER_API_KEY"] = "s3cret"
+    person.env["EMBEDDING_API_KEY"] = "s3cret"
 
     done = person.run("init", "--client", client, "--folder", str(notes), "--yes")
     assert done.exit_code == 0, done.stderr
@@ -310,7 +310,7 @@ def test_another_server_of_that_name_is_neither_started_nor_replaced(person):
     assert not (person.home / "started").exists()
     assert other.exit_code == 0
     written = json.loads((person.home / ".cursor" / "mcp.json").read_text())["mcpServers"]
-    assert (list(written), written["qdrant"]["command"]) == (["notes", "qdrant"], "touch")
+    assert (list(written), written["qdrant"]["command"]) == (["qdrant", "notes"], "touch")
 
 
 def test_init_without_a_model_stores_for_keywords_and_says_once_what_is_missing(person):

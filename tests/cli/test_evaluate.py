@@ -8,8 +8,8 @@ ROW = '[{"query": "q", "expected": "a"}]'
 @pytest.mark.parametrize(
     ("content", "arguments", "sentence"),
     [
-        (None, (), "queries.json does not exist."),
-        ("not JSON", (), "queries.json, line 1 is not JSON."),
+        (None, (), "queries.json cannot be read: No such file"),
+        ("not JSON", (), "queries.json is not JSON"),
         (ROW, (), "There is no collection yet"),
         (ROW, ("--collections", "a"), "no collection 'a'"),
         (ROW, ("--algorithms", "fast"), "no algorithm 'fast'"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.cli.ingest import line, remaining, summary
+from mcp_server_qdrant.cli.ingest import summary
 from mcp_server_qdrant.ingest.files.sync import Report
 from mcp_server_qdrant.ingest.files.walk import Problem
 
@@ -21,10 +21,7 @@ def notes(tmp_path):
         ("ingest . --collection a/b", {}, "cannot be a collection's name"),
         ("ingest . --collection c", {"QDRANT_READ_ONLY": "1"}, "QDRANT_READ_ONLY is set"),
         ("ingest . --collection c", {"QDRANT_COLLECTIONS": "d"}, "may not use a collection"),
-        ("sync . --collection c --include !", {}, "patterns are those of .gitignore"),
         ("sync . --collection c --name a/b", {}, "must not hold a slash"),
-        ("ingest . --collection c --csv title", {}, "--csv: 'title' has no =, as in title={name}."),
-        ("ingest . --collection c --csv body={a}", {}, "--csv: a text has no part 'body'"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, command, env, sentence):
@@ -43,56 +40,19 @@ def test_an_engine_that_is_away_is_status_1(invoke):
     assert "cannot be reached" in done.stderr
 
 
-def half_way() -> Report:
-    report = Report(started=100.0, encoding_since=110.0, phase="Storing")
-    report.new, report.changed = ["a"] * 1200, ["b"] * 34
-    report.encoded = report.texts = 5000
-    report.size, report.sizes = 25.0, 100
-    return report
-
-
-def test_the_bar_shows_share_rate_and_time_left():
-    expected = "Storing [######------------------]  25% · 1,234 files · 5,000 texts"
-
-    assert line(half_way(), 210.0, bar=True) == f"{expected} · 50.0 texts/s · about 5 minutes left"
-
-
-@pytest.mark.parametrize(
-    ("passed", "done", "said"),
-    [
-        (9.0, 0.5, []),
-        (900.0, 0.02, []),
-        (10.0, 0.5, ["less than a minute left"]),
-        (60.0, 0.5, ["about 1 minute left"]),
-        (3600.0, 0.25, ["about 3.0 hours left"]),
-    ],
-)
-def test_the_time_left_is_told_once_it_is_known_and_no_finer_than_it_is(passed, done, said):
-    assert remaining(passed, done) == said
-
-
 def test_texts_without_vectors_are_told():
     assert "by keywords for now" in summary(Report(pending=True), "notes", dry_run=False)
 
 
-def test_before_anything_is_stored_the_phase_is_shown():
-    assert line(Report(phase="Loading the model"), 1.0, bar=True) == "Loading the model …"
-    assert line(Report(phase="Loading the model"), 1.0) == "Loading the model"
-
-
-def test_a_line_says_the_same_without_a_bar():
-    assert line(half_way(), 210.0).startswith("Storing:  25% · 1,234 files · 5,000 texts · 50.0")
-
-
 def test_the_summary_counts_and_names_every_file_that_is_not_there():
-    report = half_way()
-    report.removed, report.unchanged, report.seconds, report.tokens = ["x"], 7, 110.0, 123_456
+    report = Report(unchanged=7, texts=5000, tokens=123_456, seconds=110.0)
+    report.new, report.changed, report.removed = ["a"] * 1200, ["b"] * 34, ["x"]
     report.notes = [("n/list.jsonl", "line 3 is not JSON")]
     report.problems = [Problem("n/b\x1b[2J.md", "is binary"), Problem("n/a.md", "is shut", True)]
 
     assert summary(report, "notes", dry_run=False).splitlines() == [
         "notes: 1,200 new, 34 changed, 1 removed, 7 unchanged, 2 not read; 5,000 texts, 123,456 "
-        "tokens in 110.0 s: 50.0 texts/s.",
+        "tokens in 110.0 s.",
         "Stored, with a note (1):",
         "  n/list.jsonl line 3 is not JSON",
         "Not read (2):",

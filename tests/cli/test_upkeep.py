@@ -5,52 +5,27 @@ import asyncio
 import pytest
 
 from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
-from mcp_server_qdrant.cli.upkeep import Progress, accepted, copied, upgraded
+from mcp_server_qdrant.cli.upkeep import accepted, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
-from tests.local_mode import leave, store_more
-from tests.qdrant.rest_stub import rest_server
-from tests.support import Clock, make_settings
-
-
-def test_progress_is_a_line_per_tenth_with_rate_and_time_left(capsys):
-    clock = Clock()
-    progress = Progress(clock)
-    with progress:
-        for done in range(0, 2_001, 50):
-            progress("notes", done, 2_000)
-            clock.now += 0.5
-
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 11
-    assert lines[0] == "notes: 0 of 2,000 points, 0/s"
-    assert lines[1] == "notes: 200 of 2,000 points, 100/s, 18 s left"
-    assert lines[-1] == "notes: 2,000 of 2,000 points, 100/s"
-    assert progress.seconds == 20.5
-
-
-def test_progress_of_nothing_is_not_told(capsys):
-    progress = Progress(Clock())
-    with progress:
-        progress("empty", 0, 0)
-
-    assert capsys.readouterr().err == ""
+from tests.local_mode import leave
+from tests.support import make_settings
 
 
 @pytest.mark.parametrize(
     ("done", "model", "sentence"),
     [
         (Upgraded("n", "bm25", 0, 0), None, "n: all points had keywords already."),
-        (Upgraded("n", "bm25", 1234, 0), None, "n: 1,234 points got keywords in 2.0 s."),
+        (Upgraded("n", "bm25", 1234, 0), None, "n: 1,234 points got keywords."),
         (
             Upgraded("n", "bm25", 5, 2),
             None,
-            "n: 5 points got keywords in 2.0 s. 2 have no text to make them of.",
+            "n: 5 points got keywords. 2 have no text to make them of.",
         ),
         (
             Upgraded("n", "fast-new", 5, 0, kept=("fast-old", "")),
             "org/New",
-            "n: 5 points got the vectors of org/New in 2.0 s. Kept for other programs: fast-old, "
+            "n: 5 points got the vectors of org/New. Kept for other programs: fast-old, "
             "(unnamed); --drop-old removes what is old.",
         ),
         (
@@ -59,21 +34,10 @@ def test_progress_of_nothing_is_not_told(capsys):
             "n: all points had the vectors of org/New already. 1 has no text to make them of. "
             "Removed: fast-old, (unnamed).",
         ),
-        (
-            Upgraded("n", "bm25", 5, 0, copied="This Qdrant is old."),
-            None,
-            "n: 5 points got keywords in 2.0 s. This Qdrant is old. So it was copied, and its name "
-            "leads to the copy.",
-        ),
     ],
 )
 def test_an_upgrade_is_told_in_sentences(done, model, sentence):
-    assert upgraded(done, model, 2.0) == sentence
-
-
-def test_a_copy_is_told_in_a_sentence():
-    assert copied("n", 0, 1234, 1.0) == "n: both hold the same 1,234 points."
-    assert copied("n", 34, 1234, 1.0) == "n: 34 points copied in 1.0 s; both hold 1,234."
+    assert upgraded(done, model) == sentence
 
 
 def test_an_accepted_loss_is_told_in_a_sentence():
@@ -113,14 +77,9 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
     for arguments, sentence in (
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
         (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
-        (("upgrade", "notes", "--at", str(tmp_path)), "it is no engine's folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
-        (
-            ("upgrade", "notes", "--index-only", "--model", "m"),
-            "--index-only and --model exclude each other.",
-        ),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, or --folder."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
@@ -131,48 +90,12 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         assert sentence in err.splitlines()[-1]
 
 
-def test_doctor_tells_what_the_official_server_stored_since_and_its_line_imports_it(run, tmp_path):
-    asyncio.run(leave(tmp_path / "engine"))
-    assert run("upgrade", "notes", EMBEDDING_PROVIDER="none")[0] == 0
-    asyncio.run(store_more(tmp_path / "engine", {41: "new", 42: "newer"}))
-
-    _, before, _ = run("doctor", EMBEDDING_PROVIDER="none")
-    status, out, _ = run("upgrade", "notes", EMBEDDING_PROVIDER="none")
-    _, after, _ = run("doctor", EMBEDDING_PROVIDER="none")
-
-    told = "ok      collection: notes: The official server has stored 2 texts since the import.\n"
-    assert f"{told}        -> mcp-server-qdrant upgrade notes\n" in before
-    assert status == 0
-    assert out.startswith(
-        "notes: 2 newer texts of the official server imported.\nnotes: 2 points got keywords"
-    )
-    assert "notes: 42 points, searched by" in after
-    assert "official server" not in after
-
-
 def test_an_engine_that_is_not_there_ends_with_1(run):
-    code, out, err = run("upgrade", "notes", "--at", "http://127.0.0.1:9")
+    code, out, err = run("upgrade", "notes", QDRANT_LOCAL_PATH="", QDRANT_URL="http://127.0.0.1:9")
 
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert "cannot be reached" in err
-
-
-def test_what_is_copied_to_a_cluster_is_made_as_the_settings_say(run, tmp_path):
-    asyncio.run(leave(tmp_path / "official"))
-    with rest_server() as server:
-        server.garbage["/aliases"] = {"result": {"aliases": []}, "status": "ok", "time": 0.0}
-        code, out, err = run(
-            *("copy", "notes", "--from", str(tmp_path / "official")),
-            QDRANT_LOCAL_PATH="",
-            QDRANT_URL=server.url,
-            QDRANT_SHARD_NUMBER="6",
-            QDRANT_REPLICATION_FACTOR="3",
-        )
-
-    (made,) = [body for method, _, body in server.to("/collections/notes") if method == "PUT"]
-    assert (code, out.partition(" copied")[0]) == (0, "notes: 40 points"), err
-    assert (made["shard_number"], made["replication_factor"]) == (6, 3)
 
 
 def test_the_allow_list_holds_for_commands_too(run, tmp_path):

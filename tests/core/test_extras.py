@@ -44,9 +44,9 @@ def test_what_is_not_installed_is_missing(monkeypatch):
     assert extras.missing() == []
 
     def gone(package):
-        if package == "ranx":
+        if package == "opentsne":
             raise extras.PackageNotFoundError(package)
 
     monkeypatch.setattr(extras, "version", gone)
 
-    assert extras.missing() == ["eval"]
+    assert extras.missing() == ["map"]

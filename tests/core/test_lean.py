@@ -6,7 +6,7 @@ import sys
 LEAN = (
     "from mcp_server_qdrant.app.server import import_services\n"
     "import_services()\n"
-    "heavy = {'fastembed', 'onnxruntime', 'tokenizers', 'huggingface_hub', 'pathspec'}\n"
+    "heavy = {'fastembed', 'onnxruntime', 'tokenizers', 'huggingface_hub'}\n"
     "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
 )
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.notation import chain, date_paths, impossible, iso, moment, span
+from mcp_server_qdrant.core.dates import span
+from mcp_server_qdrant.core.notation import chain, date_paths, impossible, iso, moment
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 TIMES = {

@@ -25,7 +25,6 @@ from tests.listening import client_of
 # Each of these words is in blue's texts, titles, tags and names, and nowhere in red's.
 SECRETS = ("zebrafish", "quixotic", "obsidian", "marzipan", "blueprint-77")
 VAULT, SHARED = "blue-vault", "common"
-TWINS = ("lent-one", "lent-two")  # collections in which blue shares a text with red
 SERVER = os.environ.get("QDRANT_TEST_URL")
 ENGINES = ["edge", *(["server"] if SERVER else [])]
 BLUE_IDS = {
@@ -85,12 +84,6 @@ async def cleared(env: dict[str, str], names: Iterable[str]) -> None:
                 await client.delete_collection(name)
 
 
-async def lend(env: dict[str, str], point: Any, name: str, *readers: str) -> None:
-    """What only the operator can do: blue's text is read by others."""
-    async with beneath(env) as client:
-        await client.set_payload(name, {"shared_with": list(readers)}, [point])
-
-
 @contextlib.contextmanager
 def world(env: dict[str, str], folder: Path) -> Iterator[World]:
     """A server whose tokens are of two tenants, and of none."""
@@ -147,13 +140,6 @@ async def _asked(client: Any, what: str, given: Any) -> str:
         found = await client.read_resource(given)
     elif what == "list":
         found = await client.list_resources()
-    elif what == "complete":
-        from mcp.types import ResourceTemplateReference
-
-        template = ResourceTemplateReference(uri="qdrant://collections/{name}")
-        found = await client.complete(template, {"name": "name", "value": given})
-    elif what == "prompt":
-        found = await client.get_prompt("search-well", {"question": given})
     else:
         found = await client.call_tool(what, given)
     return found.model_dump_json()
@@ -171,13 +157,6 @@ def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
     said = json.dumps(calls).lower()
     known = (*SECRETS, VAULT, *BLUE_IDS.values(), "lisbon", "nine million", '"blue"')
     return [one for one in known if one in answer.lower() and one not in said]
-
-
-def masked(answer: str) -> str:
-    """The answer without what tells the twins apart that both may be seen: names and point ids."""
-    answer = re.sub("|".join(TWINS), "TWIN", answer)
-    ids = r"[0-9a-f]{8}-[0-9a-f]{2}(?:[0-9a-f]{2}(?:-[0-9a-f]{4}){2}-[0-9a-f]{12})?"
-    return re.sub(rf"\b{ids}\b", "POINT", answer)
 
 
 def differences(answers: list[str], others: list[str]) -> list[str]:

@@ -30,7 +30,7 @@ def told(server: RawServer, sentence: str) -> str:
 
 def test_a_folder_is_in_step_while_the_server_runs(env, tmp_path, notes):
     sources = json.dumps({str(notes): "things"})
-    server = RawServer(env | {"SYNC_SOURCES": sources, "SYNC_SHARE": "1"}, tmp_path)
+    server = RawServer(env | {"SYNC_SOURCES": sources}, tmp_path)
     told(server, "in step with notes, 1 file, 1 not read: notes/photo.jpg is binary")
     first = server.call("qdrant-find", query="where is the key", collections=["things"])
     (notes / "key.md").write_text("# Key\n\nThe key is in the shed now.\n")

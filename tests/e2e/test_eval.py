@@ -17,14 +17,9 @@ COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
 
 
-def evaluate(env: dict[str, str], *arguments: str, start: str = "") -> subprocess.CompletedProcess:
-    """Run the command; `start` is Python that runs before it."""
-    code = f"{start}; from mcp_server_qdrant.cli.main import main; main()"
-    return forked.run(
-        [sys.executable, "-P", "-c", code.removeprefix("; "), "eval", *arguments],
-        env=clean_environment(env),
-        timeout=120,
-    )
+def evaluate(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess:
+    """Run the command."""
+    return forked.run([*COMMAND, "eval", *arguments], env=clean_environment(env), timeout=120)
 
 
 @pytest.fixture
@@ -70,20 +65,6 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
     assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])
 
 
-def test_what_its_libraries_look_for_where_they_run_is_not_taken_from_the_folder(
-    filled, tmp_path, queries, monkeypatch
-):
-    """numba would load the code that it finds in the folder which such a file names."""
-    (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'planted'}")
-    (tmp_path / "matplotlibrc").write_text("backend: module://planted")
-    monkeypatch.chdir(tmp_path)
-    done = evaluate(filled, "--queries", "queries.json", "--json", "out.json")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tmp_path / "out.json").exists()
-    assert not (tmp_path / "planted").exists()
-
-
 def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
@@ -106,12 +87,3 @@ def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries):
     assert (status, shown) == (130, b"")
     assert said.endswith(b"mcp-server-qdrant: Interrupted.\r\n")
     assert b"Traceback" not in said
-
-
-def test_without_the_extra_it_says_what_to_install_and_everything_else_works(queries):
-    blocked = "import sys; sys.modules['ranx'] = None"
-    done = evaluate({"QDRANT_URL": ":memory:"}, "--queries", queries, start=blocked)
-
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "install ranx" in done.stderr

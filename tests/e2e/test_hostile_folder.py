@@ -75,7 +75,6 @@ def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
 @pytest.mark.parametrize(
     ("variable", "keys"),
     [
-        ("OPENAI_BASE_URL", {"OPENAI_API_KEY": "s3cr3t", **SERVICE}),
         ("EMBEDDING_SERVICE_URL", {"EMBEDDING_API_KEY": "s3cr3t", **SERVICE}),
         ("QDRANT_URL", {"QDRANT_API_KEY": "s3cr3t"}),
         ("RERANK_URL", {"RERANK_API_KEY": "s3cr3t"}),

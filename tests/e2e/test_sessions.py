@@ -30,7 +30,7 @@ def found(server: RawServer, query: str) -> str:
 
 def test_a_session_appears_is_followed_and_survives_its_deletion(env, tmp_path, projects):
     source = {"path": str(projects), "collection": "sessions", "name": "claude-code", "keep": True}
-    settings = {"SYNC_SOURCES": json.dumps([source]), "SYNC_SHARE": "1"}
+    settings = {"SYNC_SOURCES": json.dumps([source])}
     server = RawServer(env | settings, tmp_path)
     told(server, "in step with claude-code, 1 file")
     first = server.call("qdrant-find", query="pump stops", collections=["sessions"], mode="full")

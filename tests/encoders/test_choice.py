@@ -157,7 +157,6 @@ async def test_a_model_without_prefixes_shares_the_encoder_with_the_one_with_the
     ("name", "expected"),
     [
         ("openai:m", ("openai", "m")),
-        ("qdrant:a/b", ("qdrant", "a/b")),
         ("nomic-embed-text:v1.5", ("fastembed", "nomic-embed-text:v1.5")),
         ("openai:bge-m3:567m", ("openai", "bge-m3:567m")),
     ],

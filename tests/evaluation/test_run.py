@@ -194,20 +194,6 @@ async def test_an_engine_without_collections_is_an_error():
             await measure(services, [Label("key", {"pot": 1})], HYBRID)
 
 
-async def test_combinations_against_the_sum_rule_are_left_out_and_that_is_said(services):
-    ways = configurations([], ["semantic_weight=0.4,0.8,0.9", "keyword_weight=0.5"])
-    done = await measure(services, [Label("key", {"pot": 1})], ways)
-
-    assert [run.configuration.name for run in done.runs] == [
-        "hybrid",
-        "hybrid semantic_weight=0.4 keyword_weight=0.5",
-    ]
-    assert done.warnings == [
-        "hybrid semantic_weight=0.8 keyword_weight=0.5 and 1 more are left out: "
-        "Weights must not add up to more than 1."
-    ]
-
-
 async def test_only_impossible_combinations_are_an_error(services):
     both = Configuration("hybrid", {"semantic_weight": 1.0, "keyword_weight": 1.0})
 

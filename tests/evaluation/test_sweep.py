@@ -85,24 +85,30 @@ def test_every_field_that_is_named_here_is_one_of_a_request():
     assert set(SearchRequest.model_fields) >= SWEPT
 
 
+def test_weights_that_add_up_to_more_than_1_are_left_out():
+    assert names([], "semantic_weight=0.4,0.8,0.9", "keyword_weight=0.5") == [
+        "hybrid",
+        "hybrid semantic_weight=0.4 keyword_weight=0.5",
+    ]
+
+
 @pytest.mark.parametrize(
     ("sweep", "sentence"),
     [
         ("semantic=0:1:0.1", "the names are score_threshold, semantic_weight"),
         ("limit=1:5:1", "--sweep wants"),
         ("semantic_weight", "--sweep wants"),
-        ("semantic_weight=", "neither first:last:step nor values"),
-        ("semantic_weight=a:b:c", "neither"),
-        ("semantic_weight=0:1", "neither"),
-        ("semantic_weight=nan", "neither"),
-        ("semantic_weight=0:inf:0.1", "neither"),
-        ("semantic_weight=0:1:0", "must go up, with a step above 0"),
-        ("semantic_weight=1:0:0.1", "must go up"),
-        ("semantic_weight=-1,0", "semantic_weight goes from 0 to 1"),
-        ("recency_weight=0:2:0.5", "recency_weight goes from 0 to 1"),
+        ("semantic_weight=", "semantic_weight: Input should be a valid number"),
+        ("semantic_weight=a:b:c", "is not first:last:step"),
+        ("semantic_weight=0:1", "semantic_weight: Input should be a valid number"),
+        ("semantic_weight=nan", "semantic_weight: Input should be"),
+        ("semantic_weight=0:inf:0.1", "is not first:last:step"),
+        ("semantic_weight=0:1:0", "is not first:last:step"),
+        ("semantic_weight=-1,0", "greater than or equal to 0"),
+        ("recency_weight=0:2:0.5", "less than or equal to 1"),
         ("semantic_weight=0:1:0.000000001", "more than 200 ways"),
-        ("fuzzy_boost=0,1", "fuzzy_boost goes from 0 to 0.2"),
-        ("priority=high", "priority is one of natural, soft, medium, hard"),
+        ("fuzzy_boost=0,2", "less than or equal to 0.2"),
+        ("priority=high", "'natural', 'soft', 'medium' or 'hard'"),
     ],
 )
 def test_what_is_wrong_with_a_sweep_is_said(sweep, sentence):

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.tokenfile import add
 from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.load import Load, holder
+from mcp_server_qdrant.http.limits import Load, holder
 from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import environment_names

@@ -1,4 +1,4 @@
-"""What an operator sees of real calls: figures, lines, spans; and nothing of contents."""
+"""What an operator sees of real calls: figures and lines; and nothing of contents."""
 
 import asyncio
 import logging
@@ -9,21 +9,15 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from mcp import Client
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
-from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.limits import BODY
-from mcp_server_qdrant.http.load import Load, Place
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.http.limits import SENTENCES, Load, Place
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
-from mcp_server_qdrant.http.serving import app
-from mcp_server_qdrant.http.tracing import start
+from mcp_server_qdrant.http.serving import BODY, app
 from mcp_server_qdrant.http.watch import Watch
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
@@ -175,10 +169,8 @@ async def test_refused_requests_are_counted_by_reason():
 
     assert (busy.status_code, large.status_code, draining.status_code) == (429, 413, 503)
     assert ready.status_code == 503
-    reasons = {name: told["refused_requests_total", name] for name in ("busy", "streams")}
-    assert reasons == {"busy": 1, "streams": 0}
-    assert told["refused_requests_total", "too_large"] == 1
-    assert told["refused_requests_total", "draining"] == 1
+    reasons = {name: told["refused_requests_total", name] for name in SENTENCES}
+    assert reasons == {"calls": 1, "streams": 0, "sessions": 0, "draining": 1}
 
 
 def test_no_more_collections_are_named_than_may_be():
@@ -195,17 +187,17 @@ def test_no_more_collections_are_named_than_may_be():
 
 def test_no_figure_has_a_second_one_for_when_it_began():
     metrics = Metrics(Load())
-    metrics.refused("busy")
+    metrics.refused("calls")
 
     assert "_created" not in metrics.text("up", "ready", {}).decode()
 
 
 def test_two_servers_in_a_process_have_their_own_figures():
     one, other = Metrics(Load()), Metrics(Load())
-    one.refused("busy")
+    one.refused("calls")
 
-    assert figures(one.text("up", "ready", {}).decode())["refused_requests_total", "busy"] == 1
-    assert figures(other.text("up", "ready", {}).decode())["refused_requests_total", "busy"] == 0
+    assert figures(one.text("up", "ready", {}).decode())["refused_requests_total", "calls"] == 1
+    assert figures(other.text("up", "ready", {}).decode())["refused_requests_total", "calls"] == 0
 
 
 async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(caplog):
@@ -216,7 +208,7 @@ async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(cap
         await one.client.call_tool("qdrant-find", {"query": [SECRET]})
         await one.client.call_tool(SECRET, {SECRET: SECRET})
 
-    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.telemetry"]
+    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.watch"]
     assert [(r.fields["tool"], r.fields["outcome"]) for r in lines] == [
         ("qdrant-store", "ok"),
         ("qdrant-find", "ok"),
@@ -242,49 +234,3 @@ async def test_a_call_that_is_given_up_is_counted_as_that():
             await asyncio.sleep(0)
 
     assert told[cancelled] == 1
-
-
-@pytest.fixture
-def spans(monkeypatch) -> InMemorySpanExporter:
-    """What is sent of spans, those of our own tracer."""
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr("opentelemetry.trace.get_tracer_provider", lambda: provider)
-    monkeypatch.setattr("opentelemetry.trace.get_tracer", provider.get_tracer)
-    return exporter
-
-
-async def test_a_span_for_each_phase_tells_nothing_of_contents(spans):
-    async with watched(otel_traces_exporter="otlp") as one:
-        await store(one, f"{SECRET} lays eggs")
-        await one.client.call_tool("qdrant-find", {"query": SECRET})
-        figures = await one.figures()
-
-    names = [span.name for span in spans.get_finished_spans()]
-    for phase in ("embed", "probe", "retrieve", "rank"):
-        assert f"search {phase}" in names
-        assert figures["phase_seconds_count", phase] == 1
-    assert SECRET not in "".join(span.to_json() for span in spans.get_finished_spans())
-
-
-def test_what_fails_in_a_phase_is_not_quoted_in_its_span(spans):
-    with pytest.raises(ValueError), tracing.phase("embed"):
-        raise ValueError(SECRET)
-
-    [span] = spans.get_finished_spans()
-    assert SECRET not in span.to_json()
-
-
-def test_without_the_sdk_the_setting_is_a_sentence(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk._configuration", None)
-
-    with pytest.raises(ConfigError, match="opentelemetry-sdk"):
-        start()
-
-
-def test_an_exporter_that_is_not_installed_is_a_sentence(monkeypatch):
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
-
-    with pytest.raises(ConfigError, match="names an exporter that is not installed"):
-        start()

@@ -58,13 +58,13 @@ async def test_while_vectors_are_made_an_answer_may_say_so(engine):
         await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 1)))
         encoder.be("ready")
         backfill = services.shared._backfill
-        encode = encoder.encode_documents
+        encode = encoder.vectors
 
         async def watched(texts):
             told.append(services.coming())
             return await encode(texts)
 
-        services.encoders.of("fake/Bag-of-Words").inner.encode_documents = watched
+        services.encoders.of("fake/Bag-of-Words").vectors = watched
         await backfill.fill_all()
 
         assert services.coming() == {}
@@ -161,7 +161,7 @@ async def test_storing_without_a_model_wakes_the_background_fill():
     async with memory_engine() as engine:
         services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
         await settled(services)
-        encode = encoder.encode_documents
+        encode = encoder.vectors
 
         async def once_unavailable(texts):
             encoder.encode_documents = encode

@@ -128,16 +128,16 @@ async def test_a_dense_collection_is_upgraded_copied_and_deleted_from(services, 
     matching = await services.deletion.matching({}, name)
     gone = await services.deletion.by_filter({}, name, matching.count)
 
-    assert (done.points, counted, gone) == (2, 2, 2)
+    assert (done.points, counted, len(gone)) == (2, 2, 2)
     assert found.results[0].document.text == "ember falcon"
     assert (await services.client.count(name)).count == 0
 
 
-async def test_strict_mode_is_respected_and_what_it_refuses_is_told(server, services):
+async def test_what_strict_mode_refuses_is_told(server, services):
     for place in ("a", "b"):
         for word in ("roses", "moss", "bread"):
             await services.store.store(NewDocument(f"{word} in {place}"), place, create=True)
-    limits = {"max_query_limit": 2, "max_timeout": 1, "unindexed_filtering_retrieve": False}
+    limits = {"unindexed_filtering_retrieve": False}
     strict = models.StrictModeConfig(enabled=True, **limits)
     await server.update_collection("b", strict_mode_config=strict)
     services.catalog.forget("b")

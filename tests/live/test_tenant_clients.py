@@ -3,7 +3,7 @@
 # ruff: noqa: F403, F405
 import pytest
 
-from tests.qdrant.tenant.test_clients import *
+from tests.qdrant.test_tenant import *
 
 
 @pytest.fixture

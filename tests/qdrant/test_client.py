@@ -158,12 +158,6 @@ async def test_a_key_over_plain_http_is_one_line_in_the_log_without_the_key(
     assert [str(one.message) for one in recwarn if "Api key" in str(one.message)] == []
 
 
-async def test_a_limit_with_a_time_to_wait_is_one_to_try_again_after(stub):
-    stub.status, stub.headers = 429, {"Retry-After": "3"}
-
-    assert "over its request limit; try again" in str(await asked(stub.url))
-
-
 async def test_a_404_that_names_no_collection_is_the_engines_failure(stub):
     stub.status, stub.body = 404, b"nothing here"
 

@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
-from mcp_server_qdrant.qdrant.upkeep.snapshots import Snapshots
 from tests.fakes import FakeEncoder
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 from tests.qdrant.rest_stub import RestServer
@@ -28,9 +27,6 @@ from tests.support import COSINE, find, make_settings, registry, remember
 
 POINT = models.PointStruct(id=1, vector=[1.0], payload={})
 VECTORS = models.PointVectors(id=1, vector={"v": [1.0]})
-ALIAS = models.CreateAliasOperation(
-    create_alias=models.CreateAlias(collection_name="c", alias_name="a")
-)
 NAMED = models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
 WHERE = models.Filter(must=[])
 CALLS = {
@@ -38,12 +34,9 @@ CALLS = {
     "get_collections": (),
     "get_collection": ("c",),
     "collection_exists": ("c",),
-    "get_aliases": (),
     "create_collection": ("c", COSINE),
     "update_collection": ("c",),
-    "delete_collection": ("c",),
     "create_payload_index": ("c", "k", models.PayloadSchemaType.KEYWORD),
-    "update_collection_aliases": ([ALIAS],),
     "create_vector_name": ("c", "v", NAMED),
     "delete_vector_name": ("c", "v"),
     "query_batch_points": ("c", [models.QueryRequest(query=[1.0], limit=2)]),
@@ -74,7 +67,7 @@ def test_these_are_all_calls_that_are_made():
         for file in Path(mcp_server_qdrant.qdrant.__path__[0]).rglob("*.py")
         if "edge" not in file.parts
     )
-    named = set(re.findall(r"(?:client|inner)\.(\w+)\(", source))
+    named = set(re.findall(r"(?:client|inner|self)\.(\w+)\(", source))
 
     made = {name for name in named if iscoroutinefunction(getattr(AsyncQdrantClient, name, None))}
     assert made - {"close"} == CALLS.keys()
@@ -107,38 +100,7 @@ async def test_every_call_ends_where_an_answer_comes_byte_by_byte(kind):
         calls = [getattr(client, name)(*arguments) for name, arguments in CALLS.items()]
         answers = await asyncio.gather(*calls, return_exceptions=True)
 
-    assert {type(answer) for answer in answers} <= {EngineTimeout, AnswerTooLarge}
-
-
-SNAPSHOTS = {
-    "names": lambda one, file: one.names(),
-    "count": lambda one, file: one.count("c"),
-    "aliases": lambda one, file: one.aliases("c"),
-    "save": lambda one, file: one.save("c", file),
-}
-
-
-@pytest.mark.parametrize("kind", [*ENDLESS, *HEAVY, *LATE])
-async def test_calls_about_snapshots_end_too(kind, tmp_path, monkeypatch, little):
-    for name in ("SECONDS", "LOOK_UP_SECONDS"):
-        monkeypatch.setattr(f"mcp_server_qdrant.qdrant.upkeep.snapshots.{name}", 0.3)
-    async with hostile(kind) as server, asyncio.timeout(60):
-        snapshots = Snapshots(server.url, None)
-        for call in SNAPSHOTS.values():
-            with pytest.raises(QdrantMcpError, match="Qdrant"):
-                await call(snapshots, tmp_path / "file")
-        await snapshots.close()
-
-    assert server.sent < little + IN_BUFFERS
-
-
-async def test_a_snapshot_leaves_room_on_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.upkeep.snapshots.RESERVE", 2**63)
-    async with hostile("a body in chunks") as server:
-        snapshots = Snapshots(server.url, None)
-        with pytest.raises(QdrantMcpError, match="too little room"):
-            await snapshots._download("/any", tmp_path / "file")
-        await snapshots.close()
+    assert {type(answer) for answer in answers} <= {EngineTimeout, AnswerTooLarge, EngineFailure}
 
 
 SHAPES = (None, [], {}, "", "x", 7, -1, 1.5, True, [None], [7], ["x"], [[]], [{}], {"x": 1})
@@ -167,13 +129,9 @@ UNSOUND = {
     "an id that is a list": FOUND | {"id": [1]},
     "an id that is an object": FOUND | {"id": {"num": 1}},
     "an id that is a fraction": FOUND | {"id": 1.5},
-    "an id that is a truth value": FOUND | {"id": True},
     "no id": {"score": 0.5},
     "a score that is a text": FOUND | {"score": "0.5"},
-    "a score that is a truth value": FOUND | {"score": True},
     "no score": {"id": 1},
-    "a score that is no number": FOUND | {"score": float("nan")},
-    "a score beyond all numbers": FOUND | {"score": float("inf")},
     "a payload that is a list": FOUND | {"payload": ["document"]},
     "a payload that is a text": FOUND | {"payload": "document"},
     "a vector without numbers": FOUND | {"vector": {"bm25": {"indices": [1]}}},
@@ -190,46 +148,12 @@ async def test_points_of_another_shape_are_never_taken_for_results(server: RestS
             await client.query_batch_points("c", CALLS["query_batch_points"][1])
 
 
-@pytest.mark.parametrize("points", [{}, "", None, [FOUND] * 3])
-async def test_neither_more_points_than_asked_for_nor_none_at_all_are_an_answer(server, points):
+@pytest.mark.parametrize("points", [None, 7])
+async def test_no_points_are_no_answer(server, points):
     server.garbage["/collections/c/points/query/batch"] = {"result": [{"points": points}]}
     async with opened(server.url) as client:
         with pytest.raises(EngineFailure, match="Qdrant's answer could not be read"):
             await client.query_batch_points("c", CALLS["query_batch_points"][1])
-
-
-RECORD = {"id": 1, "payload": {}}
-BAD_RECORDS = {
-    "a negative id": RECORD | {"id": -1},
-    "an id that is no UUID": RECORD | {"id": "one"},
-    "a vector of texts": RECORD | {"vector": ["x"]},
-    "a vector with a gap": RECORD | {"vector": {"v": [1.0, None]}},
-    "a vector that is no number": RECORD | {"vector": {"v": [float("nan")]}},
-    "lists of texts": RECORD | {"vector": {"v": [[1.0], ["x"]]}},
-    "a list beside numbers": RECORD | {"vector": {"v": [1.0, [1.0]]}},
-    "indices without numbers": RECORD | {"vector": {"s": {"indices": [1, 2], "values": [1.0]}}},
-}
-
-
-@pytest.mark.parametrize("fault", BAD_RECORDS)
-async def test_records_that_qdrant_client_lets_pass_are_checked(server: RestServer, fault):
-    bad = BAD_RECORDS[fault]
-    server.garbage["/collections/c/points"] = {"result": [bad]}
-    server.garbage["/collections/c/points/scroll"] = {"result": {"points": [bad]}}
-    async with opened(server.url) as client:
-        for call in (client.retrieve("c", [1]), client.scroll("c", limit=1)):
-            with pytest.raises(EngineFailure, match="Qdrant's answer could not be read"):
-                await call
-
-
-async def test_more_records_than_asked_for_are_no_answer(server: RestServer):
-    records = [RECORD, RECORD]
-    server.garbage["/collections/c/points"] = {"result": records}
-    server.garbage["/collections/c/points/scroll"] = {"result": {"points": records}}
-    async with opened(server.url) as client:
-        for call in (client.retrieve("c", [1]), client.scroll("c", limit=1)):
-            with pytest.raises(EngineFailure, match="Qdrant's answer could not be read"):
-                await call
 
 
 async def test_records_as_a_server_sends_them_are_read(server: RestServer):

@@ -5,7 +5,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, Hit
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.search.payloads import current
+from mcp_server_qdrant.search.retrieve import current
 
 HEAD = point_id("notes", "d", 0)
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from mcp_server_qdrant.core.bm25 import K1
 from mcp_server_qdrant.core.errors import (
     BackendError,
     EngineFailure,
@@ -13,7 +14,6 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.search import ranking
-from mcp_server_qdrant.search.steps.calibrate import K1
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -324,8 +324,7 @@ async def test_a_query_of_words_that_no_text_has_is_searched_by_meaning():
 
 
 async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
-    unfolded = tuple(step for step in ranking.STEPS if step.file != "fold")
-    monkeypatch.setattr(ranking, "STEPS", unfolded)
+    monkeypatch.setattr(ranking, "fold", lambda hits, *_: hits)
     sentences = dict(enumerate(corpus(12)))
     async with (
         memory_engine() as engine,

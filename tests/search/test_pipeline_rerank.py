@@ -170,7 +170,8 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
 
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):
     stub.reply = favour("n9")
-    async with memory_services(rerank_url=stub.url, rerank_pool=5) as services:
+    async with memory_services(rerank_url=stub.url) as services:
+        services.pipeline.rerank.pool = 5
         await remember(services, "a", *(f"alpha number n{n}" for n in range(12)))
         plain = texts(await find(services, "alpha", "a", limit=12))
         page = await find(services, "alpha", "a", limit=12, rerank=True)
@@ -287,18 +288,6 @@ async def test_diversity_puts_unlike_texts_first_and_off_changes_nothing():
     assert texts(page) == [texts(plain)[0], "roses in a vase", "red roses need much sun"]
     scores = {r.document.text: r.score for r in plain.results}
     assert {r.document.text: r.score for r in page.results} == pytest.approx(scores)
-
-
-async def test_diversity_is_a_setting_too():
-    async with memory_services(diversity=0.8) as services:
-        await remember(
-            services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
-        )
-
-        page = await find(services, "red roses need sun", score_threshold=0.0)
-        off = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.0)
-        assert texts(page)[1] == "roses in a vase"
-        assert texts(off)[1] != "roses in a vase"
 
 
 async def test_the_service_is_heard_for_the_same_request_twice_alike(stub):

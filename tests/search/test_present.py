@@ -27,7 +27,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
     )
     query = Query(
         request=SearchRequest(query="q", limit=limit, **request),
-        rules=Rules(((0, 0.5),)),
+        rules=Rules(0.5),
         targets=(),
         limit=shown or limit,
         alpha=0.5,

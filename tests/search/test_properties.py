@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
 from mcp_server_qdrant.search.quotes import Words, quote
-from mcp_server_qdrant.search.steps.calibrate import calibrate, relevance
+from mcp_server_qdrant.search.relevance import calibrate, relevance
 from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
 
 few = settings(max_examples=60, deadline=None)

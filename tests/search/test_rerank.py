@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit, Reranked
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.search.rerank import Rerank, reordered, sigmoid, units
 from tests.support import Clock
 
@@ -62,7 +61,7 @@ HITS = [hit(1, 0.9), hit(2, 0.8), hit(3, 0.7), hit(4, 0.6)]
 
 
 async def test_the_pool_is_reordered_and_the_rest_comes_after_it():
-    step = Rerank(Fake([0.1, 0.3, 0.2]), RerankLimits(pool=3))
+    step = Rerank(Fake([0.1, 0.3, 0.2]), pool=3)
 
     assert await run(step, HITS) == ([2, 3, 1, 4], Reranked("applied", "fake/reranker", 3))
 
@@ -178,7 +177,7 @@ async def test_a_search_that_has_used_up_its_time_is_not_kept_longer(left):
 
 async def test_after_a_failure_it_rests_and_then_tries_again():
     clock, fake = Clock(), Fake(RerankerUnavailable("It failed."))
-    step = Rerank(fake, RerankLimits(cooldown=30), clock)
+    step = Rerank(fake, clock=clock)
 
     assert (await run(step, HITS))[1].state == "degraded"
     clock.now += 29.5
@@ -195,7 +194,7 @@ async def test_after_a_failure_it_rests_and_then_tries_again():
 @pytest.mark.parametrize(("asked", "rests"), [(5, 30), (90, 90), (1e9, 600)])
 async def test_a_service_that_asks_for_patience_gets_it_within_reason(asked, rests):
     clock, fake = Clock(), Fake(RerankerUnavailable("Busy.", retry_after=asked))
-    step = Rerank(fake, RerankLimits(cooldown=30), clock)
+    step = Rerank(fake, clock=clock)
     await run(step, HITS)
 
     clock.now += rests - 1
@@ -220,7 +219,7 @@ async def test_one_that_is_not_there_yet_is_skipped_and_asked_again_at_once():
 async def test_one_that_hangs_is_left_after_its_time_and_rests():
     fake = Fake([])
     fake.gate = asyncio.Event()
-    step = Rerank(fake, RerankLimits(seconds=0.05))
+    step = Rerank(fake, 0.05)
 
     ids, outcome = await run(step, HITS)
     assert ids == [1, 2, 3, 4]
@@ -234,7 +233,7 @@ async def test_one_that_hangs_is_left_after_its_time_and_rests():
 async def test_one_that_had_less_than_its_time_is_not_to_blame():
     fake = Fake([0.1, 0.2, 0.3, 0.4])
     fake.gate = asyncio.Event()
-    step = Rerank(fake, RerankLimits(seconds=30))
+    step = Rerank(fake, 30)
 
     assert (await run(step, HITS, left=0.06))[1].state == "degraded"
     fake.gate.set()

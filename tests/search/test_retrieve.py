@@ -14,12 +14,12 @@ from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
+from mcp_server_qdrant.search import query as query_module
 from mcp_server_qdrant.search import retrieve as retrieving
-from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.engine import LATE
-from mcp_server_qdrant.search.payloads import hydrate
 from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
-from mcp_server_qdrant.search.retrieve import retrieve
+from mcp_server_qdrant.search.retrieve import hydrate, retrieve
+from mcp_server_qdrant.search.understand import embed
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -58,7 +58,7 @@ class Fixture:
         depth, pool = sizes or depth_of(len(self.targets), 10)
         query = Query(
             request=SearchRequest(query=self.terms.query),
-            rules=Rules(((0, 0.5),)),
+            rules=Rules(0.5),
             targets=self.targets,
             limit=10,
             alpha=0.5,
@@ -330,12 +330,15 @@ class Deleting(Queries):
         return bare
 
 
-async def test_where_all_candidates_were_deleted_meanwhile_the_others_are_found():
+async def test_where_all_candidates_were_deleted_meanwhile_a_search_looks_again(monkeypatch):
+    monkeypatch.setattr(query_module, "DEPTH", 10)
     async with filled("north") as fixture:
-        retrieved = await fixture.retrieve(queries=Deleting, sizes=(4, 4))
+        pipeline = fixture.services.pipeline
+        pipeline.engine = deleting = Deleting(fixture.engine)
+        page = await pipeline.search(SearchRequest(query="delta ember"))
 
-    assert len(retrieved.hits) == 8
-    assert all(hit.payload["document"].endswith("north") for hit in retrieved.hits)
+    assert len(deleting.deleted) == 10
+    assert len(page.results) == 2
 
 
 def test_candidates_are_the_same_up_to_a_limit_of_20_and_fewer_of_many_collections():

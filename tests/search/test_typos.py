@@ -72,11 +72,10 @@ async def test_a_word_that_is_a_tag_is_no_misspelling(services):
     assert texts(page)[0] == "Due on Friday."
 
 
-@pytest.mark.parametrize("by_setting", [True, False])
-async def test_correction_can_be_switched_off(by_setting):
-    async with memory_services(correct=not by_setting) as services:
+async def test_correction_can_be_switched_off():
+    async with memory_services() as services:
         await filled(services)
-        page = await find(services, "bondary layer", **({} if by_setting else {"correct": False}))
+        page = await find(services, "bondary layer", correct=False)
         assert page.corrections == ()
 
         on = await find(services, "bondary layer", correct=True)
@@ -192,7 +191,7 @@ async def test_fuzzy_search_skips_what_has_no_keywords(services):
 
 
 async def test_a_title_like_the_query_is_explained_as_a_factor_of_its_own():
-    async with memory_services(fuzzy_boost=0.1) as services:
+    async with memory_services() as services:
         await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
         await remember(services, "notes", "Of rice.", title="Pilaf")
         page = await find(services, "red lentil dal", "notes", explain=True, score_threshold=0.0)

@@ -1,62 +1,154 @@
-"""A request becomes a query."""
+"""A request becomes a query: its legs, their shares, one vector per model."""
 
 import asyncio
-import threading
 
-from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
-from tests.embedding_stub import served
+import pytest
+
+from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.search.understand import (
+    LEAST_WEIGHT,
+    dense_share,
+    embed,
+    fusion_weights,
+    narrowed,
+)
 from tests.fakes import FakeEncoder
-from tests.support import find, memory_services, remember, states, texts
+from tests.support import missing, registry
+
+DENSE = DenseLeg("d", 4, "cosine", "m")
+SPARSE = SparseLeg("bm25", idf=True)
+BOTH = Target("both", 1, DENSE, SPARSE)
+ONLY_DENSE = Target("dense", 1, DENSE, None)
+ONLY_SPARSE = Target("sparse", 1, None, SPARSE, note="keywords only: it has no dense vector")
 
 
-async def test_a_query_is_encoded_while_the_names_of_collections_are_asked_for():
-    encoder = FakeEncoder()
-    async with memory_services(encoder) as services:
-        await remember(services, "garden", "roses")
-        await find(services, "sun", "*")
-        resolve = services.pipeline.understanding.resolve
-
-        async def late(names):
-            while "roses" not in encoder.queries:
-                await asyncio.sleep(0)
-            return await resolve(names)
-
-        services.pipeline.understanding.resolve = late
-        page = await asyncio.wait_for(find(services, "roses", "*"), 20)
-
-    assert texts(page) == ["roses"]
-    assert encoder.queries == ["sun", "roses"]
+def test_hybrid_search_leaves_the_targets_alone():
+    assert narrowed([BOTH, ONLY_DENSE], "hybrid") == [BOTH, ONLY_DENSE]
 
 
-async def test_a_service_embeds_a_query_while_names_are_asked_for_and_words_are_looked_up():
-    """Names come once it was asked, and it answers once the words are known."""
-    asked, known = threading.Event(), threading.Event()
+def test_semantic_and_keyword_search_use_one_leg_each():
+    (semantic,), (keyword,) = narrowed([BOTH], "semantic"), narrowed([BOTH], "keyword")
 
-    def answer(body):
-        asked.set()
-        assert known.wait(20)
-        return stub.reply(body)
+    assert (semantic.dense, semantic.sparse) == (DENSE, None)
+    assert (keyword.dense, keyword.sparse) == (None, SPARSE)
+    assert (semantic.note, keyword.note) == (None, None)
 
-    with served() as stub:
-        async with memory_services(OpenAIEncoder("acme/Bag", stub.url)) as services:
-            await remember(services, "garden", "roses")
-            await find(services, "sun", "*")
-            understanding = services.pipeline.understanding
-            resolve, weigh = understanding.resolve, understanding.terms.of
 
-            async def late(names):
-                assert await asyncio.to_thread(asked.wait, 20)
-                return await resolve(names)
+def test_a_collection_without_the_leg_has_none_left_and_says_why():
+    (keyword,), (semantic,) = narrowed([ONLY_DENSE], "keyword"), narrowed([ONLY_SPARSE], "semantic")
 
-            async def told(*arguments):
-                terms = await weigh(*arguments)
-                known.set()
-                return terms
+    assert (keyword.dense, keyword.sparse) == (None, None)
+    assert keyword.note == "keyword search needs a bm25 vector, and it has none"
+    assert (semantic.dense, semantic.sparse) == (None, None)
+    assert semantic.note == "keywords only: it has no dense vector"
 
-            understanding.resolve, understanding.terms.of = late, told
-            stub.replies = [answer]
-            page = await find(services, "roses", "*")
 
-    assert states(page) == {"garden": "ok"}
-    assert texts(page) == ["roses"]
-    assert stub.inputs[-2:] == [["sun"], ["roses"]]
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "share"),
+    [
+        (None, None, None),
+        (0.7, 0.3, 0.7),
+        (0.2, 0.2, 0.5),
+        (0.7, None, 0.7),
+        (None, 0.4, 0.6),
+        (1.0, None, 1.0),
+        (0.0, None, 0.0),
+        (0.0, 0.5, 0.0),
+    ],
+)
+def test_weights_are_shares_whatever_their_sum(semantic, keyword, share):
+    assert dense_share(semantic, keyword) == (None if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "sentence"),
+    [
+        (0.7, 0.5, "Weights must not add up to more than 1."),
+        (0.0, 0.0, "One of the weights must be above 0."),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, sentence):
+    with pytest.raises(RequestError) as refused:
+        dense_share(semantic, keyword)
+
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("share", "weights"),
+    [
+        (None, None),
+        (0.5, (1.0, 1.0)),  # the plain fusion
+        (0.7, (1.4, 0.6)),
+        (1.0, (2.0, LEAST_WEIGHT)),
+        (0.0, (LEAST_WEIGHT, 2.0)),
+    ],
+)
+def test_the_fusion_has_the_weights_that_were_asked_for(share, weights):
+    assert fusion_weights(share) == (weights if weights is None else pytest.approx(weights))
+
+
+def test_weights_of_the_fusion_do_not_depend_on_their_scale():
+    assert fusion_weights(dense_share(0.4, 0.2)) == pytest.approx(
+        fusion_weights(dense_share(0.6, 0.3))
+    )
+
+
+def test_fuzzy_search_uses_the_keyword_leg():
+    (fuzzy,), (without,) = narrowed([BOTH], "fuzzy"), narrowed([ONLY_DENSE], "fuzzy")
+
+    assert (fuzzy.dense, fuzzy.sparse) == (None, SPARSE)
+    assert without.note == "fuzzy search needs a bm25 vector, and it has none"
+
+
+def target(name: str, model: str | None) -> Target:
+    leg = DenseLeg("v", 64, "cosine", model) if model else None
+    return Target(name, 1, leg, None)
+
+
+async def test_a_query_is_encoded_once_for_each_model():
+    one, other = FakeEncoder("one"), FakeEncoder("other", size=8)
+    targets = [target(name, "one") for name in "abc"] + [target("d", "other"), target("e", None)]
+
+    vectors = await embed("some words", targets, registry(one, other).encode_query)
+
+    assert set(vectors.dense) == {"one", "other"}
+    assert vectors.failures == {}
+    assert (one.queries, other.queries) == (["some words"], ["some words"])
+    assert len(vectors.dense["other"]) == 8
+    assert isinstance(vectors.dense["one"], list)  # qdrant-client takes no tuple
+
+
+async def test_models_encode_at_the_same_time():
+    one, other = FakeEncoder("one"), FakeEncoder("other")
+    one.gate, other.gate = asyncio.Event(), asyncio.Event()
+    both = asyncio.ensure_future(
+        embed("q", [target("a", "one"), target("b", "other")], registry(one, other).encode_query)
+    )
+    other.gate.set()
+    while not other.queries:
+        await asyncio.sleep(0)
+
+    assert not both.done()
+
+    one.gate.set()
+
+    assert set((await both).dense) == {"one", "other"}
+
+
+async def test_a_model_that_cannot_encode_leaves_its_reason_and_the_other_vectors():
+    broken = missing("broken")
+    targets = [target("a", "one"), target("b", "broken")]
+
+    vectors = await embed("q", targets, registry(FakeEncoder("one"), broken).encode_query)
+
+    assert set(vectors.dense) == {"one"}
+    assert vectors.failures == {"broken": "The model broken is failed."}
+
+
+async def test_nothing_is_encoded_where_no_collection_has_a_dense_vector():
+    encoder = FakeEncoder("one")
+    vectors = await embed("q", [target("a", None)], registry(encoder).encode_query)
+
+    assert (vectors.dense, vectors.failures, encoder.queries) == ({}, {}, [])

@@ -33,33 +33,8 @@ def test_an_openai_key_in_the_environment_sends_nothing_anywhere(monkeypatch):
     monkeypatch.setenv("EMBEDDING_SERVICE_URL", SERVICE)
     found = settings()
 
-    assert (found.chosen_provider, found.chosen_model) == ("fastembed", DEFAULT_MODEL)
+    assert (found.embedding_provider, found.chosen_model) == ("fastembed", DEFAULT_MODEL)
     assert not found.serves("openai")
-
-
-@pytest.mark.parametrize(
-    ("values", "provider", "url", "key"),
-    [
-        ({}, "fastembed", OPENAI_URL, None),
-        ({"openai_api_key": KEY}, "openai", OPENAI_URL, KEY),
-        ({"embedding_service_url": SERVICE}, "openai", SERVICE, None),
-        ({"embedding_service_url": SERVICE, "embedding_api_key": OTHER}, "openai", SERVICE, OTHER),
-        (
-            {
-                "openai_api_key": KEY,
-                "embedding_service_url": SERVICE,
-                "embedding_api_key": OTHER,
-            },
-            "openai",
-            OPENAI_URL,
-            KEY,
-        ),
-    ],
-)
-def test_auto_is_openai_then_the_service_then_here(values, provider, url, key):
-    found = settings(embedding_provider="auto", embedding_model="m", **values)
-
-    assert (found.chosen_provider, found.service_url, found.service_key) == (provider, url, key)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +42,7 @@ def test_auto_is_openai_then_the_service_then_here(values, provider, url, key):
     [
         ({"openai_api_key": KEY}, OPENAI_URL, KEY),
         ({"openai_api_key": KEY, "embedding_api_key": OTHER}, OPENAI_URL, OTHER),
-        ({"openai_api_key": KEY, "openai_base_url": "https://proxy"}, "https://proxy", KEY),
         ({"embedding_service_url": SERVICE, "embedding_api_key": OTHER}, SERVICE, OTHER),
-        ({"embedding_service_url": SERVICE, "openai_base_url": "https://p"}, SERVICE, None),
         ({"embedding_service_url": SERVICE, "openai_api_key": KEY}, SERVICE, None),
     ],
 )
@@ -108,22 +81,12 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     ("name", "value", "sentence"),
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
-        ("openai_base_url", "ftp://x", "must be a URL such as"),
         ("embedding_dimensions", 0, "must be at least 1"),
-        ("embedding_batch_size", 0, "must be at least 1"),
-        ("embedding_max_tokens", 31, "must be at least 32"),
         ("embedding_timeout", 0, "must be more than 0"),
-        ("embedding_query_timeout", "inf", "must be more than 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):
     assert sentence in refusal(**{name: value})
-
-
-@pytest.mark.parametrize("url", [None, ":memory:"])
-def test_inference_needs_a_server(url):
-    assert "needs QDRANT_URL" in refusal(embedding_provider="qdrant", qdrant_url=url)
-    assert "needs QDRANT_URL" in refusal(collection_models="a=qdrant:m", qdrant_url=url)
 
 
 def test_a_prefix_is_known_set_or_none():

@@ -179,7 +179,6 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("QDRANT_COLLECTIONS", '["a"', "names separated by commas, or a JSON list"),
         ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
         ("EMBEDDING_THREADS", "0", "must be at least 1"),
-        ("EMBEDDING_CACHE_SIZE", "-1", "must be at least 0"),
         ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
         ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),

@@ -1,4 +1,4 @@
-"""The settings of reranking and diversity."""
+"""The settings of ranking."""
 
 import pytest
 
@@ -7,22 +7,13 @@ from mcp_server_qdrant.app.models import open_reranker
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.search.algorithm import share_of_size
 from tests.support import make_settings
-
-
-def test_by_default_nothing_is_reranked_or_spread(loaded):
-    settings = loaded()
-
-    assert (settings.diversity, settings.rerank) == (0.0, False)
-    assert (settings.rerank_pool, settings.rerank_timeout) == (30, 3)
 
 
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"QDRANT_DIVERSITY": "1.1"}, "QDRANT_DIVERSITY: must be between 0 and 1."),
-        ({"RERANK_POOL": "1"}, "RERANK_POOL: must be between 2 and 200."),
+        ({"QDRANT_RECENCY_WEIGHT": "1.1"}, "QDRANT_RECENCY_WEIGHT: must be between 0 and 1."),
         ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
         ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
@@ -70,32 +61,7 @@ def test_what_reranks_follows_from_the_settings(values, kind, name):
     assert open_reranker(make_settings(rerank_provider="none"), open_host(settings)) is None
 
 
-def steps(settings) -> list[float]:
-    return [share_of_size(settings.hybrid_alpha, points) for points in (0, 499, 500, 5000)]
-
-
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        ({}, [0.4] * 4),
-        ({"HYBRID_ALPHA": "0"}, [0] * 4),
-        ({"HYBRID_ALPHA": "0.4, 500:0.7, 5000: 0.8"}, [0.4, 0.4, 0.7, 0.8]),
-    ],
-)
-def test_the_share_of_meaning_may_depend_on_the_number_of_points(loaded, variables, expected):
-    assert steps(loaded(**variables)) == expected
-
-
-@pytest.mark.parametrize(
-    ("variables", "sentence"),
-    [
-        ({"HYBRID_ALPHA": "1.1"}, "between 0 and 1"),
-        ({"HYBRID_ALPHA": "0.5,500:2"}, "between 0 and 1"),
-        ({"HYBRID_ALPHA": "0.5,500:0.6,500:0.7"}, "numbers of points rise"),
-        ({"HYBRID_ALPHA": "500:0.6"}, "numbers of points rise"),
-        ({"HYBRID_ALPHA": "much"}, "must be a share such as 0.5"),
-    ],
-)
-def test_shares_that_make_no_sense_are_refused(loaded, variables, sentence):
-    with pytest.raises(ConfigError, match=f"HYBRID_ALPHA.*{sentence}"):
-        loaded(**variables)
+@pytest.mark.parametrize("value", ["1.1", "-1", "much"])
+def test_a_share_that_makes_no_sense_is_refused(loaded, value):
+    with pytest.raises(ConfigError, match="HYBRID_ALPHA"):
+        loaded(HYBRID_ALPHA=value)

@@ -263,35 +263,20 @@ KEY = "s3cr3t-s3cr3t-s3cr3t"
 SENT = [  # keys of the environment, addresses of the file, which key goes where
     ({"QDRANT_API_KEY": KEY}, {"QDRANT_URL": "https://a.example:6333"}, "QDRANT_URL"),
     (
-        {"OPENAI_API_KEY": KEY, "EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "m"},
-        {"OPENAI_BASE_URL": "https://u:p@a.example/v1"},
-        "OPENAI_BASE_URL",
-    ),
-    (
         {"EMBEDDING_API_KEY": KEY},
         {
-            "EMBEDDING_SERVICE_URL": "https://a.example/v1",
-            "EMBEDDING_PROVIDER": "auto",
+            "EMBEDDING_SERVICE_URL": "https://u:p@a.example/v1",
+            "EMBEDDING_PROVIDER": "openai",
             "EMBEDDING_MODEL": "m",
         },
         "EMBEDDING_SERVICE_URL",
     ),
     (
-        {"OPENAI_API_KEY": KEY},
-        {"OPENAI_BASE_URL": "https://a.example", "COLLECTION_MODELS": "c=openai:m"},
-        "OPENAI_BASE_URL",
+        {"EMBEDDING_API_KEY": KEY},
+        {"EMBEDDING_SERVICE_URL": "https://a.example", "COLLECTION_MODELS": "c=openai:m"},
+        "EMBEDDING_SERVICE_URL",
     ),
     ({"RERANK_API_KEY": KEY}, {"RERANK_URL": "https://a.example/rerank"}, "RERANK_URL"),
-    (
-        {"TENANT_CHECK_KEY": KEY, "TENANT_FIELD": "t"},
-        {"TENANT_CHECK_URL": "https://a.example/check"},
-        "TENANT_CHECK_URL",
-    ),
-    (
-        {"EMBEDDING_API_KEY": KEY, "EMBEDDING_PROVIDER": "qdrant"},
-        {"QDRANT_URL": "https://a.example", "EMBEDDING_MODEL": "openai/m"},
-        "QDRANT_URL",
-    ),
 ]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.rows import RowTemplate, Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.settings.environment import load
 
 
@@ -34,14 +34,6 @@ def test_a_list_says_more(monkeypatch):
     assert one.selection == Selection(("*.md",))
 
 
-def test_links_are_followed_and_rows_read_by_a_template_where_that_is_said(monkeypatch):
-    given = '[{"path": "/d", "collection": "c", "follow_links": true, "csv": {"title": "{a}"}}]'
-    monkeypatch.setenv("SYNC_SOURCES", given)
-    (one,) = load().sync_sources
-
-    assert one.selection == Selection(follow_links=True, rows=RowTemplate.of({"title": "{a}"}))
-
-
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
@@ -50,14 +42,6 @@ def test_links_are_followed_and_rows_read_by_a_template_where_that_is_said(monke
         ("[" * 100_000, 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
         ('[{"path": "/a"}]', "SYNC_SOURCES: collection: Field required."),
         ('[{"path": "/a", "collection": "c", "x": 1}]', "SYNC_SOURCES: x: Extra inputs"),
-        (
-            '[{"path": "/a", "collection": "c", "csv": "{a}"}]',
-            'SYNC_SOURCES: csv: must be an object such as {"title": "{name}"}.',
-        ),
-        (
-            '[{"path": "/a", "collection": "c", "csv": {"title": "a"}}]',
-            "SYNC_SOURCES: csv: title names no column: write one in braces, as in title={name}.",
-        ),
         ('{"/a/docs": "c", "/b/docs": "c"}', "SYNC_SOURCES has two folders named 'docs' for 'c'"),
     ],
 )

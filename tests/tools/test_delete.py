@@ -100,10 +100,6 @@ async def count(engine: Engine, collection: str = "notes") -> int:
     return (await engine.count(collection)).count
 
 
-def asking(engine: Engine, person: Person, mode: str, filters: bool) -> Any:
-    return client_of(engine, answers=person, mode=mode, qdrant_allow_arbitrary_filter=filters)
-
-
 class TestByIds:
     async def test_a_found_point_and_an_own_id_delete_their_documents(self, engine):
         async with client_of(engine) as client:
@@ -371,17 +367,19 @@ class TestAPersonIsAsked:
         assert person.asked[0].startswith(question)
         assert await count(engine) == 2
 
-    @pytest.mark.parametrize("confirm", [{}, {"confirm_count": 4}])
-    @pytest.mark.parametrize(
-        "person", [Person("decline"), Person("cancel"), Person("accept", ticks=False)]
-    )
-    async def test_and_declines(self, engine, mode, person, confirm):
+    async def test_and_declines(self, engine, mode):
+        person = Person(ticks=False)
         async with client_of(engine, answers=person, mode=mode) as client:
             await colours(client)
-            result = await delete(client, query_filter=RED, collection_name="notes", **confirm)
+            for person.means, confirm in (
+                ("decline", {}),
+                ("cancel", {"confirm_count": 4}),
+                ("accept", {}),
+            ):
+                result = await delete(client, query_filter=RED, collection_name="notes", **confirm)
+                assert said(result) == "Nothing was deleted: the person declined."
+                assert result.structured_content["deleted"] == 0
 
-        assert said(result) == "Nothing was deleted: the person declined."
-        assert result.structured_content["deleted"] == 0
         assert await count(engine) == 6
 
     async def test_and_what_matches_has_changed_meanwhile(self, engine, mode):
@@ -415,11 +413,10 @@ class TestAPersonIsAsked:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-@pytest.mark.parametrize("filters", [True, False])
 class TestAPersonIsAskedAboutIds:
-    async def test_and_agrees(self, engine, mode, filters):
+    async def test_and_agrees(self, engine, mode):
         person = Person()
-        async with asking(engine, person, mode, filters) as client:
+        async with client_of(engine, answers=person, mode=mode) as client:
             await store(client, LONG, id="long", title="Harbours")
             parts = await count(engine)
             point = await store(client, "roses are red")
@@ -434,31 +431,31 @@ class TestAPersonIsAskedAboutIds:
         assert said(result).splitlines()[-1] == "Not found: 'nobody'."
         assert await count(engine) == 1
 
-    @pytest.mark.parametrize("means", ["decline", "cancel", "accept"])
-    async def test_and_declines(self, engine, mode, filters, means):
-        person = Person(means, ticks=False)
-        async with asking(engine, person, mode, filters) as client:
+    async def test_and_declines(self, engine, mode):
+        person = Person(ticks=False)
+        async with client_of(engine, answers=person, mode=mode) as client:
             point = await store(client, "roses are red")
-            result = await delete(client, ids=[point])
+            for person.means in ("decline", "cancel", "accept"):
+                result = await delete(client, ids=[point])
+                assert said(result) == "Nothing was deleted: the person declined."
+                assert result.structured_content["documents"] == []
 
-        assert said(result) == "Nothing was deleted: the person declined."
-        assert result.structured_content["documents"] == []
-        assert len(person.asked) == 1
+        assert len(person.asked) == 3
         assert await count(engine) == 1
 
-    async def test_but_not_about_ids_that_are_nowhere(self, engine, mode, filters):
+    async def test_but_not_about_ids_that_are_nowhere(self, engine, mode):
         person = Person()
-        async with asking(engine, person, mode, filters) as client:
+        async with client_of(engine, answers=person, mode=mode) as client:
             await store(client, "roses are red")
             assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
 
         assert person.asked == []
 
-    async def test_and_what_was_shown_is_not_what_is_there_any_more(self, engine, mode, filters):
+    async def test_and_what_was_shown_is_not_what_is_there_any_more(self, engine, mode):
         async with client_of(engine) as other:
             await store(other, "roses are red", id="flower")
             person = Person(first=lambda: store(other, "my will", id="flower"))
-            async with asking(engine, person, mode, filters) as client:
+            async with client_of(engine, answers=person, mode=mode) as client:
                 result = await delete(client, ids=["flower"])
 
         if mode == "legacy":
@@ -494,10 +491,14 @@ async def test_a_read_only_server_has_no_such_tool(engine):
 
 
 async def test_without_arbitrary_filters_it_takes_ids_only(engine):
-    async with client_of(engine, qdrant_allow_arbitrary_filter=False) as client:
+    person, given = Person(), {"query_filter": ALL, "collection_name": "notes"}
+    async with client_of(engine, answers=person, qdrant_allow_arbitrary_filter=False) as client:
         point = await store(client, "roses")
         tools = {one.name: one for one in (await client.list_tools()).tools}
-        tool = tools["qdrant-delete"]
-        assert set(tool.input_schema["properties"]) == {"ids", "collection_name"}
+        schema = tools["qdrant-delete"].input_schema
+        assert "There is no argument" in refusal(await delete(client, **given))
         await deleted(client, ids=[point])
+
+    assert (set(schema["properties"]), schema["required"]) == ({"ids", "collection_name"}, ["ids"])
+    assert len(person.asked) == 1
     assert await count(engine) == 0

@@ -1,4 +1,4 @@
-"""What clients may read without a tool: resources, completion, the prompt, the instructions."""
+"""What clients may read without a tool: resources, the instructions."""
 
 import asyncio
 import base64
@@ -7,12 +7,11 @@ import json
 
 import pytest
 from mcp import MCPError
-from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY, ResourceTemplateReference
+from mcp.types import SERVER_INFO_META_KEY
 from PIL import Image
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.tools.project import APP
-from mcp_server_qdrant.tools.resources import MAX_COMPLETIONS
 from tests.support import foreign, make_settings, memory_engine, memory_server, served
 
 ALL = "qdrant://collections"
@@ -31,11 +30,6 @@ async def read(client, uri: str):
     (content,) = (await client.read_resource(uri)).contents
     assert content.mime_type == "application/json"
     return json.loads(content.text)
-
-
-async def completed(client, prefix: str, argument: str = "name"):
-    reference = ResourceTemplateReference(type="ref/resource", uri=ONE)
-    return (await client.complete(reference, {"name": argument, "value": prefix})).completion
 
 
 async def test_the_resources_are_listed():
@@ -99,31 +93,12 @@ async def test_an_absent_one_and_a_hidden_one_look_the_same(name):
     assert "team" not in str(caught.value)
 
 
-async def test_names_are_completed_sorted_and_only_those_that_may_be_seen():
-    async with memory_engine() as engine:
-        async with memory_server(engine=engine) as client:
-            await store(client, "team-b", "team-a", "private")
-        async with memory_server(engine=engine, qdrant_collections=("team-*",)) as client:
-            found = [list((await completed(client, p)).values) for p in ("", "team", "x", "priv")]
-
-    assert found == [["team-a", "team-b"], ["team-a", "team-b"], [], []]
-
-
-async def test_case_makes_no_difference_to_completions():
-    async with memory_server() as client:
-        await store(client, "Notes-Ärger", "notes")
-        found = [list((await completed(client, p)).values) for p in ("NO", "notes-ä")]
-
-    assert found == [["Notes-Ärger", "notes"], ["Notes-Ärger"]]
-
-
 async def test_what_clients_may_keep_says_for_how_long_and_for_whom():
     async with memory_server() as client:
         kept = {
             "tools": await client.list_tools(),
             "resources": await client.list_resources(),
             "templates": await client.list_resource_templates(),
-            "prompts": await client.list_prompts(),
             "read": await client.read_resource(ALL),
         }
 
@@ -131,7 +106,6 @@ async def test_what_clients_may_keep_says_for_how_long_and_for_whom():
         "tools": (300_000, "private"),
         "resources": (3_600_000, "public"),
         "templates": (3_600_000, "public"),
-        "prompts": (3_600_000, "public"),
         "read": (0, "private"),
     }
 
@@ -154,55 +128,13 @@ async def test_tenants_hear_nothing_of_each_other():
                 pass
 
 
-async def test_other_arguments_are_not_completed():
-    async with memory_server() as client:
-        await store(client, "notes")
-
-        assert (await completed(client, "n", "other")).values == []
-
-
-async def test_no_more_than_a_hundred_names_are_offered_and_the_rest_counted():
-    async with memory_engine() as engine, memory_server(engine=engine) as client:
-        for number in range(MAX_COMPLETIONS + 5):
-            await foreign(engine, f"c{number:03}", {})
-        found = await completed(client, "c")
-
-    assert (len(found.values), found.total, found.has_more) == (100, 105, True)
-
-
-async def test_an_engine_that_cannot_be_opened_is_told_by_resources_and_completes_nothing():
+async def test_an_engine_that_cannot_be_opened_is_told_by_resources():
     async def opened():
         raise EngineUnavailable("Qdrant cannot be reached.")
 
     async with served(make_settings(), opened) as client:
         with pytest.raises(MCPError, match=r"Qdrant cannot be reached\."):
             await client.read_resource(ALL)
-        found = await completed(client, "")
-
-    assert found.values == []
-
-
-@pytest.mark.parametrize(
-    ("name", "said"), [("nope", "Unknown prompt: nope"), ("search-well", "question")]
-)
-async def test_a_prompt_that_cannot_be_is_refused_without_a_traceback(caplog, name, said):
-    async with memory_server() as client:
-        with pytest.raises(MCPError, match=said) as refused:
-            await client.get_prompt(name, {})
-
-    assert refused.value.code == INVALID_PARAMS
-    assert caplog.records == []
-
-
-async def test_the_prompt_shows_how_to_search_for_a_question():
-    async with memory_server() as client:
-        (prompt,) = (await client.list_prompts()).prompts
-        message = (await client.get_prompt("search-well", {"question": "Why {roses}?"})).messages[0]
-
-    assert prompt.name == "search-well"
-    assert [(one.name, one.required) for one in prompt.arguments] == [("question", True)]
-    assert message.content.text.startswith("Answer this from my collections: Why {roses}?")
-    assert "qdrant-find" in message.content.text
 
 
 async def test_the_server_introduces_itself():

@@ -247,14 +247,6 @@ def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
     assert left == ["Metadata left out for its length, to be asked for with qdrant-get: id 2, 3."]
 
 
-def test_metadata_that_was_not_read_is_told_too():
-    unread = Document(7, "notes", "text", unread=True)
-
-    assert tool_page.described([unread] * 5, 100)[1] == [
-        "Metadata left out for its length, to be asked for with qdrant-get: id 7, 7, 7 and 2 more."
-    ]
-
-
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     results = [Result(noted(n, 90), 0.5, 0.5) for n in (1, 2)]
     page = tool_page.slim(SearchPage("q", results, (), ["A note."]), 100)

@@ -6,11 +6,11 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.hosting.dial import Foreign, Mute, ask, knock
-from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.hosting.dial import Foreign, ask, dial
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 
-WIRE = 1
-KNOCK_SECONDS = 0.4
+WIRE = 2
+DIAL_SECONDS = 0.4
 NAME = "recall-{}.json"  # by process
 
 
@@ -26,8 +26,8 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
         if server is None or left <= 0:
             continue
         try:
-            line = knock(server, WIRE, min(KNOCK_SECONDS, left))
-        except (Mute, Foreign):
+            line = dial(server, WIRE, min(DIAL_SECONDS, left))
+        except (TimeoutError, Foreign):
             continue
         if line is None:  # it was killed
             path.unlink(missing_ok=True)

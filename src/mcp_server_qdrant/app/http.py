@@ -11,7 +11,7 @@ from mcp.server.subscriptions import SubscriptionBus
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import make_server, options_of
-from mcp_server_qdrant.core.find import Preferences
+from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.http import serving as http
 from mcp_server_qdrant.http.page import routes as http_viz
 from mcp_server_qdrant.http.page.desk import Desk
@@ -74,13 +74,14 @@ def _add_page(
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
     options = options_of(settings)
+    preferred = Preferences.of(settings).model_dump()
     defaults = {
+        **Tuning(**preferred).model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
         "priority_order": settings.priority_order,
-        "alpha": settings.hybrid_alpha[0][1],
+        "alpha": settings.hybrid_alpha,
         "filters": [field.model_dump() for field in options.fields],
     }
-    defaults |= Preferences.of(settings).model_dump()
     options = replace(options, arbitrary_filter=True)
     http_viz.register(mcp, Desk(partial(make_tools, options=options), services, defaults, bus))

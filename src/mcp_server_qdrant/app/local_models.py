@@ -19,7 +19,7 @@ def open_host(settings: Settings) -> ModelHost:
 
 async def load_default(settings: Settings, host: ModelHost) -> None:
     """Have the default model loaded if it is a local one. Raises EncoderUnavailable."""
-    if settings.chosen_provider == "fastembed":
+    if settings.embedding_provider == "fastembed":
         spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
         await host.call("state", spec, None, 0.0)
 

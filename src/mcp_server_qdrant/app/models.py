@@ -5,38 +5,34 @@ from functools import partial
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
-from mcp_server_qdrant.core.options import RerankLimits
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
-from mcp_server_qdrant.encoders.encoder import Encoder, counted
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
+from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
+from mcp_server_qdrant.encoders.local.hosted import HostedEncoder, ModelHost
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
-from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
-from mcp_server_qdrant.encoders.providers import NONE, PROVIDERS, check_provider, split_provider
+from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.qdrant.server.inference import key_header
-from mcp_server_qdrant.qdrant.server.remote import Cluster
 from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
 # Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
-SHARE = 48
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
 def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
-    check_provider(settings.chosen_provider)
-    model = NONE if settings.chosen_provider == NONE else settings.chosen_model
+    check_provider(settings.embedding_provider)
+    model = NONE if settings.embedding_provider == NONE else settings.chosen_model
     return Registry(
         _encoder(settings, host, model),
         partial(_encoder, settings, host),
         prefixes=partial(_prefixes, settings),
-        query_cache=settings.embedding_cache_size,
         host=host,
     )
 
@@ -45,17 +41,10 @@ def open_choice(settings: Settings, encoders: Registry) -> Choice:
     """The choice of a model for each collection."""
     return Choice(
         encoders,
-        settings.chosen_provider,
+        settings.embedding_provider,
         settings.collection_models,
         fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
-
-
-def inference_headers(settings: Settings) -> dict[str, str] | None:
-    """Headers of requests to a Qdrant server that encodes texts; None where it does not."""
-    if not settings.serves("qdrant"):
-        return None
-    return key_header(settings.chosen_model, revealed(settings.embedding_api_key))
 
 
 async def blueprint(
@@ -77,44 +66,40 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
     encoder = encoders.known(model)
     return {
         MODEL_KEY: encoder.name,
-        PROVIDER_KEY: split_provider(model, settings.chosen_provider)[0],
+        PROVIDER_KEY: split_provider(model, settings.embedding_provider)[0],
         PREFIX_KEY: encoder.prefixes.passage,
     }
 
 
 def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
-    provider, model = split_provider(name, settings.chosen_provider)
-    row = PROVIDERS[provider]
-    if not row.local and not settings.serves(provider):
-        reason = (
-            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
-            f"or {provider}:{model} in COLLECTION_MODELS."
-        )
-        return PROVIDERS[NONE].open({"model": model, "reason": reason})
+    provider, model = split_provider(name, settings.embedding_provider)
     default = name == settings.chosen_model
-    options = settings.embedding_options
-    return row.open(
-        {
-            "model": model,
-            "reason": NO_PROVIDER,
-            "host": host,
-            "spec": local_model(
-                settings, model, settings.embedding_model_path if default else None
-            ),
-            "url": settings.service_url,
-            "api_key": settings.service_key,
-            "dimensions": settings.embedding_dimensions if default else None,
-            "bounds": options,
-            "tokens": counted(options.text_tokens, options.token_bytes),
-        }
+    if provider == NONE:
+        return NoEncoder(model, NO_PROVIDER)
+    if provider not in LOCAL and not settings.serves(provider):
+        return NoEncoder(
+            model,
+            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
+            f"or {provider}:{model} in COLLECTION_MODELS.",
+        )
+    if provider == "fastembed":
+        path = settings.embedding_model_path if default else None
+        return HostedEncoder(host, local_model(settings, model, path))
+    dimensions = settings.embedding_dimensions if default else None
+    bounds = settings.embedding_options
+    return OpenAIEncoder(
+        model,
+        settings.service_url,
+        api_key=settings.service_key,
+        dimensions=dimensions,
+        bounds=bounds,
     )
 
 
 def _prefixes(settings: Settings, name: str) -> Prefixes:
     """The prefixes that a model is known to want; those of the default model may be set."""
-    provider, model = split_provider(name, settings.chosen_provider)
-    known = prefixes_of(model) if PROVIDERS[provider].prefixed else NO_PREFIXES
+    known = prefixes_of(split_provider(name, settings.embedding_provider)[1])
     if name != settings.chosen_model:
         return known
     return Prefixes(
@@ -128,8 +113,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
         reranker.start()
-    limits = RerankLimits(settings.rerank_pool, settings.rerank_timeout)
-    return Rerank(reranker, limits)
+    return Rerank(reranker, settings.rerank_timeout)
 
 
 def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
@@ -143,12 +127,7 @@ def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpR
         return HostedReranker(host, spec)
     return HttpReranker(
         settings.rerank_url,
-        speech=provider,
+        service=provider,
         model=settings.rerank_model,
         api_key=revealed(settings.rerank_api_key),
     )
-
-
-def cluster(settings: Settings) -> Cluster:
-    """Bounds of requests to a server or cluster, and the parameters of its new collections."""
-    return Cluster(settings.qdrant_timeout, SHARE, settings.cluster)

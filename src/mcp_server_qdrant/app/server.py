@@ -1,4 +1,4 @@
-"""The MCP server: its tools, resources and prompt, and the transports that serve it."""
+"""The MCP server: its tools and resources, opened after the handshake."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
-from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
+from mcp.types import SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import calling, speaking
@@ -20,7 +19,6 @@ from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
-from mcp_server_qdrant.http.load import Standing
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -38,7 +36,6 @@ NAME = "mcp-server-qdrant"
 # What depends on the caller's scopes is for that caller alone; collections change at any time.
 HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": CacheHint(3_600_000, "public"),
-    "prompts/list": CacheHint(3_600_000, "public"),
     "resources/templates/list": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
@@ -60,7 +57,7 @@ class Opening:
         self._open = open_services
         self._recorder = recorder
         self._recall_path = recall_path
-        self._line = contextlib.ExitStack()
+        self._line = contextlib.AsyncExitStack()
         self._task: asyncio.Task[Opened] | None = None
         self._users = 0
 
@@ -90,7 +87,7 @@ class Opening:
         if self._recall_path:
             from mcp_server_qdrant.app.recall import answering
 
-            self._line = answering(self._recall_path, self.services)
+            await self._line.enter_async_context(answering(self._recall_path, self.services))
         return services
 
     async def services(self) -> "Services":
@@ -98,7 +95,7 @@ class Opening:
         return (await asyncio.shield(self.begin())).of_caller()
 
     async def _close(self) -> None:
-        self._line.close()
+        await self._line.aclose()
         task, self._task = self._task, None
         if task is None:
             return
@@ -144,11 +141,11 @@ def import_services() -> None:
 
 async def open_lazily(settings: Settings) -> "Services":
     """The services of a command."""
-    services: Services = await _opened(settings, callers=False)
-    return services
+    opened = await _opened(settings)
+    return opened.of_caller()
 
 
-async def _opened(settings: Settings, *, callers: bool = True) -> Any:
+async def _opened(settings: Settings) -> "Opened":
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
     All that was loaded until now is kept out of garbage collection, which would otherwise walk
@@ -165,8 +162,8 @@ async def _opened(settings: Settings, *, callers: bool = True) -> Any:
         await asyncio.to_thread(import_services)
         from mcp_server_qdrant.app import services, tenants
 
-        opening = tenants.open_for_callers if callers else services.open_services
-        return await opening(settings, host)
+        client = await services.open_engine(settings)
+        return tenants.assemble(settings, client, services.open_encoders(settings, host))
     finally:
         gc.freeze()
         gc.enable()
@@ -205,9 +202,9 @@ def make_server(
         # A tenant would learn when another one stores.
         subscriptions=False if settings.tenant_field else bus,
         middleware=[
-            *([watch.telemetry.observe] if watch else []),
+            *([watch.observe] if watch else []),
             _beginning(opening, calls or Calls()),
-            *([ForCaller(scopes, watch.load.standing if watch else Standing())] if asking else []),
+            *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
     )
@@ -227,11 +224,6 @@ def _beginning(opening: Opening, under_way: Calls) -> Any:
             counted = under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext()
             with counted, speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
-        except ValueError as error:
-            if ctx.method != "prompts/get":
-                raise
-            # The SDK's refusal of a prompt's name or arguments, which it would log at length.
-            raise MCPError(INVALID_PARAMS, str(error)) from error
         finally:
             opening.begin()
 

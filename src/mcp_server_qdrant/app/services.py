@@ -10,19 +10,17 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.check import CheckedHistory, CheckedLookup, CheckedPipeline
-from mcp_server_qdrant.app.models import blueprint, cluster, open_encoders
+from mcp_server_qdrant.app.models import blueprint, open_encoders
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client, tell_of_newer
+from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
@@ -38,12 +36,10 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.sample import Sampler
 from mcp_server_qdrant.qdrant.read.sources import Files
-from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
-from mcp_server_qdrant.search.words.cache import WordCache
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -99,13 +95,8 @@ class Services:
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
-        """These collections; one without a description by the words that tell it from others.
-
-        No words where each text is checked before it is shown.
-        """
+        """These collections; one without a description by the words that tell it from others."""
         infos = await self.catalog.describe(names)
-        if self.shared.check is not None:
-            return infos
         found, _ = await gathered(names, lambda name: self.facets.writers(name, MOST_WRITERS))
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
@@ -130,21 +121,20 @@ class Services:
         await self.shared.close()
 
 
-async def open_services(settings: Settings, host: ModelHost | None = None) -> Services:
+async def open_services(settings: Settings) -> Services:
     """Open the engine that the settings name and begin to load the model; for one tenant, if any.
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
     _check_named(settings)
-    return wire(settings, await open_engine(settings), open_encoders(settings, host))
+    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout, cluster(settings))
+    client = await own_client(settings, settings.qdrant_timeout)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
-        await tell_of_newer(settings, client)
     return client
 
 
@@ -163,17 +153,17 @@ def _check_named(settings: Settings) -> None:
 def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
-    encoders, bm25 = view.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view, view.writer)
+    encoders, bm25 = shared.encoders, shared.bm25
+    catalog, points = shared.catalog(view), shared.points(view)
     fields = settings.qdrant_content_fields
-    lexicon = Lexicon(Sampler(view.reader, fields).texts, _word_cache(settings, view.words))
+    lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.reader, lambda name, key: in_memory or catalog.indexed(name, key))
-    lookup = _lookup(shared, view, catalog)
+    facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
+    lookup = Lookup(catalog, points)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    projector = Projector(catalog, Drawer(view.reader, fields), encoders, pipeline.search)
+    projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
     written = partial(_written, pipeline, lexicon, projector)
-    history = _history(shared, view, catalog, points)
+    history = History(view.client, points, settings.history_days, catalog.visible, view.indexes)
     store = Store(
         catalog,
         points,
@@ -183,15 +173,14 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view, view.writer), _reader(settings, view)),
+        near=Near(shared.queries(view), _reader(settings, view)),
         history=history,
-        max_metadata=settings.store_max_metadata,
         mask=settings.mask_secrets,
     )
-    files = Files(view.writer)
+    files = Files(view.client)
     deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
     return Services(
-        client=view.reader,
+        client=view.client,
         catalog=catalog,
         encoders=encoders,
         pipeline=pipeline,
@@ -218,28 +207,12 @@ def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload |
     return document
 
 
-def _lookup(shared: Shared, view: View, catalog: Catalog) -> Lookup:
-    """Finds by id; its answers are checked where the operator says so."""
-    points = shared.points(view, view.reader)
-    if shared.check is None or view.tenant is None:
-        return Lookup(catalog, points)
-    return CheckedLookup(shared.check, view.tenant, catalog, points)
-
-
-def _history(shared: Shared, view: View, catalog: Catalog, points: Points) -> History:
-    """What a caller may write it may bring back; checked as what is found by id."""
-    parts = (view.writer, points, shared.settings.history_days, catalog.visible, view.indexes)
-    if shared.check is None or view.tenant is None:
-        return History(*parts)
-    return CheckedHistory(shared.check, view.tenant, *parts)
-
-
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(settings.sync_share).of)
+    paced = Sync(store, files, Pace(SYNC_SHARE).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
@@ -272,17 +245,14 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
     pipeline.understanding.tags.changed(collection)
 
 
-def _word_cache(settings: Settings, whose: str) -> WordCache | None:
-    """Where vocabularies are kept; those of a trial engine are nowhere."""
-    engine = _engine_key(settings, whose)
-    return WordCache(settings.cache_path / "words", engine) if engine else None
-
-
-def _engine_key(settings: Settings, whose: str) -> str | None:
-    """The engine and the tenant in whose name something is kept on disk."""
+def _lexicon(settings: Settings, view: View) -> Lexicon:
+    """The words of the collections; those of a trial engine are not kept on disk."""
+    texts = Sampler(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
-        return None
-    return (settings.qdrant_url or str(settings.local_path.resolve())) + whose
+        return Lexicon(texts)
+    engine = settings.qdrant_url or str(settings.local_path.resolve())
+    owner = engine if view.tenant is None else f"{engine}\0{view.tenant}"
+    return Lexicon(texts, settings.cache_path / "words", owner)
 
 
 def _pipeline(
@@ -293,39 +263,35 @@ def _pipeline(
     facets: TagFacets,
     lexicon: Lexicon,
 ) -> Pipeline:
-    settings, encoders, bm25 = shared.settings, view.encoders, shared.bm25
-    queries = shared.queries(view, view.reader)
-    make: Callable[..., Pipeline] = Pipeline
-    if shared.check is not None and view.tenant is not None:
-        make = partial(CheckedPipeline, shared.check, view.tenant)
-
+    settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
+    queries = shared.queries(view)
     document = _reader(settings, view)
     understanding = Understanding(
         resolve=catalog.resolve,
         locate=lookup.one,
         prepare=queries.prepare,
         encode=encoders.encode_query,
-        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds, bm25.terms),
+        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
         timeout=settings.search_timeout,
         results=settings.qdrant_search_limit,
         preferences=Preferences.of(settings),
         rules=Rules(
-            adaptive=settings.hybrid_alpha,
+            alpha=settings.hybrid_alpha,
             order=settings.priority_order,
             decay=settings.recency_decay,
             time_fields=settings.recency_fields,
         ),
-        pool=shared.rerank.bounds.pool,
+        pool=shared.rerank.pool,
     )
-    return make(
+    return Pipeline(
         understanding,
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.reader, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,
-        PayloadKeys(view.reader, [f"metadata.{name}" for name, _ in shared.filterable]).check,
+        PayloadKeys(view.client, [f"metadata.{name}" for name, _ in shared.filterable]).check,
         shared.leftovers,
     )

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.app.check import HitCheck
 from mcp_server_qdrant.app.models import open_choice, open_rerank
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
@@ -15,40 +14,31 @@ from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, poin
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest.files.background import Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
-from mcp_server_qdrant.qdrant.tenant.guard import Tenant
-from mcp_server_qdrant.qdrant.tenant.reads import Corpus, TenantClient
-from mcp_server_qdrant.qdrant.tenant.writes import TenantWriter
+from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
-from mcp_server_qdrant.settings.values import revealed
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """The part of the engine that one set of services works with; by default all of it.
 
-    `reader` is for searches, `writer` for storing and deleting; `words` names the vocabularies on
-    disk, `indexes` are payload fields that new collections index, `hidden` those that no caller may
-    filter by.
+    `indexes` are payload fields that new collections index.
     """
 
-    reader: Any
-    writer: Any
-    encoders: Registry
+    client: Any
     identify: Identify = point_id
-    words: str = ""
     indexes: Mapping[str, Any] = field(default_factory=dict)
-    hidden: tuple[str, ...] = ()
     tenant: str | None = None
 
 
@@ -63,20 +53,19 @@ class Shared:
         self.bm25 = bm25_of(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
         self.rerank = open_rerank(settings, encoders.host)
-        self.check = _check(settings)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
         self._corpus = Corpus(partial(_version, client) if remote else None)
-        self._all = View(client, client, encoders)
+        self._all = View(client)
         self.everything = self._catalog_of(self._all)
         self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and no caller sees them.
-        points = self.points(self._all, client)
+        points = self.points(self._all)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
-        pace = Pace(settings.sync_share).of
+        pace = Pace(SYNC_SHARE).of
         self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
@@ -103,15 +92,14 @@ class Shared:
     def _catalog_of(self, view: View) -> Catalog:
         named, allowed = self.settings.collection_name, self.settings.qdrant_collections
         return Catalog(
-            view.reader,
+            view.client,
             self.choice,
             default=named,
             allowed=allowed,
             folder=self.settings.qdrant_folder,
             gained=self._upgraded,
-            shown=Leftovers(self.points(view, view.reader)).shown,
+            shown=Leftovers(self.points(view)).shown,
             dates=self.dates,
-            content_fields=self.settings.qdrant_content_fields,
         )
 
     def leftovers(self, met: Sequence[Document]) -> None:
@@ -125,12 +113,12 @@ class Shared:
     async def _refill(self, name: str) -> None:
         await self._upgrades.refill(await self.everything.target(name), self.encoders.of)
 
-    def points(self, view: View, client: Any) -> Points:
-        """Points by id, through the reader or the writer of a view."""
+    def points(self, view: View) -> Points:
+        """The points of a view by id."""
         named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
         dates = [path for path in date_paths(named) if "." in path]
         return Points(
-            client,
+            view.client,
             self.settings.qdrant_content_fields,
             self.filterable,
             identify=view.identify,
@@ -138,14 +126,11 @@ class Shared:
             tally=self._tally,
         )
 
-    def queries(self, view: View, client: Any) -> Queries:
-        """The searches through the reader or the writer of a view."""
-        settings = self.settings
-        tenant = (settings.tenant_field, settings.tenant_shared_field)
-        more = (*settings.recency_fields, *(tenant if settings.tenant_field else ()))
-        read = paths(settings.qdrant_content_fields, *map(str, more))
+    def queries(self, view: View) -> Queries:
+        """The searches of a view."""
+        read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
         make = EdgeQueries if isinstance(self.client, EdgeClient) else Queries
-        return make(client, view.hidden, self.dates, read)
+        return make(view.client, self.dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""
@@ -154,16 +139,11 @@ class Shared:
                 raise ConfigError("Tenants are kept apart: nobody gets everything.")
             return self._all
         assert self.settings.tenant_field is not None
-        kept = Tenant(tenant, self.settings.tenant_field, self.settings.tenant_shared_field)
-        seen: dict[str, tuple[float, bool]] = {}  # the reader sees at once what the writer stores
+        kept = Tenant(tenant, self.settings.tenant_field)
         return View(
-            reader=TenantClient(self.client, kept, self._corpus, seen),
-            writer=TenantWriter(self.client, kept, self._corpus, seen),
-            encoders=self.encoders.for_owner(tenant),
+            client=TenantClient(self.client, kept, self._corpus),
             identify=point_ids_of(tenant),
-            words=f"\0{tenant}",
             indexes=kept.indexes,
-            hidden=kept.hidden,
             tenant=tenant,
         )
 
@@ -172,16 +152,8 @@ class Shared:
         await self.tasks.close()
         await self.everything.close()
         await self.rerank.close()
-        if self.check is not None:
-            await self.check.close()
         await self.encoders.close()
         await self.client.close()
-
-
-def _check(settings: Settings) -> HitCheck | None:
-    if settings.tenant_check_url is None:
-        return None
-    return HitCheck(settings.tenant_check_url, revealed(settings.tenant_check_key))
 
 
 async def _version(client: Any) -> str:

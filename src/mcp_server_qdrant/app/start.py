@@ -14,7 +14,7 @@ def run(settings: Settings, transport: Transport, ready: Callable[[str], None]) 
 
     Raises ConfigError.
     """
-    check_provider(settings.chosen_provider)
+    check_provider(settings.embedding_provider)
     if transport == "stdio":
         from mcp_server_qdrant.app import stdio
 

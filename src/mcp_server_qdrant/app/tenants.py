@@ -3,26 +3,17 @@
 from collections import OrderedDict
 from typing import Any
 
-from mcp_server_qdrant.app.models import open_encoders
-from mcp_server_qdrant.app.services import Services, open_engine, services_of, wire
+from mcp_server_qdrant.app.services import Services, services_of, wire
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
 
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
 LONGEST_NAME = 255
-
-
-async def open_for_callers(
-    settings: Settings, host: ModelHost | None = None
-) -> "Services | Tenants":
-    """The services of a server, whose callers may be of several tenants; as `open_services`."""
-    return assemble(settings, await open_engine(settings), open_encoders(settings, host))
 
 
 def assemble(settings: Settings, client: Any, encoders: Registry) -> "Services | Tenants":

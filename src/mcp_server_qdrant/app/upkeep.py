@@ -2,33 +2,28 @@
 
 import contextlib
 import logging
-import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from types import MappingProxyType
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import inference_headers
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     EngineFailure,
-    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import amount, visible_in
+from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
-from mcp_server_qdrant.ingest.collections.importing import bring_in, renew, since
+from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
-from mcp_server_qdrant.qdrant.server.remote import Cluster
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -63,54 +58,6 @@ async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None
             await source.close()
 
 
-async def tell_of_newer(settings: Settings, client: AsyncQdrantBase) -> None:
-    """Log what another import would bring."""
-    for name, number in (await newer_in_local_mode(settings, client)).items():
-        logger.warning(
-            "The official server has stored %s of %r since the import; to import again: "
-            "mcp-server-qdrant upgrade %s",
-            amount(number, "text"),
-            name,
-            shlex.quote(name),
-        )
-
-
-async def newer_in_local_mode(settings: Settings, client: AsyncQdrantBase) -> dict[str, int]:
-    """How many texts the official server has stored in the engine's folder since the import.
-
-    By collection; those without any are left out, and so is what cannot be read.
-    """
-    found: dict[str, int] = {}
-    if not _has_both(settings):
-        return found
-    bulk, journal = Bulk(client, settings.qdrant_content_fields), ImportJournal(settings.local_path)
-    with contextlib.suppress(QdrantMcpError):
-        async with _local_mode(settings.local_path) as files:
-            for name in await files.names():
-                with contextlib.suppress(QdrantMcpError):  # it was deleted here, as a rule
-                    row = await since(files, bulk, journal, name)
-                    if row is not None and (number := await files.newer(name, row)):
-                        found[name] = number
-    return {name: number for name, number in found.items() if visible(name, settings)}
-
-
-async def import_again(settings: Settings, engine: Bulk, name: str) -> tuple[int, int]:
-    """Import those of a collection: how many came over, and how many cannot be read."""
-    folder, row = settings.local_path, None
-    if _has_both(settings):
-        async with _local_mode(folder) as files:
-            row = await since(files, engine, ImportJournal(folder), name)
-    if row is None:
-        return 0, 0
-    async with _local_mode(folder, {name: row}) as files:
-        return await renew(files, engine, name), files.unreadable[name]
-
-
-def _has_both(settings: Settings) -> bool:
-    """True where the engine's folder is one of the official server too."""
-    return settings.qdrant_url is None and is_local_mode(settings.local_path)
-
-
 def upgrades_of(
     settings: Settings, bulk: Bulk, progress: Callable[[str, int, int], None] = lambda *_: None
 ) -> Upgrades:
@@ -128,10 +75,9 @@ async def engine(
     """
     patience = max(PATIENCE, settings.qdrant_timeout)
     if where is None:
-        cluster = Cluster(patience, options=settings.cluster)
-        client = await own_client(settings, patience, cluster)
+        client = await own_client(settings, patience)
     else:
-        client = await _other(where, settings, new=new)
+        client = await _other(where, new=new)
     try:
         if where is None and settings.qdrant_url is None:
             await import_local_mode(settings, client)
@@ -147,16 +93,7 @@ async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | 
         async with engine(where, settings) as opened:
             yield opened
         return
-    async with _local_mode(Path(where)) as files:
-        yield files
-
-
-@asynccontextmanager
-async def _local_mode(
-    folder: Path, since: Mapping[str, int] = MappingProxyType({})
-) -> AsyncIterator[LocalFiles]:
-    """A folder of local mode; of some collections only what was written since a row."""
-    files = LocalFiles(folder, since)
+    files = LocalFiles(Path(where))
     try:
         yield files
     finally:
@@ -178,21 +115,17 @@ def place(where: str | None, settings: Settings) -> str | Path:
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
 
-async def own_client(
-    settings: Settings, timeout: float, cluster: Cluster | None = None
-) -> AsyncQdrantBase:
+async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
     return await open_client(
         url=settings.qdrant_url,
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
-        inference=inference_headers(settings),
-        cluster=cluster,
     )
 
 
-async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBase:
+async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
     match kind(where):
         case "local mode":
             return open_local_mode(Path(where))
@@ -200,12 +133,7 @@ async def _other(where: str, settings: Settings, *, new: bool) -> AsyncQdrantBas
             raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     if kind(where) != "url":
         return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
-    return await open_client(
-        url=where,
-        api_key=revealed(settings.qdrant_other_api_key),
-        local_path=Path(where),
-        timeout=PATIENCE,
-    )
+    return await open_client(url=where, local_path=Path(where), timeout=PATIENCE)
 
 
 async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:

@@ -28,7 +28,7 @@ def _arguments(command: Callable[..., None]) -> Callable[..., None]:
 def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
     """Copy collections (default: all) into FOLDER, while they are used.
 
-    The folder is there once it is complete. Of a Qdrant server they are snapshots.
+    The folder is there once it is complete. A Qdrant server has snapshots of its own.
     """
     with frame.ending("Interrupted; nothing was kept."):
         settings = frame.load()
@@ -36,7 +36,8 @@ def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  
 
         chosen, now = list(dict.fromkeys(collections)), datetime.now(UTC)
         place = folder.absolute()
-        _done(asyncio.run(back_up(settings, place, chosen, now, _tell, replace=overwrite)))
+        bars = frame.Bars()
+        _done(bars, asyncio.run(back_up(settings, place, chosen, now, bars, replace=overwrite)))
 
 
 @click.command()
@@ -51,15 +52,12 @@ def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None: 
         from mcp_server_qdrant.app.backup import restore as bring_back
 
         chosen, place = list(dict.fromkeys(collections)), folder.absolute()
-        _done(asyncio.run(bring_back(settings, place, chosen, _tell, replace=overwrite)))
+        bars = frame.Bars()
+        _done(bars, asyncio.run(bring_back(settings, place, chosen, bars, replace=overwrite)))
 
 
-def _tell(name: str, done: int, total: int) -> None:
-    frame.show(f"{frame.bar(done / total)} {called(name)}")
-
-
-def _done(points: Mapping[str, int]) -> None:
-    frame.show("")
+def _done(bars: frame.Bars, points: Mapping[str, int]) -> None:
+    bars.end()
     for name, number in points.items():
         click.echo(f"{called(name)}: {amount(number, 'point')}")
-    click.echo(f"Done: {len(points)} {'collection' if len(points) == 1 else 'collections'}.")
+    click.echo(f"Done: {amount(len(points), 'collection')}.")

@@ -1,7 +1,5 @@
 """Configuration files of MCP clients: where they are, what they start, and how one is edited."""
 
-import contextlib
-import itertools
 import json
 import os
 import re
@@ -36,9 +34,9 @@ HELLO = {
 # A string, or what JSON does not know: comments; then commas before a closing bracket.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
-_SPACE = re.compile(r"\s*")
 
 Entry = Mapping[str, Any]
+Config = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +69,24 @@ def hooks() -> Client:
     return Client("Claude Code", user_folder() / ".claude" / "settings.json", "hooks")
 
 
-def hooked(client: Client, text: str, events: Sequence[str], command: str | None) -> str:
+def with_entry(client: Client, held: Config, name: str, entry: Entry) -> Config:
+    """The configuration with this entry beside all others."""
+    return {**held, client.section: {**held.get(client.section, {}), name: entry}}
+
+
+def with_hooks(client: Client, held: Config, events: Sequence[str], command: str | None) -> Config:
     """The settings in which these events run that command of ours, or none, beside all others."""
+    section = {**held.get(client.section, {})}
+    ours = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
     for event in events:
-        groups = parse(client, text).get(client.section, {}).get(event, [])
+        groups = section.get(event, [])
         if not isinstance(groups, list):
             raise ConfigError(f"{client.path} must hold a list in {event!r}: mend it.")
         others = [group for group in groups if not _recalls(group)]
-        ours = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
-        wanted = [*others, *(ours if command else ())]
-        text = edited(client, text, event, wanted) if wanted != groups else text
-    return text
+        section[event] = [*others, *(ours if command else ())]
+        if not section[event]:
+            del section[event]
+    return {**held, client.section: section} if section or client.section in held else held
 
 
 def _recalls(group: Any) -> bool:
@@ -176,16 +181,16 @@ def texts(value: Any) -> dict[str, str]:
 
 
 def text_of(client: Client) -> str:
-    """The text of a client's configuration, its line ends as they are; "" where there is none."""
+    """The text of a client's configuration; "" where there is none."""
     try:
-        return client.path.read_bytes().decode("utf-8")
+        return client.path.read_text("utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{client.path} cannot be read as text.") from error
 
 
-def parse(client: Client, text: str) -> dict[str, Any]:
+def parse(client: Client, text: str) -> Config:
     """A configuration, in which comments and trailing commas may stand. Raises ConfigError."""
     try:
         read = json.loads(_plain(text) if text.strip() else "{}")
@@ -205,107 +210,40 @@ def parse(client: Client, text: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """The same length of JSON: what it does not know becomes spaces."""
-    text = text.replace("\ufeff", " ", 1) if text.startswith("\ufeff") else text
+    """The text as JSON, of the same lines: what it does not know becomes spaces."""
     for pattern in (_COMMENT, _COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
 
 
-def edited(client: Client, text: str, name: str, entry: Entry | Sequence[Any]) -> str:
-    """The configuration with this entry; all else stays as it is written, comments too."""
-    read = parse(client, text)
-    if "\r\n" in text:
-        return edited(client, text.replace("\r\n", "\n"), name, entry).replace("\n", "\r\n")
-    text = text if text.strip() else "{}\n"
-    plain = _plain(text)
-    top = plain.index("{")
-    sections = _spans(plain, top)
-    if client.section not in sections:
-        return _inserted(text, top, client.section, {name: entry}, 1, read)
-    start, _ = sections[client.section]
-    servers = _spans(plain, start)
-    if name not in servers:
-        return _inserted(text, start, name, entry, 2, read[client.section])
-    first, last = servers[name]
-    return text[:first] + _written(entry, 2) + text[last:]
-
-
-def _inserted(text: str, at: int, name: str, value: Any, depth: int, known: Any) -> str:
-    """The text with a first member in the object that begins at `at`, and holds `known`."""
-    indent = "  " * depth
-    end = "," if known else "\n" + indent[2:]
-    member = f"\n{indent}{json.dumps(name)}: {_written(value, depth)}{end}"
-    rest = text[at + 1 :]
-    return text[: at + 1] + member + (rest if known else rest.lstrip(" \t\n"))
-
-
-def _written(value: Any, depth: int) -> str:
-    lines = json.dumps(value, indent=2, ensure_ascii=False).splitlines()
-    return ("\n" + "  " * depth).join(lines)
-
-
-def _spans(plain: str, start: int) -> dict[str, tuple[int, int]]:
-    """Where the values of the object that begins at `start` begin and end."""
-    decoder, found, at = json.JSONDecoder(), dict[str, tuple[int, int]](), start + 1
-
-    def skipped(at: int) -> int:
-        return _SPACE.match(plain, at).end()  # type: ignore[union-attr]  # it always matches
-
-    while plain[at := skipped(at)] != "}":
-        key, at = decoder.raw_decode(plain, at)
-        first = skipped(skipped(at) + 1)
-        _, last = decoder.raw_decode(plain, first)
-        found[key] = (first, last)
-        at = skipped(last)
-        at += plain[at] == ","
-    return found
-
-
-def write(client: Client, before: str, text: str, now: datetime) -> Path | None:
+def write(client: Client, before: str, held: Config, now: datetime) -> Path | None:
     """Write a configuration in one step; the copy of what was there before, if anything was.
 
-    Owner, mode and links stay. Raises ConfigError, also where it is not what it was `before`.
+    Mode and links stay. Raises ConfigError, also where it is not what it was `before`, and where
+    comments would be lost.
     """
+    if _plain(before) != before:
+        raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
     try:
         path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
-        new = Path(name)  # its owner's alone: it may hold a key
+        new, backup = Path(name), None  # its owner's alone: it may hold a key
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(held, file, indent=2, ensure_ascii=False)
+                file.write("\n")
                 file.flush()
                 os.fsync(file.fileno())
             if text_of(client) != before:
                 raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
-            backup = _copy(path, now) if path.exists() else None
-            if backup is not None:
-                _as_was(path, new)
+            if path.exists():
+                backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
+                shutil.copy2(path, backup)
+                shutil.copymode(path, new)
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
     except (OSError, RuntimeError) as error:  # a link to itself is the latter
-        reason = error.strerror if isinstance(error, OSError) else "it is a link to itself"
-        raise ConfigError(f"{client.path} cannot be written: {reason}.") from error
+        raise ConfigError(f"{client.path} cannot be written.") from error
     return backup
-
-
-def _copy(path: Path, now: datetime) -> Path:
-    """A copy beside the file, under a name that no other copy has."""
-    for number in itertools.count(1):
-        copy = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S}{f'-{number}' * (number > 1)}.bak")
-        with contextlib.suppress(FileExistsError):
-            copy.touch(mode=0o600, exist_ok=False)
-            shutil.copy2(path, copy)
-            _as_was(path, copy)
-            return copy
-    raise AssertionError
-
-
-def _as_was(old: Path, new: Path) -> None:
-    """Give a file the mode and, where that is allowed, the owner of another one."""
-    shutil.copymode(old, new)
-    there = old.stat()
-    with contextlib.suppress(OSError, AttributeError):  # Windows has no owners
-        os.chown(new, there.st_uid, there.st_gid)

@@ -150,7 +150,7 @@ def _file(name: str, given: Given) -> str | None:
     """The file that sets a variable; None where the environment does, or nothing."""
     from mcp_server_qdrant.settings.environment import ENVIRONMENT
 
-    _, origin = given.get(name, ("", ENVIRONMENT))
+    origin = given[name][1] if name in given else ENVIRONMENT
     return None if origin == ENVIRONMENT else origin
 
 
@@ -162,44 +162,23 @@ def _folders(settings: "Settings") -> Iterator[Finding]:
 
 
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
-    """Findings through the parts that the server has too; no work in the background."""
-    from mcp_server_qdrant.app.server import open_lazily
-    from mcp_server_qdrant.app.upkeep import newer_in_local_mode
-
+    """Findings through the parts that the server has too, of no tenant's view."""
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
     allowed = settings.qdrant_collections
-    # Neither a tenant's view, nor what the server does on its own.
-    apart = {
-        "qdrant_read_only": True,
-        "qdrant_collections": (*allowed, scratch) if allowed else (),
-        "tenant_field": None,
-        "tenant_check_url": None,
-    }
+    shown = (*allowed, scratch) if allowed else ()
     frame.show("Opening the engine …")
     try:
-        services = await open_lazily(settings.model_copy(update=apart))
-    except QdrantMcpError as error:
-        yield problem("engine", str(error), _engine_fix(error, settings, given))
-        return
-    try:
-        yield await _model(services, settings, given)
-        try:
+        async with frame.opened(settings, qdrant_collections=shown, tenant_field=None) as services:
+            yield await _model(services, settings, given)
             found = await services.catalog.describe()
             yield await _engine(services, settings)
-        except QdrantMcpError as error:
-            yield problem("engine", str(error), _engine_fix(error, settings, given))
-            return
-        for info in found:
-            yield _collection(info, settings)
-        for name, number in (await newer_in_local_mode(settings, services.client)).items():
-            stored = f"The official server has stored {amount(number, 'text')} since the import."
-            fix = f"mcp-server-qdrant upgrade {shlex.quote(name)}"
-            yield Finding("collection", f"{name}: {stored}", fix)
-        if missing := await _default(services, settings, given):
-            yield missing
-        yield await _round_trip(services, settings, scratch)
-    finally:
-        await services.close()
+            for info in found:
+                yield _collection(info, settings)
+            if missing := await _default(services, settings, given):
+                yield missing
+            yield await _round_trip(services, settings, scratch)
+    except QdrantMcpError as error:
+        yield problem("engine", str(error), _engine_fix(error, settings, given))
 
 
 def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
@@ -229,7 +208,7 @@ async def _engine(services: "Services", settings: "Settings") -> Finding:
 
 
 async def _model(services: "Services", settings: "Settings", given: Given) -> Finding:
-    if settings.chosen_provider == "none":
+    if settings.embedding_provider == "none":
         return Finding("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
     encoder = services.encoders.default
     await frame.loaded(encoder, MODEL_SECONDS)
@@ -240,25 +219,21 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
     except EncoderUnavailable as error:
         fix = _model_fix(encoder.reason or str(error), settings, given)
         return problem("model", encoder.reason or str(error), fix)
-    place = settings.embedding_model_path or settings.chosen_provider
+    place = settings.embedding_model_path or settings.embedding_provider
     return Finding("model", f"{encoder.name} makes vectors ({place}).")
 
 
 def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
-    if settings.chosen_provider != "fastembed":
+    if settings.embedding_provider != "fastembed":
         return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
-    if UNSTARTED in reason:
-        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
     if near := re.search(r"Did you mean '(.+)'\?", reason):
         return _set("EMBEDDING_MODEL", near[1], given)
-    if "fastembed has no model" in reason:
-        return unset("EMBEDDING_MODEL", given)
     if settings.embedding_model_path:
         return unset("EMBEDDING_MODEL_PATH", given)
-    if "could not be downloaded" in reason:
-        line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
-        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
-    return AGAIN
+    if UNSTARTED in reason:
+        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
+    line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
+    return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
 
 def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
@@ -275,7 +250,7 @@ def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
         return problem("collection", text, upgrade)
     if "bm25" not in info.legs:
         return Finding("collection", text, upgrade)
-    if "dense" not in info.legs and settings.chosen_provider != "none":
+    if "dense" not in info.legs and settings.embedding_provider != "none":
         return Finding("collection", text, f"{upgrade} --model {settings.chosen_model}")
     return Finding("collection", text)
 
@@ -370,8 +345,8 @@ def _started(
         return Finding("client", text)
     if "${" in json.dumps(entry):
         return Finding("client", f"{where}: has variables that only the client knows; not started.")
-    starting = f"Starting the server of {client.title}"
-    found = frame.meanwhile(starting, lambda: clients.start(entry, environment))
+    frame.show(f"Starting the server of {client.title} …")
+    found = clients.start(entry, environment)
     if found.fault is None:
         return Finding("client", f"{where}: starts {found.told}.", slow=found.slow)
     text = f"{where}: {found.fault.rstrip('.')}."

@@ -94,10 +94,9 @@ def _evaluate(
     """Measure and print the tables; the report as data."""
     from mcp_server_qdrant.evaluation import text
     from mcp_server_qdrant.evaluation.labels import read
-    from mcp_server_qdrant.evaluation.metrics import require_ranx, score
+    from mcp_server_qdrant.evaluation.metrics import score
     from mcp_server_qdrant.evaluation.sweep import configurations
 
-    require_ranx()
     labels = read(path)
     if collections:
         labels = [replace(label, collections=collections) for label in labels]
@@ -105,9 +104,8 @@ def _evaluate(
     settings = frame.load()
     frame.leave_folder()
     measured = asyncio.run(_measured(settings, labels, ways, limit))
-    frame.show("Computing the metrics; the first time takes about half a minute.")
-    scores = score(measured)
     frame.show("")
+    scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
     click.echo(text.tables(measured, scores))
@@ -118,14 +116,10 @@ async def _measured(
     settings: "Settings", labels: "Sequence[Label]", ways: "Sequence[Configuration]", limit: int
 ) -> "Measured":
     """Search over the services that the server would open; nothing is written to them."""
-    from mcp_server_qdrant.app.server import open_lazily
     from mcp_server_qdrant.evaluation.run import measure
 
-    # Every query is new to a server, so that none finds its vector in the cache.
-    changed = {"qdrant_read_only": True, "embedding_cache_size": 0}
-    services = await open_lazily(settings.model_copy(update=changed))
     total = len(labels) * len(ways)
-    try:
+    async with frame.opened(settings) as services:
         return await measure(
             services,
             labels,
@@ -133,5 +127,3 @@ async def _measured(
             limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
-    finally:
-        await services.close()

@@ -3,27 +3,24 @@
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
+from mcp_server_qdrant.core.notation import printable
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.settings.environment import Settings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Result = TypeVar("Result")
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
-WIDTH = 24  # of a bar
-BAR_SECONDS = 0.2
-CYCLE_SECONDS = 3.0  # for one fill of a bar of unknown length
+LOAD_SECONDS = 900.0  # a model may have to be downloaded
 GOES_ON = "Interrupted; the same command goes on from here."
 
 logger = logging.getLogger(__name__)
@@ -74,40 +71,59 @@ def show(text: str) -> None:
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
 
 
-def bar(share: float) -> str:
-    """A bar that is filled as far as the share says."""
-    filled = int(share * WIDTH)
-    return f"[{'#' * filled}{'-' * (WIDTH - filled)}]"
+class Bars:
+    """Bars with the time left, one for each thing that is worked on; a line per tenth in a log."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._line = ""
+
+    def __call__(self, text: str, done: float, total: float) -> None:
+        """So much of all is done of what the text names."""
+        if not total:
+            return
+        label = printable(text)
+        if not sys.stderr.isatty():
+            line = f"{label}: {10 * int(10 * done / total)} %"
+            if line != self._line:
+                click.echo(line, err=True)
+            self._line = line
+            return
+        if self._bar is None or self._bar.label != label:
+            self.end()
+            show("")
+            self._bar = click.progressbar(length=1000, label=label, file=sys.stderr)
+        self._bar.update(int(1000 * done / total) - self._bar.pos)
+
+    def end(self) -> None:
+        """End the line of a bar that is shown."""
+        if self._bar is not None:
+            self._bar.render_finish()
+        self._bar = None
 
 
-def _go_on(text: str, passed: float) -> None:
-    """Show what takes so many seconds by now, with a bar that fills again and again."""
-    show(f"{bar(passed / CYCLE_SECONDS % 1)} {text} {passed:.0f} s")
+@asynccontextmanager
+async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Services]":
+    """The services of a server with these settings, which does nothing on its own meanwhile.
 
+    Vectors that other texts still lack are left to the server. Raises as `open_services` does.
+    """
+    from mcp_server_qdrant.app.server import open_lazily
 
-def meanwhile(text: str, work: Callable[[], Result]) -> Result:
-    """What `work` gives, done in a thread while a bar shows that something goes on."""
-    pool, since = ThreadPoolExecutor(1), monotonic()
-    done = pool.submit(work)
+    apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
+    services = await open_lazily(apart)
     try:
-        while not wait([done], BAR_SECONDS).done:
-            _go_on(text, monotonic() - since)
-        return done.result()
+        yield services
     finally:
-        show("")
-        pool.shutdown(wait=False)
+        await services.close()
 
 
-async def loaded(encoder: Any, seconds: float) -> bool:
-    """Have a model loaded, and show its progress; whether it is ready within so many seconds."""
+async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
+    """Have a model loaded, and say so where it takes a while; whether it is ready in time."""
     encoder.start()
-    since = monotonic()
-    while not await encoder.ready(BAR_SECONDS):
-        passed = monotonic() - since
-        if encoder.state not in ("loading", "downloading") or passed > seconds:
-            break
-        _go_on(encoder.reason, passed)
-    show("")
+    if not await encoder.ready(1.0) and encoder.state in ("loading", "downloading"):
+        say(encoder.reason)
+        await encoder.ready(seconds)
     return bool(encoder.state == "ready")
 
 
@@ -132,7 +148,7 @@ def load(*, serving: bool = False) -> "Settings":
 
     Where it is for `serving`, logs are set up.
     """
-    from mcp_server_qdrant.core import logs
+    from mcp_server_qdrant.cli import logs
     from mcp_server_qdrant.settings import environment as settings
 
     notes: list[str] = []

@@ -37,15 +37,12 @@ def history(
 
 
 async def _main(id: str | None, collection: str | None, *, restore: bool, erase: bool) -> None:  # noqa: A002
-    from mcp_server_qdrant.app.server import open_lazily
     from mcp_server_qdrant.app.upkeep import check_writable
 
     read = frame.load()
     if restore or erase:
         check_writable(read)
-    # Vectors that other texts still lack are left to the server.
-    services = await open_lazily(read.model_copy(update={"qdrant_read_only": True}))
-    try:
+    async with frame.opened(read) as services:
         if id is not None and erase:
             erased = await services.history.erase(id, collection)
             click.echo(f"{amount(erased, 'version')} erased.")
@@ -62,8 +59,6 @@ async def _main(id: str | None, collection: str | None, *, restore: bool, erase:
                 click.echo(one.line)
             if not found:
                 frame.say("No earlier version is kept.")
-    finally:
-        await services.close()
 
 
 def _show(one: "Version") -> None:

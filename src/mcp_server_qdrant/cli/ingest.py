@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,15 +12,14 @@ import click
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
 from mcp_server_qdrant.core.notation import amount, printable
-from mcp_server_qdrant.core.rows import EXAMPLE, RowTemplate, Selection
+from mcp_server_qdrant.core.selection import Selection
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
     from mcp_server_qdrant.ingest.files.walk import Problem
     from mcp_server_qdrant.settings.environment import Settings
 
-LINE_SECONDS = 10.0
-SURE_SECONDS, SURE_SHARE = 10.0, 0.03  # before, the time left is a guess
+SHOW_SECONDS = 0.2
 MB = 1_000_000
 ADVICE = (
     "If it is another folder, give it a name with --name; if all of them are to be removed, say so "
@@ -32,54 +29,38 @@ ADVICE = (
 Command = Callable[..., None]
 
 
+OPTIONS = (
+    click.argument(
+        "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
+    ),
+    click.option("--collection", help="Where to. Default: COLLECTION_NAME. Made where it is new."),
+    click.option(
+        "--include",
+        multiple=True,
+        metavar="GLOB",
+        help="Only these files; as in .gitignore. Repeatable.",
+    ),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
+    click.option("--name", help="Name of the path in ids. Default: the folder's own."),
+    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
+    click.option("--create", is_flag=True, help="Make a collection whose name is like another's."),
+    click.option(
+        "--max-size",
+        type=click.FloatRange(min=0.001),
+        default=10.0,
+        show_default=True,
+        metavar="MB",
+        help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
+    ),
+    frame.env_file,
+)
+
+
 def _options(command: Command) -> Command:
     """The options of both commands."""
-    for option in reversed(
-        [
-            click.argument(
-                "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
-            ),
-            click.option(
-                "--collection", help="Where to. Default: COLLECTION_NAME. Made where it is new."
-            ),
-            click.option(
-                "--include",
-                multiple=True,
-                metavar="GLOB",
-                help="Only these files; as in .gitignore. Repeatable.",
-            ),
-            click.option(
-                "--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."
-            ),
-            click.option(
-                "--follow-links",
-                is_flag=True,
-                help="Read links that lead out of a path, and linked folders.",
-            ),
-            click.option(
-                "--csv",
-                multiple=True,
-                metavar="PART=TEMPLATE",
-                help="How rows of CSV become texts: PART is text, title, id, date or tags, and "
-                "{column} a cell, as in title='{name}'. Repeatable.",
-            ),
-            click.option("--name", help="Name of the path in ids. Default: the folder's own."),
-            click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-            click.option(
-                "--create", is_flag=True, help="Make a collection whose name is like another's."
-            ),
-            click.option(
-                "--max-size",
-                type=click.FloatRange(min=0.001),
-                default=10.0,
-                show_default=True,
-                metavar="MB",
-                help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
-            ),
-        ]
-    ):
+    for option in reversed(OPTIONS):
         command = option(command)
-    return frame.env_file(command)
+    return command
 
 
 @click.command()
@@ -110,19 +91,13 @@ def sync(*, watch: bool, keep: bool, **options: Any) -> None:
 
 
 async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
-    from mcp_server_qdrant.app.server import open_lazily
-
     read = frame.load()
     request = _request(options, read, mirror=mirror)
-    # Vectors that other texts still lack are left to the server.
-    services = await open_lazily(read.model_copy(update={"qdrant_read_only": True}))
-    try:
+    async with frame.opened(read) as services:
         if watching:
             await _watch(services.sync, request)
         else:
             await once(services.sync, request, None)
-    finally:
-        await services.close()
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
@@ -138,9 +113,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
     return SyncRequest(
         sources=tuple(sources(options["paths"], options["name"])),
         collection=collection,
-        selection=Selection(
-            options["include"], options["exclude"], options["follow_links"], _rows(options["csv"])
-        ),
+        selection=Selection(options["include"], options["exclude"]),
         mirror=mirror,
         dry_run=options["dry_run"],
         create=options["create"],
@@ -149,16 +122,6 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         max_bytes=int(options["max_size"] * MB),
         advice=ADVICE,
     )
-
-
-def _rows(given: tuple[str, ...]) -> RowTemplate | None:
-    """The template that the options make. Raises ConfigError."""
-    try:
-        return RowTemplate.of(dict(one.split("=", 1) for one in given)) if given else None
-    except ValueError as error:
-        plain = next((one for one in given if "=" not in one), None)
-        fault = f"{plain!r} has no =, as in {EXAMPLE}" if plain is not None else error
-        raise ConfigError(f"--csv: {fault}.") from error
 
 
 async def once(
@@ -200,52 +163,24 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
 
 @contextlib.asynccontextmanager
 async def _shown(report: "Report") -> AsyncIterator[None]:
-    """Show how far it is: a bar that moves on a terminal, a line now and then elsewhere."""
-    showing = asyncio.ensure_future(_show(report))
+    """Show on a terminal how far it is."""
+    bars = frame.Bars()
+    showing = asyncio.ensure_future(_show(report, bars))
     try:
         yield
     finally:
         showing.cancel()
+        bars.end()
         frame.show("")
 
 
-async def _show(report: "Report") -> None:
+async def _show(report: "Report", bars: frame.Bars) -> None:
     while sys.stderr.isatty():
-        width = shutil.get_terminal_size().columns - 1
-        frame.show(line(report, monotonic(), bar=True)[:width])
-        await asyncio.sleep(frame.BAR_SECONDS)
-    while True:
-        await asyncio.sleep(LINE_SECONDS)
-        click.echo(line(report, monotonic()), err=True)
-
-
-def line(report: "Report", now: float, *, bar: bool = False) -> str:
-    """The progress on one line, perhaps with a bar: share, rate and time left."""
-    if report.encoding_since is None or not report.encoded:
-        return printable(f"{report.phase} …" if bar else report.phase)
-    done, stored = report.share, len(report.new) + len(report.changed)
-    parts = [f"{done:4.0%}", amount(stored, "file"), amount(report.encoded, "text")]
-    if speed := rate(report, report.encoded, now):
-        parts += [f"{speed:,.1f} texts/s", *remaining(now - report.encoding_since, done)]
-    return f"{report.phase}{f' {frame.bar(done)}' if bar else ':'} {' · '.join(parts)}"
-
-
-def remaining(passed: float, done: float) -> list[str]:
-    """The time left, in words as coarse as it is known; nothing while it is not."""
-    if passed < SURE_SECONDS or done < SURE_SHARE:
-        return []
-    minutes = passed * (1 - done) / done / 60
-    if minutes < 1:
-        return ["less than a minute left"]
-    hours = f"{minutes / 60:.1f} hours" if minutes > 90 else amount(round(minutes), "minute")
-    return [f"about {hours} left"]
-
-
-def rate(report: "Report", texts: int, now: float) -> float:
-    """So many texts per second, since the first was ready."""
-    if report.encoding_since is None:
-        return 0.0
-    return texts / max(now - report.encoding_since, 1e-3)
+        if report.share:
+            bars(report.phase, report.share, 1)
+        else:
+            frame.show(printable(f"{report.phase} …"))
+        await asyncio.sleep(SHOW_SECONDS)
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> str:
@@ -285,11 +220,8 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
 
 
 def _effort(report: "Report") -> str:
-    seconds = f" in {report.seconds:,.1f} s"
-    if not report.texts:
-        return seconds
-    speed = f"{rate(report, report.texts, report.started + report.seconds):,.1f} texts/s"
-    return f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens{seconds}: {speed}"
+    texts = f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens" if report.texts else ""
+    return f"{texts} in {report.seconds:,.1f} s"
 
 
 def _names(report: "Report") -> Iterator[str]:

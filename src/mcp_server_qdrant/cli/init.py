@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.cli.clients import Client
     from mcp_server_qdrant.settings.environment import Settings
 
-LOAD_SECONDS = 900.0  # the model may have to be downloaded
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
 EVENTS = ("SessionStart", "UserPromptSubmit")  # at which Claude Code runs `recall`
 CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
@@ -175,8 +174,8 @@ def _configure(
 
     client = clients.clients()[flag]
     text = clients.text_of(client)
-    servers = clients.parse(client, text).get(client.section, {})
-    before = servers.get(name)
+    held = clients.parse(client, text)
+    before = held.get(client.section, {}).get(name)
     if not isinstance(before, dict):
         before = {}
     if program := clients.other(before):
@@ -184,32 +183,24 @@ def _configure(
             f"{client.title} has another server named {name!r} ({program}): give this one a name "
             "of its own with --name."
         )
-    old = clients.texts(before.get("env"))
     # A client that a desktop starts has not the environment of this shell.
-    own = {
-        k: v for k, (v, origin) in environment.given().items() if origin == environment.ENVIRONMENT
-    }
-    env = {**old, **own, **first}
+    given = environment.given().items()
+    own = {one: value for one, (value, origin) in given if origin == environment.ENVIRONMENT}
+    env = {**clients.texts(before.get("env")), **own, **first}
     entry = {**before, "command": command[0], "args": list(command[1:])}
     entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
     entry |= {"env": env} if env else {}
-    changed = clients.edited(client, text, name, entry)
-    if changed == text:
+    if entry == before:
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
-    _show(client, name, entry)
-    started = frame.meanwhile(
-        f"Starting the server of {client.title}",
-        lambda: clients.start(entry, environment.without_settings()),
-    )
+    frame.show(f"Starting the server of {client.title} …")
+    started = clients.start(entry, environment.without_settings())
+    frame.show("")
     if started.fault:
         raise ConfigError(f"Nothing was written: this does not start: {started.fault}")
-    if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
-        return
-    backup = clients.write(client, text, changed, datetime.now())
-    kept = f"; what was there is in {backup.name}" if backup else ""
     click.echo(f"{client.title} will start {started.told}.")
-    click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
+    changed = clients.with_entry(client, held, name, entry)
+    _write(client, text, changed, {name: _masked(entry)}, ask=ask)
 
 
 def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
@@ -218,49 +209,56 @@ def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
 
     client, line = clients.hooks(), shlex.join(command) if command else None
     text = clients.text_of(client)
-    changed = clients.hooked(client, text, EVENTS, line)
-    if changed == text:
+    held = clients.parse(client, text)
+    changed = clients.with_hooks(client, held, EVENTS, line)
+    if changed == held:
         click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
         return
-    click.echo(f"{client.path}, {client.section}:")  # nothing else of it: it may hold keys
-    click.echo(json.dumps(dict.fromkeys(EVENTS, line), indent=2, ensure_ascii=False))
+    _write(client, text, changed, dict.fromkeys(EVENTS, line), ask=ask)
+
+
+def _write(
+    client: "Client", before: str, changed: dict[str, Any], shown: Mapping[str, Any], *, ask: bool
+) -> None:
+    """Write a configuration. Nothing else of it is shown: it may hold keys."""
+    from mcp_server_qdrant.cli import clients
+
+    click.echo(f"{client.path}, {client.section}:")
+    click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
-    backup = clients.write(client, text, changed, datetime.now())
+    backup = clients.write(client, before, changed, datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
-    click.echo(f"Written: {client.path}{kept}.")
+    click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
 
 
-def _show(client: "Client", name: str, entry: Mapping[str, Any]) -> None:
-    """Show the entry that is written, and of it only what this server knows; no keys."""
+def _masked(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an entry what this server knows, and no keys."""
     from mcp_server_qdrant.settings import environment
 
     known = {one for names in environment.environment_names().values() for one in names}
-    shown = {key: entry[key] for key in entry if key in ("command", "args", "type")}
-    shown |= {key: environment.HIDDEN for key in entry if key not in shown}
-    if entry.get("env"):
-        shown["env"] = {
+    masked: dict[str, Any] = dict.fromkeys(entry, environment.HIDDEN)
+    masked |= {key: entry[key] for key in ("command", "args", "type") if key in entry}
+    if "env" in entry:
+        masked["env"] = {
             one: environment.shown(one, value) if one in known else environment.HIDDEN
             for one, value in entry["env"].items()
         }
-    click.echo(f"{client.path}, {client.section}:")
-    click.echo(json.dumps({name: shown}, indent=2, ensure_ascii=False))
+    return masked
 
 
 async def _first_search(settings: "Settings") -> None:
     """Load the model, store the folders, and search them."""
-    from mcp_server_qdrant.app.server import open_lazily
     from mcp_server_qdrant.app.upkeep import settle
     from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.sync import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
     frame.show("Opening the engine …")
-    services = await open_lazily(settings.model_copy(update={"qdrant_read_only": True}))
-    try:
+    async with frame.opened(settings) as services:
         encoder = services.encoders.default
-        modelless = settings.chosen_provider == "none"
-        if not modelless and not await frame.loaded(encoder, LOAD_SECONDS):
+        modelless = settings.embedding_provider == "none"
+        if not modelless and not await frame.loaded(encoder):
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
             request = SyncRequest(
@@ -279,8 +277,6 @@ async def _first_search(settings: "Settings") -> None:
         for hit in page.results:
             click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
             click.echo(f"  {_line(hit.passage, 200)}")
-    finally:
-        await services.close()
 
 
 def _line(text: str, room: int) -> str:

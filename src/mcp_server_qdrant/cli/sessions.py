@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.core.notation import amount
-from mcp_server_qdrant.core.rows import Selection
+from mcp_server_qdrant.core.selection import Selection
 
 COLLECTION = "sessions"
 MB = 1_000_000
@@ -36,11 +36,12 @@ class Sessions:
 
     def measured(self) -> str | None:
         """How many there are, how large, from when to when; None where there is none."""
-        from mcp_server_qdrant.ingest.files.walk import Source, walk
+        from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 
         selection = Selection(self.include, self.exclude)
         there = self.path.is_dir()
-        files = walk(Source(COLLECTION, self.path, folder=True), selection).files if there else []
+        source = Source(COLLECTION, self.path, folder=True)
+        files = walk_all([source], selection).files if there else []
         if not files:
             return None
         days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9, UTC):%Y-%m-%d}" for one in files)

@@ -120,7 +120,7 @@ def _make(file: Path | None, name: str, entry: Mapping[str, Any]) -> None:
     if file:
         tokenfile.add(file, entry)
     else:
-        tokens.parse(tokenfile.line(entry), as_json=False)
+        tokens.parse(tokenfile.line(entry))
     _show(name, secret)
     if file:
         click.echo(f"Its hash is in {file}.", err=True)

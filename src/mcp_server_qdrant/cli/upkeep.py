@@ -3,8 +3,7 @@
 import asyncio
 import logging
 import sys
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,23 +18,16 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
     from mcp_server_qdrant.settings.environment import Settings
 
-LOAD_SECONDS = 900.0  # a model may have to be downloaded
-LINES = 10  # of progress for a collection, where it is no terminal
-
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
-@click.option("--index-only", is_flag=True, help="Change no point: rank words by a text index.")
-@click.option("--at", metavar="URL|PATH", help="Another engine than the settings name.")
 @frame.env_file
 def upgrade(
     collections: Sequence[str],
     model: str | None,
     drop_old: bool,  # noqa: FBT001
-    index_only: bool,  # noqa: FBT001
-    at: str | None,
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
@@ -44,9 +36,7 @@ def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    if index_only and model:
-        raise click.UsageError("--index-only and --model exclude each other.")
-    _run(lambda settings: _upgrade(settings, collections, model, drop_old, index_only, at))
+    _run(lambda settings: _upgrade(settings, collections, model, drop=drop_old))
 
 
 @click.command()
@@ -150,41 +140,31 @@ async def _each(
 
 
 async def _upgrade(
-    settings: "Settings",
-    collections: Sequence[str],
-    model: str | None,
-    drop: bool,  # noqa: FBT001
-    index_only: bool,  # noqa: FBT001
-    at: str | None,
+    settings: "Settings", collections: Sequence[str], model: str | None, *, drop: bool
 ) -> None:
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_choice, open_encoders
 
-    progress = Progress()
-    if at is None:
-        upkeep.check_writable(settings)
-    async with upkeep.engine(at, settings) as engine:
-        upgrades = upkeep.upgrades_of(settings, engine, progress)
+    bars = frame.Bars()
+    upkeep.check_writable(settings)
+    async with upkeep.engine(None, settings) as engine:
+        upgrades = upkeep.upgrades_of(settings, engine, bars)
         encoders = open_encoders(settings)
         if model:
-            await frame.loaded(encoders.of(model), LOAD_SECONDS)
+            await frame.loaded(encoders.of(model))
 
         async def work(name: str) -> str:
-            if at is None and not index_only:
-                for sentence in came_over(name, *await upkeep.import_again(settings, engine, name)):
-                    click.echo(sentence)
-            with progress:
-                if index_only:
-                    return indexed(name, *await upgrades.index(name))
+            try:
                 if model:
                     metadata = described(settings, encoders, model)
                     done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
                 else:
                     done = await upgrades.keywords(name)
-            mapped = open_choice(settings, encoders).mapped(name)
-            return upgraded(done, model, progress.seconds, mapped)
+            finally:
+                bars.end()
+            return upgraded(done, model, open_choice(settings, encoders).mapped(name))
 
-        await _each(collections, settings if at is None else None, engine.names, work)
+        await _each(collections, settings, engine.names, work)
 
 
 async def _copy(
@@ -193,7 +173,7 @@ async def _copy(
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.ingest.collections import copying
 
-    progress = Progress()
+    bars = frame.Bars()
     if upkeep.place(origin, settings) == upkeep.place(goal, settings):
         raise RequestError("--from and --to must differ.")
     if goal is None:
@@ -204,12 +184,16 @@ async def _copy(
     ):
 
         async def work(name: str) -> str:
-            with progress:
-                total = await source.count(name)
+            total = await source.count(name)
+            try:
                 written = await copying.copy(
-                    source, target, name, lambda done: progress(name, done, total)
+                    source, target, name, lambda done: bars(name, done, total)
                 )
-            return copied(name, written, total, progress.seconds)
+            finally:
+                bars.end()
+            if not written:
+                return f"{called(name)}: both hold the same {amount(total, 'point')}."
+            return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
 
         visible = settings if None in (origin, goal) else None
         await _each(collections, visible, source.names, work)
@@ -228,18 +212,16 @@ async def _own(
         await _each(collections, settings, engine.names, partial(work, engine))
 
 
-def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | None = None) -> str:
+def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:
     """The result of an upgrade; `mapped` is the collection's model in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
     place = called(done.collection)
     said = [f"{place}: all points had {got} already."]
     if done.points:
-        said = [f"{place}: {amount(done.points, 'point')} got {got} in {seconds:.1f} s."]
+        said = [f"{place}: {amount(done.points, 'point')} got {got}."]
     if done.textless:
         have = "has" if done.textless == 1 else "have"
         said.append(f"{done.textless:,} {have} no text to make them of.")
-    if done.copied:
-        said.append(f"{done.copied} So it was copied, and its name leads to the copy.")
     if done.kept:
         said.append(
             f"Kept for other programs: {_names(done.kept)}; --drop-old removes what is old."
@@ -249,23 +231,6 @@ def upgraded(done: "Upgraded", model: str | None, seconds: float, mapped: str | 
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
     return " ".join(said)
-
-
-def came_over(name: str, written: int, lost: int) -> Iterator[str]:
-    """The result of another import from the official server's folder."""
-    place = called(name)
-    if written:
-        yield f"{place}: {amount(written, 'newer text')} of the official server imported."
-    if lost:
-        yield f"{place}: {amount(lost, 'newer text')} of the official server cannot be read."
-
-
-def indexed(name: str, key: str, language: str) -> str:
-    """The result of an upgrade that changes no point."""
-    return (
-        f"{called(name)}: Qdrant ranks its words by a text index of {key!r} ({language}). "
-        "No point was changed."
-    )
 
 
 def accepted(name: str, lost: int, left: int | None) -> str:
@@ -279,41 +244,3 @@ def accepted(name: str, lost: int, left: int | None) -> str:
 
 def _names(vectors: Sequence[str]) -> str:
     return ", ".join(called(name) if name else "(unnamed)" for name in vectors)
-
-
-def copied(name: str, written: int, total: int, seconds: float) -> str:
-    """The result of a copy."""
-    if not written:
-        return f"{called(name)}: both hold the same {amount(total, 'point')}."
-    copied = f"{amount(written, 'point')} copied in {seconds:.1f} s"
-    return f"{called(name)}: {copied}; both hold {total:,}."
-
-
-class Progress:
-    """The progress of one collection: a line of a terminal that changes, else some plain lines."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._since = 0.0
-        self._tenth = 0
-        self.seconds = 0.0
-
-    def __enter__(self) -> None:
-        self._since, self._tenth = self._clock(), 0
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds = self._clock() - self._since
-        frame.show("")
-
-    def __call__(self, name: str, done: int, total: int) -> None:
-        """So many points of so many are done."""
-        if not total:
-            return
-        rate = done / max(self._clock() - self._since, 1e-3)
-        left = f", {(total - done) / rate:.0f} s left" if rate and done < total else ""
-        text = f"{called(name)}: {done:,} of {total:,} points, {rate:,.0f}/s{left}"
-        tenth = LINES * done // total
-        frame.show(f"{frame.bar(done / total)} {text}")
-        if not sys.stderr.isatty() and (tenth > self._tenth or not done):
-            self._tenth = tenth
-            click.echo(text, err=True)

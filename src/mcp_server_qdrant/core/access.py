@@ -10,9 +10,7 @@ from mcp_server_qdrant.core.context import holding
 
 SCOPES = READ, WRITE, ADMIN = "read", "write", "admin"  # each includes the ones before it
 
-# Keys of the ASGI scope, for what is done in other tasks than the request's own.
-CALLER = "mcp_server_qdrant.caller"
-STANDS = "mcp_server_qdrant.stands"  # what tells whether the caller's token still is
+CALLER = "mcp_server_qdrant.caller"  # key of the ASGI scope, for work in other tasks
 
 
 @dataclass(frozen=True, slots=True)

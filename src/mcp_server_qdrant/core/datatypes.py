@@ -47,14 +47,10 @@ class DenseLeg:
 
 @dataclass(frozen=True, slots=True)
 class SparseLeg:
-    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF.
-
-    With an `average`, the words per text, `vector` is a payload key: its text index ranks.
-    """
+    """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
 
     vector: str
     idf: bool
-    average: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +76,15 @@ class Target:
     @property
     def written(self) -> SparseLeg | None:
         """The sparse vector that its points are stored with."""
-        leg = self.filling or self.sparse
-        return leg if leg is not None and leg.average is None else None
+        return self.filling or self.sparse
 
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse vector: distinct token ids and weights; the `words` of a query for a text index."""
+    """A sparse vector: distinct token ids and weights."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +267,7 @@ class Document(NamedTuple):
     `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
     `section` names the headings above its start; `sections` are those that begin within the text,
     each where it does, "" where one ends.
-    `textless`: it has no text, `unread`: too long metadata.
+    `textless`: it has no text.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
@@ -304,7 +298,6 @@ class Document(NamedTuple):
     version: str | None = None
     head: PointId | None = None
     writing: int | None = None
-    unread: bool = False
     superseded_by: str | None = None
     superseded_in: str | None = None
     heir: PointId | None = None

@@ -20,7 +20,6 @@ QdrantMcpError
     ├── DiskFull             a write was refused before it could hurt
     ├── EncoderUnavailable   no embedding model: not loaded, not reachable
     ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
-    ├── CheckUnavailable     the check of which hits may be shown gave no answer: none are
     ├── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
     └── Unforeseen           whatever else a library, or our own code, raised
 
@@ -137,15 +136,6 @@ class DiskFull(BackendError):
 
 class EncoderUnavailable(BackendError):
     """No vector can be made: the model is not there, or not yet."""
-
-
-class CheckUnavailable(BackendError):
-    """The operator's check of who sees what gave no sound answer in time."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Nothing is shown: the check of who may see what (TENANT_CHECK_URL) did not answer."
-        )
 
 
 class RerankerUnavailable(BackendError):

@@ -13,8 +13,6 @@ from pathlib import Path
 DISTRIBUTION = "qdrant-collections-mcp"
 NEEDED_BY = {
     "map": "A map with regions, on which near means alike,",
-    "eval": "The command eval",
-    "otel": "OTEL_TRACES_EXPORTER",
 }
 BUNDLED = "the bundle cannot have extras, an installation with pipx can"
 

@@ -31,7 +31,7 @@ def variable(name: str, default: Any, description: str, *others: str, **limits: 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A setting that is a tool's parameter too: its description for agents, and its old name."""
+    """A parameter's old name; of one that is a setting too, its description for agents."""
 
     description: str | None = None
     formerly: str | None = None

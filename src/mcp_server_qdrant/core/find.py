@@ -58,21 +58,6 @@ class Preferences(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    correct: Annotated[bool, Offered("typos in the query, default true")] = variable(
-        "QDRANT_CORRECT_TYPOS", True, "Correct words that no searched collection has."
-    )
-    fuzzy_boost: Annotated[
-        float,
-        BeforeValidator(_capped),
-        Offered("gain by like spelling", formerly="fuzzy_weight"),
-    ] = variable(
-        "QDRANT_FUZZY_BOOST",
-        0.1,
-        "Largest gain of a title or text that is spelled like the query: 0.1 is 10 % of its "
-        "score; 0 is off.",
-        ge=0,
-        le=MAX_FUZZY_BOOST,
-    )
     priority: Annotated[Priority, Offered("gain of preferred collections")] = variable(
         "QDRANT_COLLECTION_PRIORITY", "natural", "How much preferred collections gain."
     )
@@ -87,13 +72,6 @@ class Preferences(BaseModel):
     )
     rerank: Annotated[bool, Offered("by a second model, slower")] = variable(
         "RERANK", False, "Rerank the best results with a second model."
-    )
-    diversity: Annotated[float, Offered("cost of likeness to better results")] = variable(
-        "QDRANT_DIVERSITY",
-        0.0,
-        "How much a result loses by likeness to better ones; 0 is off.",
-        ge=0,
-        le=1,
     )
 
     @classmethod
@@ -116,6 +94,16 @@ class Tuning(Preferences):
     group_size: Annotated[int | None, Field(ge=1, le=10, description="most passages of a text")] = (
         None
     )
+    correct: Annotated[bool, Field(description="typos in the query, default true")] = True
+    fuzzy_boost: Annotated[
+        float,
+        BeforeValidator(_capped),
+        Field(ge=0, le=MAX_FUZZY_BOOST, description="gain by like spelling"),
+        Offered(formerly="fuzzy_weight"),
+    ] = 0.1
+    diversity: Annotated[
+        float, Field(ge=0, le=1, description="cost of likeness to better results")
+    ] = 0.0
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
 
 

@@ -1,22 +1,12 @@
 """The data of embedding models; a part of `datatypes`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Inferred:
-    """A text in the place of its dense vector, which the Qdrant server itself makes of it."""
-
-    text: str
-    model: str
-    options: Mapping[str, Any] | None = None
-
-
-Dense = Sequence[float] | Inferred
+Dense = Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +19,18 @@ class ModelChoice:
     model: str | None
     certain: bool = False
     fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """Requests to an embedding service: seconds, and sizes.
+
+    A request has at most `texts` texts; a part of a text has `text_tokens`. After a failure there
+    is no request for `cooldown` seconds.
+    """
+
+    seconds: float = 60.0
+    query_seconds: float = 3.0
+    cooldown: float = 30.0
+    texts: int = 32
+    text_tokens: int = 512

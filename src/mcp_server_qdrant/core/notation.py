@@ -5,7 +5,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from hashlib import blake2b
@@ -19,13 +19,6 @@ LINE = 120
 OWN = 60  # characters of an id that is shown as its caller gave it
 HISTORY = "mcp-server-qdrant-history"  # the collection of earlier versions
 PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
-
-_AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
-_NAMED = re.compile(r"(last|past|this) (week|month|year)")
-_DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}  # at least
-_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-A_DAY, A_SECOND = timedelta(days=1), timedelta(seconds=1)
 
 Identify = Callable[[str, str, int], str]
 CALENDAR = "no time between the years 1 and 9999 in UTC"
@@ -291,51 +284,6 @@ def moment(value: Any) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return None
-
-
-def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
-    """The first moment of a year, a month, a day or a second, and the first one after it.
-
-    `7d` and `7 days` are the moment so long ago; `today`, `yesterday`, `last week` and `this month`
-    begin at midnight. None where the text is nothing of these.
-    """
-    text = " ".join(text.split())
-    try:
-        if ago := _AGO.fullmatch(text.lower()):
-            number = int(ago[1]) if ago[1].isdigit() else 1
-            when = now - timedelta(days=number * _DAYS[(ago[2] or ago[3])[0]])
-            return when, when
-        if days := _in_words(text.lower(), now):
-            return days
-        if named := _MONTH.fullmatch(text):
-            year, month = int(named[1]), int(named[2] or 1)
-            years, months = divmod(month - 1 + (1 if named[2] else 12), 12)
-            first = datetime(year, month, 1, tzinfo=UTC)
-            return first, first.replace(year=year + years, month=months + 1)
-        if (start := moment(text)) is not None:
-            return start, start + (A_DAY if _DAY.fullmatch(text) else A_SECOND)
-    except (ValueError, OverflowError):
-        pass
-    return None
-
-
-def _in_words(text: str, now: datetime) -> tuple[datetime, datetime] | None:
-    """The days from midnight to midnight, in UTC."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        first = today - A_DAY * (text == "yesterday")
-        return first, first + A_DAY
-    if not (found := _NAMED.fullmatch(text)):
-        return None
-    before = found[1] != "this"
-    if found[2] == "week":
-        first = today - A_DAY * (today.weekday() + 7 * before)
-        return first, first + 7 * A_DAY
-    first = today.replace(day=1) if found[2] == "month" else today.replace(month=1, day=1)
-    if before:
-        first = (first - A_DAY).replace(day=1)
-        first = first if found[2] == "month" else first.replace(month=1)
-    return span(first.strftime("%Y-%m" if found[2] == "month" else "%Y"), now)
 
 
 def date_paths(fields: Iterable[str]) -> list[str]:

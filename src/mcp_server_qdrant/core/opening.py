@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from mcp_server_qdrant.core.errors import UnusableFile
 
-OUTSIDE = "is a link out of the folder, which is followed only with follow_links or --follow-links"
+OUTSIDE = "is a link out of the folder, which is not followed: name what it leads to instead"
 NO_FILE = "is not a regular file"
 # Nothing waits for the other end of a pipe, or for a terminal.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)

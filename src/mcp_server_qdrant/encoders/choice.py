@@ -84,7 +84,7 @@ class Choice:
 
     def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
         """The model with or without its prefixes, as the collection's passages were encoded."""
-        wanted = self._encoders.prefixes(model).passage
+        wanted = self._encoders.known(model).prefixes.passage
         found = metadata.get(PREFIX_KEY, "") if self._records(metadata, model) else wanted
         if found == wanted or (self._fixed and model == self._default and not found):
             return ModelChoice(model, certain)

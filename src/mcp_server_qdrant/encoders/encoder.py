@@ -3,21 +3,26 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
 Span = tuple[int, int]  # start and end in characters
 Vector = tuple[float, ...]
-BYTES_PER_TOKEN = 3  # what ingest/chunk.py counts with where there is no tokenizer
+BYTES_PER_TOKEN = 3  # or more
 
 
 class Encoder:
     """One model. Vectors are unit vectors; whatever makes them raises EncoderUnavailable.
 
     As it stands here its model is elsewhere, with its tokenizer and vocabulary, always ready and
-    of unknown size. A subclass encodes queries and documents at least.
+    of unknown size. A subclass has `query_vector` and `vectors` at least, which get each text
+    behind its prefix, and `tokens`.
     """
 
     name: str
+    prefixes: Prefixes = NO_PREFIXES
 
     @property
     def state(self) -> str:
@@ -46,11 +51,19 @@ class Encoder:
         return self.state == "ready"
 
     async def encode_query(self, text: str) -> Any:
-        """The query's vector, or the text in its place (`Inferred`)."""
-        raise NotImplementedError
+        """The query's vector."""
+        return await self.query_vector(self.prefixes.query + text)
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
         """One vector per text, in order."""
+        return await self.vectors([self.prefixes.passage + text for text in texts])
+
+    async def query_vector(self, text: str) -> Any:
+        """The vector of a query as it is."""
+        raise NotImplementedError
+
+    async def vectors(self, texts: Sequence[str]) -> list[Any]:
+        """The vectors of passages as they are."""
         raise NotImplementedError
 
     async def size(self) -> int:
@@ -67,6 +80,12 @@ class Encoder:
         return None
 
     def token_limit(self) -> int | None:
+        """Tokens that a passage may have beside its prefix; a token has three bytes or more."""
+        limit = self.tokens()
+        taken = -(-len(self.prefixes.passage.encode()) // BYTES_PER_TOKEN)
+        return None if limit is None else limit - taken
+
+    def tokens(self) -> int | None:
         """Tokens a text may have, special ones counted. None where that is not known yet."""
         return None
 
@@ -86,6 +105,24 @@ class Encoder:
         """Let go of what it holds."""
 
 
-def counted(tokens: int, token_bytes: float) -> int:
-    """A limit in tokens of so many bytes, in those of three bytes that chunks are counted in."""
-    return int(tokens * token_bytes / BYTES_PER_TOKEN)
+class NoEncoder(Encoder):
+    """Says in a sentence why there are no vectors of a model."""
+
+    state = "failed"
+    reason = None
+
+    def __init__(self, model: str, reason: str) -> None:
+        self.name = model
+        self.reason = reason
+
+    @override
+    async def query_vector(self, text: str) -> Any:
+        raise EncoderUnavailable(self.reason)
+
+    @override
+    async def vectors(self, texts: Sequence[str]) -> list[Any]:
+        raise EncoderUnavailable(self.reason)
+
+    @override
+    async def size(self) -> int:
+        raise EncoderUnavailable(self.reason)

@@ -1,37 +1,16 @@
-"""Results -> figures. Metrics and the test are ranx's (extra `eval`), loaded when needed."""
+"""Results -> figures."""
 
-import importlib.util
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.extras import lacking
+import numpy as np
+
 from mcp_server_qdrant.evaluation.run import Key, Measured, Query, Run
 
-# No document's key: every collection has a name.
-EXPECTED: Key = ("", "\x00expected")
-FOUND: Key = ("", "\x00found")
-
-# Ours -> ranx's. A result counts as a hit with any grade; nDCG has the gains as they are
-# (Järvelin and Kekäläinen 2002, as BEIR and trec_eval compute it).
-METRICS = {
-    "hit@1": "hit_rate@1",
-    "hit@5": "hit_rate@5",
-    "hit@10": "hit_rate@10",
-    "mrr@10": "mrr@10",
-    "ndcg@10": "ndcg@10",
-}
-# Shown where labels are graded: whether the first result is one of the best grade.
-BEST = "best@1"
-RECALL = "recall@100"
-
-
-def require_ranx() -> None:
-    """Raise ConfigError unless the metrics are installed."""
-    if importlib.util.find_spec("ranx") is None:
-        raise ConfigError(lacking("eval"))
+SHOWN = 10  # the results that the metrics look at, but for the recall
+FLIPS = 10_000
+AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,89 +28,75 @@ class Scores:
 
 
 def score(measured: Measured) -> list[Scores]:
-    """The metrics of every run, tested against the first run by Student's paired t-test.
-
-    That, not Fisher's randomisation test: ranx's draws other random numbers each time, and both
-    agree (Smucker, Allan and Carterette 2007).
-    """
-    truth = [query.grades for query in measured.queries]
-    graded = any(len(set(grades.values())) > 1 for grades in truth)
-    scored = [_metrics(truth, run, graded=graded) for run in measured.runs]
+    """The metrics of every run, tested against the first run."""
+    graded = any(len(set(query.grades.values())) > 1 for query in measured.queries)
+    scored = [_metrics(measured.queries, run, graded=graded) for run in measured.runs]
     first = scored[0]
     return [
-        Scores(own, {metric: _p_value(first[metric], own[metric]) for metric in own})
+        Scores(own, {metric: p_value(first[metric], own[metric]) for metric in own})
         for own in scored
     ]
 
 
-def _metrics(
-    truth: Sequence[Mapping[Key, int]], run: Run, *, graded: bool
-) -> dict[str, list[float]]:
-    shown = ranked(truth, run.found, list(METRICS.values()))
-    found = {name: shown[theirs] for name, theirs in METRICS.items()}
-    if graded:
-        best = [
-            {key: 1 for key, grade in grades.items() if grade == max(grades.values())}
-            for grades in truth
-        ]
-        found = {BEST: ranked(best, run.found, ["hit_rate@1"])["hit_rate@1"]} | found
-    return found | {RECALL: ranked(truth, run.deep, [RECALL])[RECALL]}
+def _metrics(queries: Sequence[Query], run: Run, *, graded: bool) -> dict[str, list[float]]:
+    """A result counts as a hit with any grade; where there are several, best@1 asks for the best.
 
-
-def ranked(
-    truth: Sequence[Mapping[Key, int]], found: Sequence[Sequence[Key]], metrics: list[str]
-) -> dict[str, list[float]]:
-    """The metrics of ranx per query, of documents in the order they were found.
-
-    Where nothing is expected or found, something else stands for it: ranx wants one at least.
+    MRR and nDCG are those of trec_eval: the gains are the grades as they are (Järvelin and
+    Kekäläinen 2002).
     """
-    names = [f"q{place}" for place in range(len(truth))]
-    numbers: dict[Key, int] = {}
-
-    def short(key: Key) -> str:
-        return f"d{numbers.setdefault(key, len(numbers))}"
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numba's
-        import numba
-
-        vars(numba.config).update(DISABLE_JIT=True)  # ranx would take half a minute to compile
-        from ranx import Qrels, Run, evaluate
-
-        qrels = Qrels(
-            {
-                name: {short(key): grade for key, grade in (grades or {EXPECTED: 1}).items()}
-                for name, grades in zip(names, truth, strict=True)
-            }
-        )
-        run = Run(
-            {
-                name: {short(key): 1 / place for place, key in enumerate(keys or [FOUND], 1)}
-                for name, keys in zip(names, found, strict=True)
-            }
-        )
-        evaluate(qrels, run, metrics)
-    return {metric: [float(run.scores[metric][name]) for name in names] for metric in metrics}
+    wanted = [query.grades for query in queries]
+    rows = [_gains(*one) for one in zip(wanted, run.found, strict=True)]
+    deep = [_gains(*one) for one in zip(wanted, run.deep, strict=True)]
+    best = [max(grades.values(), default=0) for grades in wanted]
+    firsts = [float(bool(row) and 0 < top == row[0]) for row, top in zip(rows, best, strict=True)]
+    return {
+        **({"best@1": firsts} if graded else {}),
+        **{f"hit@{k}": [float(any(row[:k])) for row in rows] for k in (1, 5, 10)},
+        "mrr@10": [_reciprocal_rank(row[:SHOWN]) for row in rows],
+        "ndcg@10": [_ndcg(row, grades) for row, grades in zip(rows, wanted, strict=True)],
+        "recall@100": [
+            sum(map(bool, row)) / max(len(grades), 1)
+            for row, grades in zip(deep, wanted, strict=True)
+        ],
+    }
 
 
-def _p_value(first: Sequence[float], other: Sequence[float]) -> float:
-    """The probability of so great a difference by chance; 1 where there is none."""
-    if list(first) == list(other) or len(first) < 2:
-        return 1.0
-    import numpy
-    from ranx.statistical_tests import paired_student_t_test
+def _gains(grades: Mapping[Key, int], found: Sequence[Key]) -> list[int]:
+    """The grade of each document found, in their order."""
+    return [grades.get(key, 0) for key in dict.fromkeys(found)]
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy's, where all differences are alike
-        p, _ = paired_student_t_test(numpy.asarray(first), numpy.asarray(other))
-    return float(p) if math.isfinite(p) else 1.0
+
+def _reciprocal_rank(row: Sequence[int]) -> float:
+    return next((1 / place for place, gain in enumerate(row, 1) if gain), 0.0)
+
+
+def _ndcg(row: Sequence[int], grades: Mapping[Key, int]) -> float:
+    ideal = _dcg(sorted(grades.values(), reverse=True))
+    return _dcg(row) / ideal if ideal else 0.0
+
+
+def _dcg(row: Sequence[int]) -> float:
+    return math.fsum(gain / math.log2(place + 1) for place, gain in enumerate(row[:SHOWN], 1))
+
+
+def p_value(first: Sequence[float], other: Sequence[float]) -> float:
+    """The probability of so great a difference by chance, by Fisher's randomisation test.
+
+    The same at every call (Smucker, Allan and Carterette 2007).
+    """
+    differences = np.subtract(other, first)
+    seen = abs(differences.sum()) - 1e-12
+    chance = np.random.default_rng(0)
+    as_great = 0
+    for _ in range(FLIPS // AT_ONCE):
+        signs = chance.choice((-1.0, 1.0), (AT_ONCE, len(differences)))
+        as_great += int((abs(signs @ differences) >= seen).sum())
+    return (as_great + 1) / (FLIPS + 1)
 
 
 def latency(run: Run) -> dict[str, float]:
     """Milliseconds per search: median, and what 95 of 100 stay below."""
-    import numpy
-
-    p50, p95 = numpy.percentile(run.milliseconds, [50, 95])
+    p50, p95 = np.percentile(run.milliseconds, [50, 95])
     return {"p50": float(p50), "p95": float(p95)}
 
 

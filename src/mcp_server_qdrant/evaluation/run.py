@@ -41,7 +41,7 @@ class Run:
     """One configuration: per query what it found as asked and in depth, and its milliseconds.
 
     `failures` holds why searches failed, `lapses` how collections fared that were not searched as
-    they should, `refusal` why the configuration cannot be searched at all.
+    they should.
     """
 
     configuration: Configuration
@@ -50,7 +50,6 @@ class Run:
     milliseconds: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     lapses: Counter[str] = field(default_factory=Counter)
-    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +184,8 @@ async def measure(
 ) -> Measured:
     """Search every query in every configuration, one after the other.
 
-    `searching` is told how many searches are done. Raises RequestError, and BackendError where no
-    search succeeded.
+    `searching` is told how many searches are done. Raises RequestError, and BackendError where none
+    of a configuration succeeded.
     """
     queries, doubts = await resolve(services, labels)
     await models_ready(services, queries, configurations)
@@ -197,17 +196,13 @@ async def measure(
         for run in runs:
             await _search(services, run, query, limit)
         searching(place * len(runs))
-    good = [run for run in runs if run.refusal is None and run.milliseconds]
-    if not good:
-        reason = runs[0].refusal
-        raise RequestError(reason) if reason else BackendError(runs[0].failures[0])
-    return Measured(queries, good, [*doubts, *_losses(runs)], limit)
+    if failing := next((run for run in runs if not run.milliseconds), None):
+        raise BackendError(failing.failures[0])
+    return Measured(queries, runs, [*doubts, *_losses(runs)], limit)
 
 
 async def _search(services: "Services", run: Run, query: Query, limit: int) -> None:
     """Search one query and note the result."""
-    if run.refusal is not None:
-        return
     pipeline = services.pipeline
     text, collections = query.label.query, query.label.collections
     try:
@@ -216,9 +211,6 @@ async def _search(services: "Services", run: Run, query: Query, limit: int) -> N
         start = time.perf_counter()
         page = await pipeline.search(run.configuration.request(text, collections, limit))
         run.milliseconds.append((time.perf_counter() - start) * 1000)
-    except RequestError as error:
-        run.refusal = str(error)
-        return
     except BackendError as error:
         run.failures.append(str(error))
         run.found.append([])
@@ -246,17 +238,11 @@ def _seen(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
 
 def _losses(runs: Sequence[Run]) -> list[str]:
     """A sentence for each thing that was not searched as it should be."""
-    left_out: dict[str, list[str]] = {}
     said = []
     for run in runs:
         name = run.configuration.name
-        if run.refusal is not None or not run.milliseconds:
-            left_out.setdefault(run.refusal or run.failures[0], []).append(name)
-        elif run.failures:
+        if run.failures:
             count = len(run.failures)
             said.append(f"{name}: {count} searches failed and count as missed: {run.failures[0]}")
         said += [f"{name}: in {count} searches {lapse}" for lapse, count in run.lapses.items()]
-    for reason, (first, *others) in left_out.items():
-        more = f" and {len(others)} more are" if others else " is"
-        said.append(f"{first}{more} left out: {reason}")
     return said

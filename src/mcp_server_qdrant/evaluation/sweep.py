@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, get_args
 
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import bounds, choices
 from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared, former_names
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -50,7 +49,7 @@ def _shown(value: Any) -> str:
 
 
 def configurations(algorithms: Sequence[str], sweeps: Sequence[str]) -> list[Configuration]:
-    """Each algorithm as it is and with each combination of the swept values.
+    """Each algorithm as it is and with each combination of the swept values that a search takes.
 
     Without algorithms: all of them, or where something is swept hybrid only. A sweep is
     `name=first:last:step` or `name=value,value`. Raises RequestError.
@@ -74,59 +73,31 @@ def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator
     useless = LEG_WEIGHTS if algorithm in ONE_LEG else frozenset()
     used = {name: values for name, values in swept.items() if name not in useless}
     for values in product(*used.values()):
-        yield Configuration(algorithm, dict(zip(used, values, strict=True)))
-
-
-def parameters() -> dict[str, FieldInfo]:
-    """Name -> declaration, for everything about the ranking that a search can ask for."""
-    return {name: info for name, info in declared().items() if name in SWEPT}
+        fields = dict(zip(used, values, strict=True))
+        if sum(fields.get(name, 0) for name in LEG_WEIGHTS) <= 1:
+            yield Configuration(algorithm, fields)
 
 
 def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
-    known = parameters()
     name = former_names().get(name, name)
-    if not equals or name not in known:
-        names = ", ".join(known)
+    if not equals or name not in SWEPT:
+        names = ", ".join(one for one in declared() if one in SWEPT)
         raise RequestError(f"--sweep wants name=first:last:step; the names are {names}.")
-    return name, list(dict.fromkeys(_listed(name, known[name], values)))
-
-
-def _listed(name: str, parameter: FieldInfo, text: str) -> Iterator[Any]:
-    """The values that are asked for, as the parameter's type has them."""
-    known = _choices(parameter.annotation)
-    if known is None:
-        limits = bounds(parameter)
-        yield from _numbers(name, text, limits["ge"], limits["le"])
-        return
-    for part in text.split(","):
-        if part not in known:
-            raise RequestError(f"{name} is one of {', '.join(known)}.")
-        yield known[part]
-
-
-def _choices(kind: Any) -> dict[str, Any] | None:
-    """Text -> value of a parameter that has a few; None for a number."""
-    if bool in (kind, *get_args(kind)):
-        return {"false": False, "true": True}
-    return {value: value for value in choices(kind)} or None
-
-
-def _numbers(name: str, text: str, low: float, high: float) -> list[float]:
-    """`0:1:0.1`, both ends counted, or `0,0.5,1`; each within the parameter's bounds."""
-    parts = text.split(":")
     try:
-        numbers = [float(part) for part in (parts if len(parts) > 1 else text.split(","))]
-    except ValueError:
-        numbers = [math.nan]
-    if not all(math.isfinite(number) for number in numbers) or len(parts) not in (1, 3):
-        raise RequestError(f"{name}: {text!r} is neither first:last:step nor values by comma.")
-    if len(parts) == 3:
-        first, last, step = numbers
-        if step <= 0 or last < first:
-            raise RequestError(f"{name}: {text!r} must go up, with a step above 0.")
+        found = [getattr(SearchRequest(**{name: one}), name) for one in _listed(values)]
+    except ValidationError as error:
+        raise RequestError(f"{name}: {error.errors()[0]['msg']}.") from None
+    return name, list(dict.fromkeys(found))
+
+
+def _listed(text: str) -> Sequence[Any]:
+    """`0:1:0.1`, both ends counted, or `0,0.5,1`."""
+    if text.count(":") != 2:
+        return text.split(",")
+    try:
+        first, last, step = map(float, text.split(":"))
         count = min(int((last - first) / step + 1e-9), MOST) + 1
-        numbers = [round(first + place * step, 9) for place in range(count)]
-    if not all(low <= number <= high for number in numbers):
-        raise RequestError(f"{name} goes from {low:g} to {high:g}.")
-    return numbers
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise RequestError(f"{text!r} is not first:last:step.") from None
+    return [round(first + place * step, 9) for place in range(max(count, 1))]

@@ -10,7 +10,7 @@ SIGNIFICANT = 0.05
 TITLES = {"mrr@10": "MRR@10", "ndcg@10": "nDCG@10"}
 SHOWN = 3
 MARKS = (
-    f"+ - better, worse than the first row (Student's paired t-test, p <= {SIGNIFICANT}); "
+    f"+ - better, worse than the first row (Fisher's randomisation test, p <= {SIGNIFICANT}); "
     "milliseconds inside the server."
 )
 

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.dial import Foreign, Mute, knock
+from mcp_server_qdrant.hosting.dial import Foreign, dial
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 
 _HELLO_SECONDS = 5.0
+_LOCKED_PAUSE = 0.1
 _LONGEST_LOG = 1 << 20
 
 
@@ -25,8 +26,7 @@ def connect(service: Service, timeout: float) -> socket.socket:
     started: subprocess.Popen[bytes] | None = None
     failures = 0
     while time.monotonic() < until:
-        found = wire.Rendezvous.read(service.rendezvous)
-        if found is not None and (line := _knock(service, found)) is not None:
+        if (line := _dialled(service)) is not None:
             return line
         if started is None:
             started = _start(service)
@@ -37,15 +37,18 @@ def connect(service: Service, timeout: float) -> socket.socket:
             failures += code not in (0, LOCKED)  # 0: it ended before this slow client came
             if failures > 2:
                 raise service.unavailable("could not be started; see its log.")
+            if code == LOCKED:  # another one begins or ends
+                time.sleep(_LOCKED_PAUSE)
         time.sleep(0.01)
     raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
 
 
-def _knock(service: Service, found: wire.Rendezvous) -> socket.socket | None:
-    """A socket to the published host, or None."""
+def _dialled(service: Service) -> socket.socket | None:
+    """A socket to the host that is published; None where none answers."""
+    found = Rendezvous.read(service.rendezvous)
     try:
-        return knock(found, service.wire, _HELLO_SECONDS)
-    except Mute:
+        return None if found is None else dial(found, service.wire, _HELLO_SECONDS)
+    except TimeoutError:
         return None
     except Foreign:
         raise service.error(

@@ -1,9 +1,7 @@
 """The description of a kind of host."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mcp_server_qdrant.core.errors import BackendError
 
@@ -15,10 +13,9 @@ FULL = 4  # exit code: there is no room on the disk
 class Service:
     """One host: `python -m module folder options`, found by its files `folder/name.*`.
 
-    `wire` is the version of the protocol. `once_only(operation, arguments)` says which calls may
-    not be repeated when the host ends during them, `changes(operation)` which change something.
-    Errors are `error` or `late`, and call the host `called`, its folder `place`, and the `setting`
-    that names that.
+    `wire` is the version of what it says. Of its operations those in `changes` change something,
+    and those in `once_only` may not be repeated when the host ends during them. Errors are `error`
+    or `late`, and call the host `called`, its folder `place`, and the `setting` that names that.
     """
 
     module: str
@@ -31,8 +28,8 @@ class Service:
     setting: str
     error: type[BackendError]
     late: type[BackendError]
-    once_only: Callable[[str, tuple[Any, ...]], bool]
-    changes: Callable[[str], bool] = lambda _: False
+    changes: frozenset[str] = frozenset()
+    once_only: frozenset[str] = frozenset()
 
     def unavailable(self, what: str) -> BackendError:
         """The error that it cannot be used; `what` follows its name."""

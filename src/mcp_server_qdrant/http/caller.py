@@ -12,29 +12,24 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
 from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, calling
-from mcp_server_qdrant.http.load import Standing
 
 
 class ForCaller:
     """Middleware of an MCP server: every message is handled for its sender, or not at all."""
 
-    def __init__(self, scopes: Mapping[str, str], standing: Standing) -> None:
-        """`scopes` maps a tool's name to the scope it needs; `standing` ends withdrawn work."""
+    def __init__(self, scopes: Mapping[str, str]) -> None:
+        """`scopes` maps a tool's name to the scope it needs."""
         self._scopes = scopes
-        self._standing = standing
 
     async def __call__(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
         """Handle one message; tools that the caller may not call are left out of a list."""
         who = ctx.request.scope.get(CALLER) if ctx.request is not None else None
-        if ctx.request is None or not isinstance(who, Caller):
+        if not isinstance(who, Caller):
             raise MCPError(INVALID_REQUEST, "This message came without a caller.")
-        result: HandlerResult = None
-        with self._standing.watched(ctx.request.scope) as cancel, calling(who):
+        with calling(who):
             result = await call_next(ctx)
-        if cancel.cancelled_caught:
-            raise MCPError(INVALID_REQUEST, "The token was withdrawn while this was under way.")
         if ctx.method == "tools/list" and isinstance(result, dict):
             result["tools"] = [tool for tool in result["tools"] if self._may(who, tool["name"])]
         return result

@@ -1,82 +1,179 @@
-"""Limits on the work at once, of all callers and of each. Pure ASGI.
+"""Limits on the requests, event streams and sessions of all callers and of each. Pure ASGI.
 
-A refusal is answered before anything is done, and before anything is read but a small message of
-a session. So it costs next to nothing, and callers within the limit keep their latency. The
-frameworks' own limits know no callers: uvicorn's counts connections, idle ones too, the SDK's only
-sessions, and each answers 503 where a client should slow down.
+A refusal is answered before anything is read but a small message of a session, so callers within
+the limits keep their latency. The limits of uvicorn and of the SDK know no callers: one greedy
+caller would take them all.
 """
 
 import json
+import math
+import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext
 
-import anyio
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.http.load import (
-    PLACE,
-    SESSION,
-    Load,
-    Place,
-    Refused,
-    holder,
-    is_last,
-    tapped,
-)
+from mcp_server_qdrant.core.access import CALLER, Caller
 
+SHARE = 0.5  # of each limit that one caller may take
+STREAMS = SESSIONS = 1000
+IDLE_SECONDS = 1800.0  # after which the SDK ends an unused session
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
 STREAM_PATHS = (MCP, "/sse")
+SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
-BODY = 4 * 1024 * 1024  # bytes
-BODY_SECONDS = 15.0
 SMALL = 65_536  # bytes
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
-EMPTY: Message = {"type": "http.request", "body": b"", "more_body": False}
+PLACE = "mcp_server_qdrant.place"  # key of the ASGI scope, for work in other tasks
 
 # Why a request is refused.
 SENTENCES = {
     "draining": "The server is shutting down; try again, another one may answer.",
-    "busy": "Others keep the server busy with all the requests it takes; try again shortly.",
-    "own_calls": "You have as many requests under way as one caller may; wait for one to end.",
-    "streams": "Others keep open as many event streams as the server may have; try again shortly.",
-    "own_streams": "You keep open as many event streams as one caller may; close some.",
-    "sessions": "Others keep open as many sessions as the server may have; try again later.",
-    "own_sessions": "You keep open as many sessions as one caller may; end some with DELETE, or "
-    "wait until unused ones have ended.",
-    "too_large": "The request is larger than the server takes; send less at once.",
-    "too_slow": "The request did not arrive in time.",
+    "calls": "You, or all callers together, have as many requests under way as the server takes; "
+    "wait for one to end, and try again.",
+    "streams": "You, or all callers together, keep open as many event streams as the server takes; "
+    "close some, or try again shortly.",
+    "sessions": "You keep open as many sessions as one caller may; end some with DELETE, or wait "
+    "until unused ones have ended.",
 }
-STATUSES = {"draining": 503, "too_large": 413, "too_slow": 408}  # else 429
+
+
+def holder(scope: Scope) -> str:
+    """Whose limits a request counts against: a token's name, or else the client's address."""
+    who = scope.get(CALLER)
+    if isinstance(who, Caller):
+        return f"token {who.name}"
+    return str((scope.get("client") or ("",))[0])
+
+
+class Places:
+    """A number of places, of which one caller has its share at most."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.own = math.ceil(most * SHARE)
+        self.held = Counter[str]()
+
+    @property
+    def count(self) -> int:
+        """Places taken."""
+        return self.held.total()
+
+    def full(self, who: str) -> bool:
+        """True where the caller may not have another."""
+        return self.held[who] >= self.own or self.count >= self.most
+
+
+class Place:
+    """The place of one request, taken by whoever enters first and left by who leaves last.
+
+    So it is held until the request was answered and the call that it began is done: over SSE, or
+    where the client went, a call lasts longer than its request.
+    """
+
+    def __init__(self, places: Places, who: str) -> None:
+        self._held = places.held
+        self._who = who
+        self._users = 0
+
+    def __enter__(self) -> None:
+        if not self._users:
+            self._held[self._who] += 1
+        self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self._held[self._who] -= 1
+            if not self._held[self._who]:
+                del self._held[self._who]
+
+
+class Sessions:
+    """The sessions that each caller keeps open; the SDK ends those that nobody uses."""
+
+    def __init__(self, own: int, clock: Callable[[], float]) -> None:
+        self._own = own
+        self._clock = clock
+        self._known: dict[str, tuple[str, float]] = {}  # id -> owner, last used
+
+    def full(self, who: str) -> bool:
+        """True where the caller may not open another."""
+        since = self._clock() - IDLE_SECONDS
+        self._known = {one: known for one, known in self._known.items() if known[1] > since}
+        return sum(owner == who for owner, _ in self._known.values()) >= self._own
+
+    def following(self, scope: Scope, send: Send) -> Send:
+        """`send`, noting by the answer to a request if a session began, goes on or is over."""
+        who, given = holder(scope), Headers(scope=scope).get(SESSION)
+
+        def note(status: int, made: str | None) -> None:
+            if made and not given and status < 400:
+                self._known[made] = who, self._clock()
+            elif given and self._known.get(given, ("",))[0] == who:
+                if status == 404 or (status < 300 and scope["method"] == "DELETE"):
+                    del self._known[given]
+                else:
+                    self._known[given] = who, self._clock()
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                note(message["status"], Headers(raw=message.get("headers", [])).get(SESSION))
+            await send(message)
+
+        return sent
+
+
+class Load:
+    """What a server has in hand, and whether it is draining."""
+
+    def __init__(
+        self,
+        calls: int = 64,
+        streams: int = STREAMS,
+        sessions: int = SESSIONS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.draining = False
+        self.calls = Places(calls)
+        self.streams = Places(streams)
+        self.sessions = Sessions(math.ceil(sessions * SHARE), clock)
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why a request is not served now: a key of `SENTENCES`."""
+        who = holder(scope)
+        if self.draining:
+            return "draining"
+        if _is_stream(scope):
+            return "streams" if self.streams.full(who) else None
+        if _opens_session(scope) and self.sessions.full(who):
+            return "sessions"
+        return "calls" if self.calls.full(who) else None
+
+    def place(self, scope: Scope) -> Place:
+        """The place that a request takes."""
+        return Place(self.streams if _is_stream(scope) else self.calls, holder(scope))
 
 
 class Limits:
     """429 beyond so much at once, of all or of one caller, 503 while the server drains.
 
-    A body is read whole before the application sees it, in the place of its call. Answers to what a
-    call has asked its client, and notifications, always pass. Probes are never refused, nor is a
-    client that ends its session.
+    Answers to what a call has asked its client, and notifications, always pass. Probes are never
+    refused, nor is a client that ends its session.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        load: Load,
-        refused: Callable[[str], None] = lambda _: None,
-        *,
-        size: int = BODY,
-        seconds: float = BODY_SECONDS,
+        self, app: ASGIApp, load: Load, refused: Callable[[str], None] = lambda _: None
     ) -> None:
-        """A body may have `size` bytes and take `seconds`."""
         self._app = app
         self._load = load
-        self._size = size
-        self._seconds = seconds
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,67 +181,31 @@ class Limits:
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
-        who = holder(scope)
         if scope["path"] == MCP:
-            send = tapped(send, self._load.sessions.following(scope, who))
-        try:
-            if _is_stream(scope):
-                self._load.check(self._load.streams, who)
-                await self._load.stream(self._app, scope, receive, send)
-            else:
-                place, receive = await self._admitted(scope, receive, who)
-                with ExitStack() as taken:
-                    taken.enter_context(place)
-                    if scope["method"] not in ("GET", "HEAD"):
-                        receive = _replay(await self._body(scope, receive), receive)
+            send = self._load.sessions.following(scope, send)
+        asks, receive = await _read_small(scope, receive)
+        if not asks or scope["method"] in ("DELETE", "OPTIONS"):
+            await self._app(scope, receive, send)
+        elif reason := self._load.refusal(scope):
+            self._refused(reason)
+            await _answer(reason)(scope, receive, send)
+        else:
+            with (place := self._load.place(scope)):
+                await _completed(self._app, {**scope, PLACE: place}, receive, send)
 
-                    def see(message: Message) -> None:
-                        if is_last(message):  # now the client may go on
-                            taken.close()
 
-                    await self._app({**scope, PLACE: place}, receive, tapped(send, see))
-        except Refused as refused:
-            self._refused(refused.reason)
-            await refusal(refused.reason)(scope, receive, send)
+async def _completed(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Run the application; an event stream that it leaves, as at its end, is completed."""
+    unfinished = False
 
-    async def _admitted(
-        self, scope: Scope, receive: Receive, who: str
-    ) -> tuple[AbstractContextManager[None], Receive]:
-        """The place of a request, and its body as far as it was read. Raises Refused."""
-        if scope["method"] in ("DELETE", "OPTIONS"):
-            return nullcontext(), _replay(EMPTY, receive)
-        if _may_answer(scope):
-            body = await self._body(scope, receive)
-            receive = _replay(body, receive)
-            if not _asks(body.get("body", b"")):
-                return nullcontext(), receive
-        self._check(scope, who)
-        return Place(self._load.calls, who), receive
+    async def sent(message: Message) -> None:
+        nonlocal unfinished
+        unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
+        await send(message)
 
-    async def _body(self, scope: Scope, receive: Receive) -> Message:
-        """The whole body as one message, or the client's disconnect. Raises Refused."""
-        if _declared(scope) > self._size:
-            raise Refused("too_large")
-        with anyio.move_on_after(self._seconds):
-            return await self._whole(receive)
-        raise Refused("too_slow")
-
-    async def _whole(self, receive: Receive) -> Message:
-        body, more = bytearray(), True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                return message
-            body += message.get("body", b"")
-            if len(body) > self._size:
-                raise Refused("too_large")
-            more = message.get("more_body", False)
-        return {**EMPTY, "body": bytes(body)}
-
-    def _check(self, scope: Scope, who: str) -> None:
-        self._load.check(self._load.calls, who)
-        if _opens_session(scope):
-            self._load.sessions.check(who)
+    await app(scope, receive, sent)
+    if unfinished and _is_stream(scope):
+        await send({"type": "http.response.body"})
 
 
 def _is_stream(scope: Scope) -> bool:
@@ -165,23 +226,24 @@ def _has_session(scope: Scope) -> bool:
     return Headers(scope=scope).get(VERSION, "") < SESSIONLESS
 
 
-def _replay(body: Message, receive: Receive) -> Receive:
-    """`receive`, with the body that was read already first."""
-    unread = [body]
-
-    async def replayed() -> Message:
-        return unread.pop() if unread else await receive()
-
-    return replayed
-
-
-def _may_answer(scope: Scope) -> bool:
-    """True where it can be a client's small message within its session that asks nothing.
+async def _read_small(scope: Scope, receive: Receive) -> tuple[bool, Receive]:
+    """False where a small message of a session asks nothing, and what receives it again.
 
     It answers what a call under way has asked, or takes a call back: refused, no call would end.
     """
-    within = Headers(scope=scope).get(SESSION) or b"session_id=" in scope["query_string"]
-    return bool(within) and scope["method"] == "POST" and 0 < _declared(scope) <= SMALL
+    headers = Headers(scope=scope)
+    length = headers.get("content-length", "")
+    small = length.isascii() and length.isdigit() and 0 < int(length) <= SMALL
+    within = headers.get(SESSION) or b"session_id=" in scope["query_string"]
+    if not (small and within and scope["method"] == "POST"):
+        return True, receive
+    body = await Request(scope, receive).body()
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return unread.pop() if unread else await receive()
+
+    return _asks(body), again
 
 
 def _asks(body: bytes) -> bool:
@@ -193,15 +255,9 @@ def _asks(body: bytes) -> bool:
     return not isinstance(message, dict) or {"id", "method"} <= message.keys()
 
 
-def _declared(scope: Scope) -> int:
-    """The Content-Length, 0 where it is missing or malformed."""
-    length = Headers(scope=scope).get("content-length", "")
-    return int(length) if length.isascii() and length.isdigit() else 0
-
-
-def refusal(reason: str) -> JSONResponse:
-    """The status of the reason and one sentence, in the shape MCP clients know."""
-    status = STATUSES.get(reason, 429)
+def _answer(reason: str) -> JSONResponse:
+    """The sentence of the reason, in the shape MCP clients know."""
     error = {"code": SERVER_ERROR, "message": SENTENCES[reason]}
-    headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else None
+    status = 503 if reason == "draining" else 429
+    headers = {"Retry-After": str(RETRY_SECONDS)}
     return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status, headers)

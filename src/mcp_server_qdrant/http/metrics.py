@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 
 from prometheus_client import (
@@ -18,9 +18,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
-from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.limits import SENTENCES
-from mcp_server_qdrant.http.load import Load
+from mcp_server_qdrant.http.limits import SENTENCES, Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
@@ -37,11 +35,10 @@ class Metrics(Recorder):
     named, the first to fail; all others are `other`.
     """
 
-    def __init__(self, load: Load, named: int = 20, *, traced: bool = False) -> None:
+    def __init__(self, load: Load, named: int = 20) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
         self.tools: frozenset[str] = frozenset()
         self._named = named
-        self._traced = traced
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
@@ -95,8 +92,7 @@ class Metrics(Recorder):
     def phase(self, name: Phase) -> Iterator[None]:
         began = time.perf_counter()
         try:
-            with tracing.phase(name) if self._traced else nullcontext():
-                yield
+            yield
         finally:
             self._phase_seconds.labels(name).observe(time.perf_counter() - began)
 

@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.telemetry import sane_id, within_request
 from mcp_server_qdrant.http.limits import HEALTH
-from mcp_server_qdrant.http.load import tapped
 
 HEADER = "x-request-id"
 REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work in other tasks
@@ -35,16 +34,17 @@ class Identified:
         request = sane_id(Headers(scope=scope).get(HEADER)) or uuid.uuid4().hex
         began, status = time.perf_counter(), 0
 
-        def mark(message: Message) -> None:
+        async def marked(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message.setdefault("headers", [])
                 MutableHeaders(scope=message).append(HEADER, request)
+            await send(message)
 
         with within_request(request):
             try:
-                await self._app({**scope, REQUEST_ID: request}, receive, tapped(send, mark))
+                await self._app({**scope, REQUEST_ID: request}, receive, marked)
             finally:
                 _log(scope, status, time.perf_counter() - began)
 

@@ -1,28 +1,37 @@
-"""The application around /mcp, and how it is served."""
+"""The application around /mcp, and how it is served from start to end."""
 
 import errno
 import os
 import socket
+import time
+from types import FrameType
 from typing import Any, Literal
 
 import uvicorn
 from mcp.server import MCPServer
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.auth.routes import cors_middleware
+from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.routing import Route
 from starlette.types import ASGIApp
+from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http import tracing
-from mcp_server_qdrant.http.drain import STREAMS_SECONDS, Server
-from mcp_server_qdrant.http.entry import protect
-from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.limits import BODY, Limits
-from mcp_server_qdrant.http.load import IDLE_SECONDS
+from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
+from mcp_server_qdrant.http.guard import Guard, is_loopback
+from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.http.requests import Identified
 from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.values import revealed
 
 HttpTransport = Literal["sse", "streamable-http"]
+
+BODY = 4 * 1024 * 1024  # bytes of a request
+PROBES = ("/healthz", "/readyz")
+STREAMS_SECONDS = 1  # for event streams to close
+QUIET_TICKS = 2  # of a tenth of a second: an answer is written a moment after its call is done
 
 
 def app(
@@ -33,25 +42,80 @@ def app(
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
-    A request passes, from the outside in: its id and log line, the guard and who calls
-    (`http.entry`), the limits, the size of its body. So a caller without a token takes up no room.
+    A request passes, from the outside in: its id and log line, the guard and who calls, the
+    limits, the size of its body. So a caller without a token takes up no room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
     """
     watch = watch or Watch(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if transport == "sse":
         path = "/sse"
-        served = mcp.sse_app(transport_security=unchecked, max_request_body_size=BODY)
+        served = mcp.sse_app(transport_security=unchecked)
     else:
         path = "/mcp"
         served = mcp.streamable_http_app(
             transport_security=unchecked,
-            max_request_body_size=BODY,
             stateless_http=settings.stateless,
             session_idle_timeout=IDLE_SECONDS,
+            max_sessions=SESSIONS,
         )
-    limited = Limits(compressed(served), watch.load, watch.metrics.refused)
-    return Identified(protect(served, settings, path, pages=[PAGE], inner=limited))
+    bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
+    limited = Limits(bounded, watch.load, watch.metrics.refused)
+    return Identified(_protected(served, limited, settings, path))
+
+
+def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) -> ASGIApp:
+    """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
+
+    `inner` is `app` with the layers that come after the token, `path` that of the MCP endpoint.
+    Raises ConfigError where the tokens' file cannot be used.
+    """
+    resource = _resource(settings, path)
+    names = [*settings.allowed_hosts, settings.host]
+    open_paths = [*PROBES]
+    if resource:
+        names.append(resource.host)
+        for where in {METADATA, resource.metadata_path}:
+            open_paths.append(where)
+            endpoint = cors_middleware(resource.metadata, ["GET", "OPTIONS"])
+            app.router.routes.append(Route(where, endpoint, methods=["GET", "OPTIONS"]))
+    verifier = _verifier(settings)
+    return Guard(
+        app,
+        Authenticated(inner, verifier, resource, [PAGE]) if verifier else inner,
+        hosts=names,
+        origins=settings.allowed_origins,
+        open_paths=open_paths,
+    )
+
+
+def _verifier(settings: Settings) -> Verifier | None:
+    """Each kind imports its own libraries."""
+    if settings.auth_mode == "token":
+        from mcp_server_qdrant.http.auth.tokens import NamedTokens
+
+        return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
+    if settings.auth_mode == "oauth" and settings.auth_issuer:
+        from mcp_server_qdrant.http.auth.jwks import Keys
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+
+        expected = Expected(
+            issuer=settings.auth_issuer,
+            audience=settings.auth_audience,
+            scope_claims=settings.auth_scope_claims,
+            scope_prefix=settings.auth_scope_prefix,
+        )
+        return AccessTokens(Keys(settings.auth_issuer, settings.auth_jwks_url), expected)
+    return None
+
+
+def _resource(settings: Settings, path: str) -> Resource | None:
+    if settings.auth_mode != "oauth" or not settings.auth_issuer:
+        return None
+    urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
+    here = f"http://{settings.host}:{settings.port}{path}"
+    url = settings.auth_resource_url or next(urls, here)
+    return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)
 
 
 def serve(
@@ -62,12 +126,40 @@ def serve(
     listener: socket.socket,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    if settings.traced:
-        tracing.start()
     config = configured(app(mcp, transport, settings, watch), settings)
     Server(config, watch.load, settings.http_drain_seconds).run(sockets=[listener])
-    if settings.traced:
-        tracing.flush()
+
+
+class Server(uvicorn.Server):
+    """Keeps listening while it drains, so that health checks and refusals are heard.
+
+    The first SIGTERM or SIGINT begins it, a second one ends the process. Calls get `seconds`, then
+    they are cancelled.
+    """
+
+    def __init__(self, config: uvicorn.Config, load: Load, seconds: float) -> None:
+        super().__init__(config)
+        self._load = load
+        self._seconds = seconds
+        self._until = 0.0
+        self._quiet = 0
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal came."""
+        if self._load.draining:
+            os._exit(128 + sig)
+        self._until = time.monotonic() + self._seconds
+        self._load.draining = True
+
+    @override
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: stop or go on."""
+        if self._load.draining:
+            self._quiet = self._quiet + 1 if self._load.calls.count == 0 else 0
+            if self._quiet >= QUIET_TICKS or time.monotonic() >= self._until:
+                self.should_exit = True  # which ends the event streams, too
+        return await super().on_tick(counter)
 
 
 def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:

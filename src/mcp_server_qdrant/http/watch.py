@@ -1,20 +1,30 @@
-"""One server's load, health and figures, for its operator."""
+"""What an operator sees of a server: its load and health, a figure and a log line for each call."""
 
-from collections.abc import Iterable
+import logging
+import time
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 from mcp.server import MCPServer
+from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mcp_server_qdrant.core.access import ADMIN, caller
+from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, caller
+from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
 from mcp_server_qdrant.http.health import Health, Opening, healthz, opened
-from mcp_server_qdrant.http.load import Load
+from mcp_server_qdrant.http.limits import PLACE, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
-from mcp_server_qdrant.http.telemetry import Telemetry
+from mcp_server_qdrant.http.requests import REQUEST_ID
 from mcp_server_qdrant.settings.environment import Settings
 
+logger = logging.getLogger(__name__)
+
 NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
+
+Next = Callable[[Any], Awaitable[Any]]
 
 
 class Watch:
@@ -25,9 +35,7 @@ class Watch:
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.
-        named_collections = 0 if settings.tenant_field else NAMED_COLLECTIONS
-        self.metrics = Metrics(self.load, named_collections, traced=settings.traced)
-        self.telemetry = Telemetry(self.metrics, traced=settings.traced)
+        self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
     def register(self, mcp: MCPServer[Any], opening: Opening, tools: Iterable[str]) -> None:
         """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels."""
@@ -57,3 +65,46 @@ class Watch:
         if self._claim is None or who is None:
             return False
         return self._claim in who.claims or ADMIN not in who.scopes
+
+    async def observe(self, ctx: Any, call_next: Next) -> Any:
+        """MCP middleware: each message within the place of its request; tool calls are measured.
+
+        The SDK handles a session's messages in the task of its first one, so that the id is taken
+        from each message's own request.
+        """
+        scope = ctx.request.scope if ctx.request is not None else {}
+        request = scope.get(REQUEST_ID)
+        with within_request(request) if request else nullcontext(), scope.get(PLACE, nullcontext()):
+            if ctx.method != "tools/call":
+                return await call_next(ctx)
+            return await self._called(ctx, call_next, scope.get(CALLER))
+
+    async def _called(self, ctx: Any, call_next: Next, who: Caller | None) -> Any:
+        name = ctx.params.get("name") if isinstance(ctx.params, dict) else None
+        call = Call(name if isinstance(name, str) else "")
+        began = time.perf_counter()
+        ending: Outcome = "crashed"
+        try:
+            with within_call(call):
+                result = await call_next(ctx)
+            failed = isinstance(result, dict) and result.get("isError")
+            ending = "rejected" if failed else "ok"
+        except MCPError:
+            ending = "rejected"
+            raise
+        except CancelledError:
+            ending = "cancelled"
+            raise
+        finally:
+            self._ended(call, call.outcome or ending, time.perf_counter() - began, who)
+        return result
+
+    def _ended(self, call: Call, outcome: Outcome, seconds: float, who: Caller | None) -> None:
+        self.metrics.called(call.tool, outcome, seconds)
+        fields = {
+            "tool": self.metrics.known(call.tool),
+            "outcome": outcome,
+            "ms": round(seconds * 1000, 1),
+            **({"caller": who.name} if who else {}),
+        }
+        logger.info("Call", extra={"fields": fields})

@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.ingest.store import Store, check_seen
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 EXAMPLES = 3
@@ -90,7 +91,7 @@ class Deletion:
         await catalog.target(name)
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
-                first, indexed = seen.head or seen.id, catalog.has_document_index(name)
+                first, indexed = seen.head or seen.id, catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 now = next(iter(await points.by_id(name, [first])), None)
                 if now is not None or seen.head is None:
                     check_seen(now, seen.revision)

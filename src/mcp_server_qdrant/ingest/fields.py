@@ -17,17 +17,17 @@ MAX_TITLE = 1_000
 MAX_ID = 1_000
 
 
-def check(said: NewDocument, most: int = MAX_METADATA) -> None:
+def check(said: NewDocument) -> None:
     """Refuse what would not be stored as it is, or is more than a text should carry.
 
-    `most` bytes of metadata. Raises RequestError naming what is wrong.
+    Raises RequestError naming what is wrong.
     """
-    if found := fault(said, most):
+    if found := fault(said):
         raise RequestError(f"The text {found}.")
     _check_numbers(said.metadata)
 
 
-def fault(said: NewDocument | Loaded, most: int = MAX_METADATA) -> str | None:
+def fault(said: NewDocument | Loaded) -> str | None:
     """The limit that a text exceeds, in words that follow its name."""
     tags = said.tags or ()
     if len(said.title or "") > MAX_TITLE:
@@ -39,10 +39,10 @@ def fault(said: NewDocument | Loaded, most: int = MAX_METADATA) -> str | None:
     if any(len(tag) > MAX_TAG for tag in tags):
         return f"has a tag of more than {MAX_TAG} characters: shorten it"
     size = _size(said.metadata)
-    if size > most:
+    if size > MAX_METADATA:
         return (
-            f"has metadata of {size:,} bytes as JSON: at most {most:,} are stored "
-            "(STORE_MAX_METADATA), put what is long into the text"
+            f"has metadata of {size:,} bytes as JSON: at most {MAX_METADATA:,} are stored, put "
+            "what is long into the text"
         )
     return None
 

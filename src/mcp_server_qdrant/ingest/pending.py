@@ -10,6 +10,7 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unfores
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.writer import Encode
+from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points
 
@@ -107,7 +108,7 @@ class Backfill:
     async def _filled(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
-        if target.dense is None or not self.catalog.has_pending_index(target.collection):
+        if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):
             return 0
         filled, done = 0, set[PointId]()
         while chunks := await self.points.pending(target.collection, BATCH):

@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
 from mcp_server_qdrant.core.writes import Kept, Stored, StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
@@ -34,6 +34,7 @@ from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
@@ -52,8 +53,7 @@ class Store:
 
     `default` is the collection that may be made without being asked twice. `pending` is called
     where points wait for their vectors, `written` with each collection and the texts written to it.
-    A text has at most `max_metadata` bytes of it as JSON. `mask`: keys, tokens and passwords in
-    texts, titles and metadata are masked.
+    `mask`: keys, tokens and passwords in texts, titles and metadata are masked.
     """
 
     catalog: Catalog
@@ -66,7 +66,6 @@ class Store:
     written: Callable[[str, Sequence[str]], None]
     near: Near
     history: History
-    max_metadata: int = fields.MAX_METADATA
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
@@ -90,7 +89,7 @@ class Store:
         Without a model the text is stored for keyword search, marked. `progress` is called for
         long texts; the text that it `supersedes` is kept.
         """
-        fields.check(new, self.max_metadata)
+        fields.check(new)
         given = new.text, new.title, new.metadata
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
@@ -201,7 +200,7 @@ class Store:
         self,
         job: Job,
         target: Target,
-        encoder: Embedder,
+        encoder: Encoder,
         progress: Progress,
         *,
         compared: bool = False,
@@ -240,7 +239,7 @@ class Store:
                 near = near or found
         finally:
             if parts[0].writing is not None:
-                indexed = self.catalog.has_document_index(name)
+                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 await asyncio.shield(writer.tidy(job, points, indexed=indexed))
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
         if writer.pending:
@@ -269,7 +268,7 @@ class Store:
             and all(chunk.text.strip() == text[chunk.start : chunk.end].strip() for chunk in chunks)
         )
 
-    async def ready(self, collection: str) -> tuple[Target, Embedder]:
+    async def ready(self, collection: str) -> tuple[Target, Encoder]:
         """The collection, indexed, and its model; one that is being loaded is waited for."""
         target = await self.writable(collection)
         await self.index(collection)
@@ -350,7 +349,7 @@ class Store:
         return numbered(parts_of(whole, pieces), self.points.identify)
 
 
-async def cut(encoder: Embedder, text: str, limit: int, overlap: int) -> list[Chunk]:
+async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Chunk]:
     """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
     spans = await encoder.split(text, limit, overlap)
     if spans is not None:

@@ -10,7 +10,6 @@ import numpy as np
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.maps import Map, Panel, Place, PlacedHit, PlacedQuery, Position, View
-from mcp_server_qdrant.core.models import Inferred
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.neighbours import put_among
@@ -60,8 +59,6 @@ async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Pl
         made = await encoders.encode_query(panel.model, query)
     except BackendError as error:
         return f"The query is not on the map: {error}"
-    if isinstance(made, Inferred):
-        return "The query is not on the map: the Qdrant server encodes it and keeps it."
     if len(made) != len(panel.basis.mean):
         return f"The query is not on the map: its vector does not fit {panel.model}."
     vector = unit([made])[0]

@@ -3,7 +3,6 @@
 import logging
 import sqlite3
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 from urllib.parse import urlsplit
@@ -14,7 +13,7 @@ from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnav
 from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.server.remote import Cluster, RemoteClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 
 LOCAL = ":memory:"
 INSECURE = (
@@ -32,12 +31,9 @@ async def open_client(
     api_key: str | None = None,
     local_path: Path,
     timeout: float,
-    inference: Mapping[str, str] | None = None,
-    cluster: Cluster | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
-    `inference` are the headers of a server that encodes texts itself, None where it does not.
     A server that cannot be reached is no error here: each call says so, and works once it is back.
     Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
     """
@@ -51,12 +47,10 @@ async def open_client(
     try:
         with without("fastembed"):
             return RemoteClient(
-                cluster or Cluster(timeout),
                 url=url.rstrip("/"),
+                timeout=timeout,
                 api_key=api_key,
                 check_compatibility=False,
-                cloud_inference=inference is not None,  # else qdrant-client would encode texts here
-                headers=inference,
             )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error

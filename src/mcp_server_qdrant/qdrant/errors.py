@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Literal
 
+import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import (
@@ -108,12 +109,16 @@ def status_of(error: BaseException | None) -> int | None:
 
 
 def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "other"]:
-    """The kind of a failure on the way to the server, whatever the HTTP library."""
-    cause = error.source if isinstance(error, ResponseHandlingException) else error
-    kinds = {kind.__name__ for kind in type(cause).__mro__}
-    if "TimeoutException" in kinds or isinstance(cause, TimeoutError):
+    """The kind of a failure on the way to the server."""
+    cause = cause_of(error)
+    if isinstance(cause, httpx.TimeoutException | TimeoutError):
         return "timeout"
-    return "unreachable" if "HTTPError" in kinds or isinstance(cause, OSError) else "other"
+    return "unreachable" if isinstance(cause, httpx.HTTPError | OSError) else "other"
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """What the transport raised."""
+    return error.source if isinstance(error, ResponseHandlingException) else error
 
 
 def _doubted(ours: QdrantMcpError, error: Exception) -> QdrantMcpError:

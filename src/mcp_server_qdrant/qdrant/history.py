@@ -6,7 +6,7 @@ client sees the tenant's own.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,7 +15,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
-from mcp_server_qdrant.core.dates import LATEST
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     EngineFailure,
@@ -41,9 +40,8 @@ from mcp_server_qdrant.qdrant.read.lookup import joined
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points
 
 MOST = 10_000  # versions, of a tenant where these are apart
-MOST_LETTERS = 200_000_000  # in all of them
 LONGEST = 10_000_000  # letters of one
-TENDED = 500  # versions that are kept between two looks at those limits
+TENDED = 500  # versions that are kept between two looks at that limit
 LISTED = 20
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters
@@ -196,7 +194,6 @@ class History:
             "revision": one.revision,
             "title": one.title,
             "begins": one.text[:BEGINNING],
-            "letters": len(text),
         }
         name = "\0".join((one.collection, held["ids"][0], one.revision))
         point = self._points.identify(HISTORY, name, 0)
@@ -235,29 +232,11 @@ class History:
         there = (await client.get_collection(HISTORY)).payload_schema
         for key in self._indexes.keys() - there.keys():
             await client.create_payload_index(HISTORY, key, self._indexes[key])
-        rest, room = LATEST, MOST_LETTERS
-        async for until, letters in self._young():
-            room -= letters
-            if room < 0:
-                break
-            rest = until
+        newest = models.OrderBy(key=UNTIL, direction=NEWEST)
+        kept, _ = await client.scroll(HISTORY, limit=MOST, order_by=newest, with_payload=[UNTIL])
+        last = kept[-1].payload[KEY]["until"] if len(kept) == MOST else None
+        rest = max(datetime.fromisoformat(last), self._oldest()) if last else self._oldest()
         await client.delete(HISTORY, models.Filter(must=[_until(lt=rest)]))
-
-    async def _young(self) -> AsyncIterator[tuple[datetime, int]]:
-        """Of the versions that are not too old, the newest first: when they ended, and letters."""
-        newest, before, number = models.OrderBy(key=UNTIL, direction=NEWEST), LATEST, 0
-        while number < MOST:
-            young = models.Filter(must=[_until(gte=self._oldest(), lt=before)])
-            size = min(PAGE, MOST - number)
-            found, _ = await self._client.scroll(
-                HISTORY, young, limit=size, order_by=newest, with_payload=[KEY]
-            )
-            for record in found:
-                before = datetime.fromisoformat(record.payload[KEY]["until"])
-                yield before, record.payload[KEY]["letters"]
-            number += size
-            if len(found) < size:
-                break
 
 
 def _until(**limits: Any) -> models.FieldCondition:

@@ -1,20 +1,13 @@
-"""The vectors and text indexes that a collection has, as legs of a search, and its dates."""
+"""The vectors that a collection has, as legs of a search, and its dates."""
 
-import re
 from collections.abc import Container, Iterable, Mapping, Sequence
-from statistics import fmean
 from typing import Any, Protocol, cast
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, SparseLeg
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.qdrant import marks
-
-SAMPLED = 64  # texts, for the number of words that a text of a collection has
-_WORD = re.compile(r"\w+")
 
 
 class Models(Protocol):
@@ -46,27 +39,6 @@ def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> Spars
         if idf or "bm25" in name.lower():
             return SparseLeg(name, idf)
     return None
-
-
-async def text_leg(
-    client: AsyncQdrantBase, name: str, info: models.CollectionInfo, fields: Sequence[str]
-) -> SparseLeg | None:
-    """The text index that ranks one of these payload keys by BM25, if there is one."""
-    key = next((field for field in fields if ranks_text(info, field)), None)
-    if key is None:
-        return None
-    shown = models.PayloadSelectorInclude(include=[key])
-    records, _ = await client.scroll(name, limit=SAMPLED, with_payload=shown)
-    texts = [str((record.payload or {}).get(key, "")) for record in records]
-    average = fmean(len(_WORD.findall(text)) for text in texts) if texts else AVERAGE_LENGTH
-    return SparseLeg(key, idf=True, average=average)
-
-
-def ranks_text(info: models.CollectionInfo, key: str) -> bool:
-    """True where a text index of this payload key ranks points."""
-    index = info.payload_schema.get(key)
-    params = index.params if index is not None else None
-    return isinstance(params, models.TextIndexParams) and bool(params.scoring and not params.nested)
 
 
 async def dense_leg(

@@ -1,15 +1,13 @@
-"""The marks of a collection: in its metadata, in its name, and of damage.
+"""The marks of a collection: in its metadata, and of damage.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
 `embedding_vector` is the one that an upgrade to another model added.
-A collection NAME~1, of an upgrade, or NAME~restored-1 is the copy that stands for NAME: the alias
-NAME leads to it, or is about to.
+A collection NAME~1 is the copy that an earlier version made to stand for NAME: the alias NAME leads
+to it.
 """
 
 import os
-import re
-from collections.abc import Collection, Mapping
-from itertools import count
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,9 @@ from qdrant_client import models
 FILLING_KEY = "filling"
 VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
-ROW_KEY = "imported_row"
 DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
-_IMPORTED = re.compile(r"(\d+) points imported from local mode(?:.*; (\d+) could not be read)?")
-_COPY = re.compile(r"(.+)~(?:restored-)?\d+", re.DOTALL)
-_RESTORED = "{}~restored-{}"
 
 
 def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
@@ -37,18 +31,6 @@ def imported(metadata: Mapping[str, Any] | None) -> str | None:
     """An import's note on where the collection comes from."""
     note = (metadata or {}).get(IMPORTED_KEY)
     return note if isinstance(note, str) else None
-
-
-def imported_row(metadata: Mapping[str, Any] | None) -> int | None:
-    """The last row of local mode that was imported."""
-    row = (metadata or {}).get(ROW_KEY)
-    return row if isinstance(row, int) else None
-
-
-def imported_rows(metadata: Mapping[str, Any] | None) -> int | None:
-    """How many rows were, by the note: imports of earlier versions have nothing else."""
-    said = _IMPORTED.match(imported(metadata) or "")
-    return sum(map(int, said.groups(default="0"))) if said else None
 
 
 def description(metadata: Mapping[str, Any] | None) -> str | None:
@@ -82,33 +64,3 @@ def damage(info: models.CollectionInfo) -> str | None:
         return None
     said = [warning.message for warning in info.warnings or ()]
     return " ".join(said) or "Qdrant says that it is damaged; its log says how."
-
-
-def stands_for(name: str) -> str | None:
-    """The name that a copy stands for, of an upgrade or a restore; None for other collections."""
-    found = _COPY.fullmatch(name)
-    return found[1] if found else None
-
-
-def restored(name: str, names: Collection[str]) -> tuple[str, list[str]]:
-    """A name for a copy that a restore makes, and those of such copies that are there."""
-    free = next(one for n in count(1) if (one := _RESTORED.format(name, n)) not in names)
-    begun = _RESTORED.format(name, "")
-    return free, [one for one in names if one.startswith(begun) and stands_for(one) == name]
-
-
-def shown(names: Collection[str], aliases: Mapping[str, str]) -> list[str]:
-    """The names that people know, of all collections and of alias -> collection, sorted.
-
-    A copy is called by the alias that leads to it; while the original is there it is not shown.
-    """
-    known = set()
-    for name in names:
-        original = stands_for(name)
-        if original is None:
-            known.add(name)
-        elif aliases.get(original) == name:
-            known.add(original)
-        elif original not in names and original not in aliases:
-            known.add(name)
-    return sorted(known)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.notation import every
-from mcp_server_qdrant.search.lift import share, term_weights
 from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.relevance import share, term_weights
 from mcp_server_qdrant.search.texts import Texts
 
 MEANING, WORDS = 0.36, 0.16

@@ -6,72 +6,62 @@ One quick look: a few candidates of each, without payloads and without a second 
 import asyncio
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
-from mcp_server_qdrant.search.algorithm import narrowed
 from mcp_server_qdrant.search.doubt import weak
-from mcp_server_qdrant.search.embed import embed
 from mcp_server_qdrant.search.engine import Engine
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.retrieve import candidates_of
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.understand import Understanding
+from mcp_server_qdrant.search.understand import Understanding, embed, narrowed
 
 SECONDS = 0.5
 AHEAD = 0.1  # of the page's best
 MOST = 64  # collections: so many can be asked in that time
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Looks into the collections that a search without `collections` left out."""
+async def better_elsewhere(
+    understanding: Understanding, engine: Engine, texts: Texts, query: Query, best: Hit | None
+) -> list[str]:
+    """The sentence on the collection with the best hit, where that is far better than `best`.
 
-    understanding: Understanding
-    engine: Engine
-    texts: Texts
+    None where the look fails or takes too long, or where a search named its collections. Several
+    default collections are all there are, and only whole texts tell who has a quoted phrase.
+    """
+    request = query.request
+    if request.collections is not None or len(query.targets) > 1 or query.exact.phrases:
+        return []
+    hits: list[Hit] = []
+    with suppress(QdrantMcpError, TimeoutError):
+        async with asyncio.timeout(min(SECONDS, query.left())):
+            hits = await _look(understanding, engine, texts, query)
+    found = max(hits, key=lambda hit: hit.relevance, default=None)
+    least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
+    if found is None or found.relevance < least or weak(found, query.alpha):
+        return []
+    name = found.collection
+    wanted = escaped(json.dumps([name], ensure_ascii=False))
+    return [
+        f"Better elsewhere: {called(name)} has relevance {found.relevance:.2f}. "
+        f"Search it with collections={wanted}."
+    ]
 
-    async def notes(self, query: Query, best: Hit | None) -> list[str]:
-        """The sentence on the collection with the best hit, where that is far better than `best`.
 
-        None where the look fails or takes too long.
-        """
-        request = query.request
-        # Several default collections are all there are; only whole texts tell who has a phrase.
-        if request.collections is not None or len(query.targets) > 1 or query.exact.phrases:
-            return []
-        hits: list[Hit] = []
-        seconds = min(SECONDS, query.left())
-        with suppress(QdrantMcpError, TimeoutError):
-            async with asyncio.timeout(seconds):
-                hits = await self._look(query)
-        found = max(hits, key=lambda hit: hit.relevance, default=None)
-        least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
-        if found is None or found.relevance < least or weak(found, query.alpha):
-            return []
-        name = found.collection
-        wanted = escaped(json.dumps([name], ensure_ascii=False))
-        return [
-            f"Better elsewhere: {called(name)} has relevance {found.relevance:.2f}. "
-            f"Search it with collections={wanted}."
-        ]
-
-    async def _look(self, query: Query) -> list[Hit]:
-        """The best candidates of the other collections; of many, of the largest ones."""
-        text, searched = query.request.query, {target.collection for target in query.targets}
-        understanding = self.understanding
-        others = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
-        largest = sorted(others, key=lambda target: -target.points)[:MOST]
-        targets = narrowed(largest, query.request.algorithm)
-        terms, vectors = await asyncio.gather(
-            understanding.terms.of(text, targets),
-            embed(text, targets, understanding.encode),
-        )
-        query = replace(
-            query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={}
-        )
-        found, _ = await candidates_of(self.engine, query)
-        return candidates(found.values(), query, self.texts)
+async def _look(
+    understanding: Understanding, engine: Engine, texts: Texts, query: Query
+) -> list[Hit]:
+    """The best candidates of the other collections; of many, of the largest ones."""
+    text, searched = query.request.query, {target.collection for target in query.targets}
+    others = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
+    largest = sorted(others, key=lambda target: -target.points)[:MOST]
+    targets = narrowed(largest, query.request.algorithm)
+    terms, vectors = await asyncio.gather(
+        understanding.terms.of(text, targets), embed(text, targets, understanding.encode)
+    )
+    query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
+    found, _ = await candidates_of(engine, query)
+    return candidates(found.values(), query, texts)

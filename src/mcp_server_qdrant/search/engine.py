@@ -1,10 +1,10 @@
 """The engine that is searched, and how many collections are asked at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from mcp_server_qdrant.core.bm25 import Probed
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
     LegQuery,
@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import Period
-from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 
 T = TypeVar("T")
@@ -34,9 +33,6 @@ class Engine(Protocol):
         Raises InvalidFilter.
         """
 
-    def without(self, condition: Any, versions: Collection[str]) -> Any:
-        """The condition, and that a point is of none of these versions."""
-
     def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
         """The targets in groups that are asked together."""
 
@@ -51,7 +47,7 @@ class Engine(Protocol):
         """The candidates of each target, with dates of the period."""
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> Sequence[Mapping[int, float] | QdrantMcpError]:
         """For each target its own idf of each of the terms that it has."""
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 from mcp_server_qdrant.core.datatypes import Found, Hit, PointId, Why
 from mcp_server_qdrant.search.query import Query
-from mcp_server_qdrant.search.steps.calibrate import DIGITS, bound
+from mcp_server_qdrant.search.relevance import DIGITS, bound
 
 LEGS = ("meaning", "words", "tags")
 
 Ranks = tuple[tuple[str, int], ...]
 
 
-def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
+def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> Why:
     """The numbers that made this hit's place, as the ranking used them."""
     limit = bound(query.terms)
     meaning = None if hit.dense is None else min(max(hit.dense, 0.0), 1.0)
@@ -30,7 +30,7 @@ def why(hit: Hit, query: Query, ranks: Ranks) -> Why:
         hit.score,
         hit.factors,
         hit.reranked,
-        ranks=ranks,
+        ranks=ranks.get((hit.collection, hit.id), ()),
         weights=tuple(zip(legs, query.fusion(hit.collection) or (), strict=False)),
         gains=hit.gains,
         tags=hit.tags,

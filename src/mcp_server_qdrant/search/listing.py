@@ -1,13 +1,15 @@
 """The newest texts of collections, for a request without a query."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
     Found,
     Hit,
+    Passage,
     PointId,
+    Result,
+    SearchPage,
     Status,
     Target,
 )
@@ -15,76 +17,131 @@ from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.search.engine import Engine, ask, failed
-from mcp_server_qdrant.search.payloads import completed, payloads_of
-from mcp_server_qdrant.search.query import Listing
+from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
+from mcp_server_qdrant.search.query import ROOM
+from mcp_server_qdrant.search.retrieve import completed, payloads_of
 from mcp_server_qdrant.search.texts import Texts
 
+BEGINNING = 300  # characters of a text
+
 Newest = Callable[[Target, Any, Period | None, int], Awaitable[Listed]]
+AllListed = Mapping[str, Listed]  # by collection
 
 
-@dataclass(frozen=True, slots=True)
-class Lister:
-    """Lists what was updated last, over many collections; `newest` asks one of them."""
+async def newest_points(
+    engine: Engine,
+    newest: Newest,
+    targets: Sequence[Target],
+    request: SearchRequest,
+    period: Period | None,
+    limit: int,
+    seconds: float,
+) -> tuple[AllListed, list[Status]]:
+    """The newest points of each collection, which `newest` lists; one that fails is a status."""
+    condition = engine.prepare(request.where())
 
-    engine: Engine
-    newest: Newest
-    texts: Texts
+    async def question(group: Sequence[Target]) -> Sequence[Listed | QdrantMcpError]:
+        by_name = {target.collection: target for target in group}
+        found, lost = await gathered(
+            [*by_name], lambda name: newest(by_name[name], condition, period, limit)
+        )
+        return [found[name] if name in found else lost[name] for name in by_name]
 
-    async def listing(
-        self,
-        targets: Sequence[Target],
-        request: SearchRequest,
-        period: Period | None,
-        limit: int,
-        seconds: float,
-    ) -> Listing:
-        """At most `limit` texts, in `seconds`; a collection that fails becomes a status."""
-        condition = self.engine.prepare(request.where())
+    listed: dict[str, Listed] = {}
+    statuses: list[Status] = []
+    for target, answer in await ask(engine, targets, question, seconds):
+        name = target.collection
+        if isinstance(answer, QdrantMcpError):
+            statuses.append(failed(name, answer))
+        else:
+            listed[name] = answer
+            statuses.append(Status(name, "ok"))
+    return listed, statuses
 
-        async def question(group: Sequence[Target]) -> Sequence[Listed | QdrantMcpError]:
-            by_name = {target.collection: target for target in group}
-            found, lost = await gathered(
-                [*by_name], lambda name: self.newest(by_name[name], condition, period, limit)
-            )
-            return [found[name] if name in found else lost[name] for name in by_name]
 
-        listed: dict[str, Listed] = {}
-        statuses: list[Status] = []
-        for target, answer in await ask(self.engine, targets, question, seconds):
-            name = target.collection
-            if isinstance(answer, QdrantMcpError):
-                statuses.append(failed(name, answer))
-            else:
-                listed[name] = answer
-                statuses.append(Status(name, "ok"))
-        hits, late = await self._hits(targets, listed, limit, seconds, full=request.mode == "full")
-        return Listing([self.texts.document(hit) for hit in hits], listed, [*statuses, *late])
+async def newest_hits(
+    engine: Engine,
+    targets: Sequence[Target],
+    listed: AllListed,
+    limit: int,
+    seconds: float,
+    texts: Texts,
+    *,
+    full: bool,
+) -> tuple[list[Hit], list[Status]]:
+    """The newest of all with their payloads; those without a date and superseded ones last."""
+    points = [(name, *point) for name, one in listed.items() for point in one.points]
+    points.sort(key=lambda point: (point[0], str(point[1])))
+    points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
+    wanted: dict[str, list[PointId]] = {}
+    for name, point, _ in points[:limit]:
+        wanted.setdefault(name, []).append(point)
+    found = {t.collection: Found(t, (), {}, {}) for t in targets}
+    payloads, late = await payloads_of(engine, found, wanted, seconds)
+    hits = [
+        Hit(name, point, 0.0, 0.0, 0.0, None, None, payloads[name, point])
+        for name, point, _ in points[:limit]
+        if (name, point) in payloads
+    ]
+    if full:
+        hits = await completed(engine, found, hits, hits, seconds)
+    hits.sort(key=lambda hit: texts.document(hit).superseded_by is not None)
+    return hits, late
 
-    async def _hits(
-        self,
-        targets: Sequence[Target],
-        listed: Mapping[str, Listed],
-        limit: int,
-        seconds: float,
-        *,
-        full: bool,
-    ) -> tuple[list[Hit], list[Status]]:
-        """The newest of all with their payloads."""
-        points = [(name, *point) for name, one in listed.items() for point in one.points]
-        points.sort(key=lambda point: (point[0], str(point[1])))
-        points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
-        wanted: dict[str, list[PointId]] = {}
-        for name, point, _ in points[:limit]:
-            wanted.setdefault(name, []).append(point)
-        found = {t.collection: Found(t, (), {}, {}) for t in targets}
-        payloads, late = await payloads_of(self.engine, found, wanted, seconds)
-        hits = [
-            Hit(name, point, 0.0, 0.0, 0.0, None, None, payloads[name, point])
-            for name, point, _ in points[:limit]
-            if (name, point) in payloads
-        ]
-        if full:
-            hits = await completed(self.engine, found, hits, hits, seconds)
-        hits.sort(key=lambda hit: self.texts.document(hit).superseded_by is not None)
-        return hits, late
+
+def listing_page(
+    hits: Sequence[Hit],
+    listed: AllListed,
+    statuses: Sequence[Status],
+    request: SearchRequest,
+    targets: Sequence[Target],
+    texts: Texts,
+    *,
+    dated: bool,
+) -> SearchPage:
+    """The page of these texts, with their number and how to see older ones.
+
+    `dated`: only texts of some period were asked for.
+    """
+    full, room = request.mode == "full", BEGINNING
+    if request.limit is None and hits:  # else the page may be as long as it was asked for
+        room = min(room, max(4 * (ROOM // len(hits) - LINE), SHORT))
+    documents = [texts.document(hit) for hit in hits]
+    results = [
+        Result(
+            one,
+            relevance=None,
+            score=0.0,
+            passages=() if full else (Passage(line(one.text, room), one, one.section),),
+        )
+        for one in documents
+    ]
+    empty = {target.collection for target in targets if not target.dates}
+    empty -= {name for name, one in listed.items() if one.total}
+    return SearchPage(
+        query=request.query,
+        results=results,
+        statuses=statuses,
+        notes=[
+            *notes(results, request, statuses),
+            *_counted(listed, len(documents)),
+            *undated(sorted(empty) if dated else ()),
+        ],
+    )
+
+
+def _counted(listed: AllListed, shown: int) -> list[str]:
+    """The number of texts, and where not all were looked at."""
+    count = sum(one.total for one in listed.values())
+    if not count:
+        return []
+    texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"
+    texts = f"{shown} of {texts}" if count > shown else texts
+    older = " For older ones raise limit, or set until." if count > shown else ""
+    without = any(when is None for one in listed.values() for _, when in one.points)
+    said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
+    if parts := [name for name, one in listed.items() if not one.complete]:
+        said.append(f"{names(parts)}: has no index of dates, so that only some were looked at.")
+    return said

@@ -3,29 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import Document, Hit, SearchPage, State, Status, Target
-from mcp_server_qdrant.core.deadline import within
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.search.elsewhere import Elsewhere
+from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.engine import Engine
-from mcp_server_qdrant.search.listing import Lister, Newest
-from mcp_server_qdrant.search.payloads import completed
-from mcp_server_qdrant.search.period import period_of
-from mcp_server_qdrant.search.present import listing_page, present, worth
+from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
+from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.quotes import Words
-from mcp_server_qdrant.search.ranking import rank
+from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import retrieve
+from mcp_server_qdrant.search.retrieve import completed, retrieve
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.understand import Understanding
+from mcp_server_qdrant.search.understand import Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
@@ -47,7 +45,6 @@ class Pipeline:
     forget: Callable[[str], None]
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     leftovers: Callable[[Sequence[Document]], None]
-    _reasons: dict[str, str | None] = field(default_factory=dict)  # of degraded collections
 
     @property
     def recorder(self) -> Recorder:
@@ -74,21 +71,24 @@ class Pipeline:
 
     async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
         """The sentence on another collection that has far better than `best`."""
-        look = Elsewhere(self.understanding, self.engine, self.texts)
-        return await look.notes(query, best)
+        return await better_elsewhere(self.understanding, self.engine, self.texts, query, best)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
-        limit = understanding.shown(request, targets)
-        lister = Lister(self.engine, self.newest, self.texts)
-        found = await lister.listing(targets, request, period, limit, seconds)
-        if not found.documents:
+        limit, full = understanding.shown(request, targets), request.mode == "full"
+        listed, statuses = await newest_points(
+            self.engine, self.newest, targets, request, period, limit, seconds
+        )
+        hits, late = await newest_hits(
+            self.engine, targets, listed, limit, seconds, self.texts, full=full
+        )
+        if not hits:
             await self._doubt(request, targets, seconds)
-        found = replace(found, statuses=self._settle(found.statuses))
-        return listing_page(found, request, targets, period)
+        statuses, dated = self._settle([*statuses, *late]), period is not None
+        return listing_page(hits, listed, statuses, request, targets, self.texts, dated=dated)
 
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
@@ -101,19 +101,20 @@ class Pipeline:
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
         """The hits, best first, one per text."""
         with self.recorder.phase("rank"):
-            return Ranked(rank("texts", list(found.hits), query, self.texts))
+            return Ranked(rank(found.hits, query, self.texts))
 
     def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
 
-        Candidates may have been parts of one text, or copies.
+        Candidates may have been parts of one text, or copies, or be gone.
         """
         asked = query.request.limit is not None
         full = any(len(part.candidates) >= query.depth for part in found.found.values())
         there, wanted = len(ranked.hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
-        return asked and (full or found.cut) and there < wanted and query.left() > 0
+        lacking = asked and (full or found.cut) and there < wanted
+        return (lacking or found.lost) and query.left() > 0
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
@@ -125,7 +126,7 @@ class Pipeline:
                     hits, query.terms.query, gist, query.left()
                 )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
-        hits = rank("reread", hits, query, self.texts)
+        hits = finish(hits, query, self.texts)
         return replace(ranked, hits=hits, best=best, reranked=reranked)
 
     async def _complete(self, ranked: Ranked, found: Retrieved, query: Query) -> Ranked:
@@ -159,20 +160,15 @@ class Pipeline:
                     await self.check_keys(request.query_filter, targets)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
-        """One status per collection, the worst.
-
-        A collection that failed, or is worse or better off now, is looked up anew next time.
-        """
+        """One status per collection, the worst; one that failed is looked up anew next time."""
         worst: dict[str, Status] = {}
         for status in statuses:
             known = worst.get(status.collection)
             if known is None or SEVERITY[status.state] > SEVERITY[known.state]:
                 worst[status.collection] = status
         for name, status in worst.items():
-            reason = status.reason if status.state == "degraded" else None
-            if status.state == "failed" or reason != self._reasons.get(name):
+            if status.state == "failed":
                 self.forget(name)
-            self._reasons[name] = reason
         self.recorder.fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):

@@ -6,35 +6,31 @@ from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
     Passage,
-    PointId,
     Result,
     SearchPage,
     Status,
-    Target,
-    Why,
 )
-from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
-from mcp_server_qdrant.core.notation import called, every, line, some
+from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.core.tokens import tokens
 from mcp_server_qdrant.search.doubt import absent, doubt, lost, unfound
-from mcp_server_qdrant.search.explain import Ranks, ranks_of, why
-from mcp_server_qdrant.search.query import ROOM, Listing, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.explain import ranks_of, why
+from mcp_server_qdrant.search.query import ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.texts import Texts
-from mcp_server_qdrant.search.worth import by_worth
 
 NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
 LINE = 20  # about the tokens of a result without a quote
-BEGINNING = 300  # characters of a text in a list of the newest
 NAMED = 60  # characters of a name in a heading
 SIZE = 700  # characters of a quote at most
 SHORT = 45  # tokens: less room is left alone
+BESIDE = 0.05  # of the worth of another passage of the same text
+TEXT = 0.1  # of a text further down
 NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
 
 
@@ -57,7 +53,7 @@ def present(
             relevance=hit.relevance,
             score=hit.score,
             passages=passages,
-            why=_why(hit, query, ranks) if request.explain else None,
+            why=why(hit, query, ranks) if request.explain else None,
             also=tuple(map(texts.document, hit.also)),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
@@ -94,20 +90,16 @@ def _quoted(
 ) -> list[tuple[Passage, ...]]:
     """The passages of each hit that have room on the page, by their worth.
 
-    Where ranks are explained, each text has one first: they are to be compared.
+    The texts whose passages have no room keep a line of their own.
     """
     words = Words(query.terms, texts.reader)
     order, asked = by_worth(hits, query.passages), query.request.limit or 0
     wanted = asked * (OWN if query.request.within else EACH)
     longest = SIZE * min(room, ROOM) // ROOM
     room = max(room, wanted) - NOTES - LINE * min(max(len(hits) - 1, 0), max(LINES, asked))
-    each = query.request.explain
-    if each:
-        order.sort(key=lambda one: one[1] > 0)
     chosen: list[list[Passage]] = [[] for _ in hits]
     for place, number in order:
-        waiting = sum(not passages for passages in chosen) if each else 1
-        if (room < SHORT and not (each and number == 0)) or len(chosen[place]) < number:
+        if room < SHORT or len(chosen[place]) < number:
             continue
         part = (hits[place], *hits[place].parts)[number]
         document = texts.document(part)
@@ -115,21 +107,35 @@ def _quoted(
         cost = HEAD + tokens(named[:NAMED])
         sample = document.text[:longest]
         letters = len(sample) / (tokens(sample) or 1)
-        size = int(min(longest, max((room / max(waiting, 1) - cost), SHORT) * letters))
+        size = int(min(longest, max(room - cost, SHORT) * letters))
         quote = texts.quote(words, part, size)
         chosen[place].append(Passage(quote.text, document, quote.section))
         room -= cost + tokens((quote.section or "")[:NAMED]) + tokens(quote.text)
     return [tuple(passages) for passages in chosen]
 
 
+def by_worth(hits: Sequence[Hit], most: int) -> list[tuple[int, int]]:
+    """The passages in the order of their worth, as (text, part); part 0 is the text's best.
+
+        worth = score / best score - BESIDE * passages of its text before it - TEXT * texts before
+
+    so that a clear first text shows two or three of its parts and an even field one of each. Of
+    each text at most `most`, and each only after those before it.
+    """
+    best = max((hit.score for hit in hits), default=0.0) or 1.0
+    worth: dict[tuple[int, int], float] = {}
+    for place, hit in enumerate(hits):
+        top, value = hit.relevance or 1.0, hit.score / best - TEXT * place
+        for number, part in enumerate((hit, *hit.parts)[:most]):
+            lower = value * min(part.relevance / top, 1.0) if number else value
+            worth[place, number] = lower - BESIDE * number
+    return sorted(worth, key=lambda one: (-worth[one], one))
+
+
 def _shown(hit: Hit, passages: Sequence[Passage], texts: Texts) -> Document:
     """The document of a hit, under the section of its best passage."""
     document = texts.document(hit)
     return document._replace(section=passages[0].section) if passages else document
-
-
-def _why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> Why:
-    return why(hit, query, ranks.get((hit.collection, hit.id), ()))
 
 
 def _left(hit: Hit, passages: Sequence[Passage]) -> int:
@@ -143,60 +149,6 @@ def worth(page: SearchPage) -> Answer:
     if not page.results:
         return "empty"
     return "weak" if page.weak else "found"
-
-
-def listing_page(
-    found: Listing, request: SearchRequest, targets: Sequence[Target], period: Period | None
-) -> SearchPage:
-    """The page of these texts, with their number and how to see older ones."""
-    full, count = request.mode == "full", len(found.documents)
-    room = BEGINNING
-    if request.limit is None and count:  # else the page may be as long as it was asked for
-        room = min(room, max(4 * (ROOM // count - LINE), SHORT))
-    results = [
-        Result(one, relevance=None, score=0.0, passages=() if full else (_beginning(one, room),))
-        for one in found.documents
-    ]
-    silent = [t.collection for t in targets if period and not t.dates and not _count(found, t)]
-    return SearchPage(
-        query=request.query,
-        results=results,
-        statuses=found.statuses,
-        notes=[
-            *notes(results, request, found.statuses),
-            *_counted(found),
-            *undated(silent),
-        ],
-    )
-
-
-def _beginning(document: Document, room: int) -> Passage:
-    return Passage(line(document.text, room), document, document.section)
-
-
-def _count(found: Listing, target: Target) -> int:
-    listed = found.listed.get(target.collection)
-    return listed.total if listed else 0
-
-
-def _counted(found: Listing) -> list[str]:
-    """The number of texts, and where not all were looked at."""
-    count, shown = sum(one.total for one in found.listed.values()), len(found.documents)
-    if not count:
-        return []
-    texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"
-    texts = f"{shown} of {texts}" if count > shown else texts
-    older = " For older ones raise limit, or set until." if count > shown else ""
-    parts = [name for name, one in found.listed.items() if not one.complete]
-    without = " Those without a date come last." if _some_undated(found) else ""
-    said = [f"{texts}.{without}{older}"]
-    if parts:
-        said.append(f"{names(parts)}: has no index of dates, so that only some were looked at.")
-    return said
-
-
-def _some_undated(found: Listing) -> bool:
-    return any(when is None for one in found.listed.values() for _, when in one.points)
 
 
 def notes(
@@ -251,16 +203,15 @@ def _nowhere(request: SearchRequest) -> str:
 
 
 def _nothing(request: SearchRequest, best: Hit | None) -> str:
-    ways = ["use other words"] if request.query.strip() else []
-    if Exact.of(request.query).phrases:
-        ways.append("leave out the quotes, within which every word must occur as written")
-    if request.score_threshold is not None:
-        highest = f" (the best has {best.relevance:.2f})" if best else ""
-        ways.append(f"lower score_threshold{highest}")
-    if request.where():
-        ways.append("drop the filter")
-    if request.since or request.until:
-        ways.append("widen the dates")
-    if request.collections is not None and "*" not in request.collections:
-        ways.append('search collections ["*"]')
-    return f"Nothing found: {' or '.join(ways)}." if ways else "Nothing found."
+    highest = f" (the best has {best.relevance:.2f})" if best else ""
+    quotes = "leave out the quotes, within which every word must occur as written"
+    ways = {
+        "use other words": bool(request.query.strip()),
+        quotes: bool(Exact.of(request.query).phrases),
+        f"lower score_threshold{highest}": request.score_threshold is not None,
+        "drop the filter": bool(request.where()),
+        "widen the dates": bool(request.since or request.until),
+        'search collections ["*"]': "*" not in (request.collections or "*"),
+    }
+    helpful = " or ".join(way for way, may_help in ways.items() if may_help)
+    return f"Nothing found: {helpful}." if helpful else "Nothing found."

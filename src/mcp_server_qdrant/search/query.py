@@ -17,10 +17,9 @@ from mcp_server_qdrant.core.datatypes import (
     Terms,
     by_score,
 )
-from mcp_server_qdrant.core.dates import Listed, Period
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.algorithm import Steps
 
 # Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
 # large one. Of many collections each gives fewer.
@@ -39,10 +38,11 @@ ROOM = 600  # tokens of a page
 class Rules:
     """The operator's rules of ranking, which no request changes.
 
-    `order` are preferred collections, the most preferred first; `decay` is per day.
+    `alpha` is the dense leg's share of the relevance, where a request names none; `order` are
+    preferred collections, the most preferred first; `decay` is per day.
     """
 
-    adaptive: Steps
+    alpha: float
     order: tuple[str, ...] = ()
     decay: float = 0.01
     time_fields: tuple[str, ...] = ()
@@ -109,7 +109,8 @@ class Retrieved:
     """The best candidates with their payloads, and what each collection gave.
 
     `late` are the statuses of collections that failed while payloads were fetched, `replaced` the
-    parts that were left out, as their text was replaced; `cut`: there were more candidates.
+    parts that were left out, as their text was replaced. `cut`: there were more candidates;
+    `lost`: some were deleted meanwhile, or replaced parts may hide the present ones.
     """
 
     hits: Sequence[Hit]
@@ -118,6 +119,7 @@ class Retrieved:
     late: Sequence[Status] = ()
     replaced: Sequence[Document] = ()
     cut: bool = False
+    lost: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
         """What a deeper look found; collections that failed in it keep what they gave before."""
@@ -138,12 +140,3 @@ class Ranked:
     hits: list[Hit]
     best: Hit | None = None
     reranked: Reranked | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The newest texts: documents in their order, those without a date and superseded ones last."""
-
-    documents: Sequence[Document]
-    listed: Mapping[str, Listed]
-    statuses: Sequence[Status]

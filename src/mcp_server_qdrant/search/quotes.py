@@ -73,11 +73,17 @@ def quote(
     units = sentences(text, LONGEST)
     if not units:  # rules and fences alone
         return Quote(_cut(folded(text), room), _section(sections, 0))
-    units = _standing(text, units, sections, words)
-    whole = text[units[0].body :]
-    first, last = 0, len(units) - 1
+    first, last, shares = 0, len(units) - 1, list[float]()
+    starts = [start for start, _ in sections if start > units[0].body]
+    if starts:  # from the section on that has the sentence with the most of the query
+        shares = _shares(text, units, words)
+        best = units[max(range(len(units)), key=shares.__getitem__)].body
+        begin = max((start for start in starts if start <= best), default=0)
+        first = next(number for number, one in enumerate(units) if one.body >= begin)
+    whole = text[units[first].body :]
     if len(whole) > room and len(folded(whole)) > room:
-        first, last = _window(text, units, words, room)
+        shares = shares or _shares(text, units, words)
+        first, last = _window(units, shares, first, room)
     section = _section(sections, units[first].body)
     start, body = units[first].start, units[first].body
     if section:
@@ -88,30 +94,24 @@ def quote(
     return Quote(_around(shown, words, room) if len(shown) > room else shown, section)
 
 
-def _standing(text: str, units: list[Sentence], sections: Sections, words: Words) -> list[Sentence]:
-    """The sentences from the section on that has the one with the most of the query."""
-    starts = [start for start, _ in sections if start > units[0].body]
-    if not starts:
-        return units
+def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:
+    """The share of the query that each sentence has."""
     tokens = words.reader(text)
-    best = max(units, key=lambda one: words.share(text[one.start : one.end], tokens))
-    begin = max((start for start in starts if start <= best.body), default=0)
-    return [one for one in units if one.body >= begin]
+    return [words.share(text[one.body : one.end], tokens) for one in units]
 
 
-def _window(text: str, units: Sequence[Sentence], words: Words, room: int) -> tuple[int, int]:
-    """The first and the last sentence of the run that has the most of the query and has room."""
-    tokens = words.reader(text)
-    shares = [words.share(text[one.body : one.end], tokens) for one in units]
-    if not any(shares):
+def _window(
+    units: Sequence[Sentence], shares: Sequence[float], begin: int, room: int
+) -> tuple[int, int]:
+    """The first and the last sentence of the run, from `begin` on, with the most of the query."""
+    if not any(shares[begin:]):
         room = min(room, SHORT)
-    gains = [share + AFTER * before for share, before in zip(shares, [0.0, *shares], strict=False)]
-    best, found = -1.0, (0, 0)
-    for first in range(len(units)):
-        last, gain = first, gains[first] - (AFTER * shares[first - 1] if first else 0.0)
+    best, found = -1.0, (begin, begin)
+    for first in range(begin, len(units)):
+        last, gain = first, shares[first]
         while last + 1 < len(units) and units[last + 1].end - units[first].body <= room:
             last += 1
-            gain += gains[last]
+            gain += shares[last] + AFTER * shares[last - 1]
         if gain > best + 1e-9:
             best, found = gain, (first, last)
     return found

@@ -17,8 +17,10 @@ from typing import Protocol
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.core.options import RerankLimits
 
+POOL = 30  # hits that are reranked
+SECONDS = 3.0
+COOLDOWN = 30.0  # seconds without a try after a failure
 LEAST_SECONDS = 0.05
 
 
@@ -53,12 +55,14 @@ class Rerank:
     def __init__(
         self,
         reranker: Reranker | None,
-        bounds: RerankLimits | None = None,
+        seconds: float = SECONDS,
+        pool: int = POOL,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.reranker = reranker
-        self.bounds = bounds or RerankLimits()
-        self._breaker = Breaker(self.bounds.cooldown, clock=clock)
+        self.pool = pool
+        self._seconds = seconds
+        self._breaker = Breaker(COOLDOWN, clock=clock)
 
     async def apply(
         self, hits: Sequence[Hit], query: str, text: Callable[[Hit, int], str], left: float
@@ -67,12 +71,12 @@ class Rerank:
 
         `text` gives the text of a hit in so many characters; `left` seconds remain for the search.
         """
-        pool, reranker = hits[: self.bounds.pool], self.reranker
+        pool, reranker = hits[: self.pool], self.reranker
         if reranker is None:
             return list(hits), Reranked("skipped", reason="No reranker is set up: RERANK_PROVIDER.")
         if reason := self._not_now(len(pool), left):
             return list(hits), Reranked("skipped", reranker.name, reason=reason)
-        seconds = min(self.bounds.seconds, left)
+        seconds = min(self._seconds, left)
         try:
             async with asyncio.timeout(seconds):
                 texts = [text(hit, reranker.length)[: reranker.length] for hit in pool]
@@ -80,7 +84,7 @@ class Rerank:
             scores = checked(given, len(pool))
         except TimeoutError:
             failure = RerankerUnavailable(f"The reranker took longer than {seconds:.2g} s.")
-            if seconds == self.bounds.seconds:  # else the search was late, not the reranker
+            if seconds == self._seconds:  # else the search was late, not the reranker
                 self._breaker.failed(str(failure), at_once=True)
         except RerankerUnavailable as error:
             failure = error

@@ -1,66 +1,63 @@
-"""Candidates and their exact leg scores, per collection, in parallel; partial failures kept."""
+"""Candidates, their exact leg scores and their payloads, of all collections in parallel.
+
+A collection that fails becomes a status; the others answer.
+"""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Found,
     Hit,
     LegQuery,
     Legs,
+    Payload,
+    PointId,
     QueryVectors,
     State,
     Status,
     Target,
     Terms,
 )
-from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError
-from mcp_server_qdrant.core.models import Dense, Inferred
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.search.engine import Engine, ask, failed
-from mcp_server_qdrant.search.payloads import current, hydrate
+from mcp_server_qdrant.search.order import LONGEST, successor_of
 from mcp_server_qdrant.search.query import Query, Retrieved
 from mcp_server_qdrant.search.ranking import candidates
-from mcp_server_qdrant.search.successors import with_successors
 from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
-TWICE = 2  # as many candidates, where points were replaced or deleted meanwhile
-RACES = 8  # versions of a text that may hide the present one: drafts of killed writers too
+
+Place = tuple[str, PointId]  # collection, id
+Payloads = tuple[dict[Place, Payload], list[Status]]  # and the collections that failed
 
 
 async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
-    """The best candidates of all targets with their texts; a target that fails is a status.
-
-    Where points were deleted between the trips, or only old versions of a text were found, it asks
-    again, deeper and without those versions.
-    """
-    replaced: list[Document] = []
-    for _ in range(RACES):
-        found, statuses = await candidates_of(engine, query)
-        scored = candidates(found.values(), query, texts)
-        best = scored[: query.pool]
-        hits, late = await hydrate(engine, found, best, query.seconds())
-        deleted = len(hits) < len(best) and not late
-        hits, old = current(hits, texts.document)
-        replaced += old
-        if not (deleted or _hidden(old, hits, texts)) or query.left() <= 0:
-            break
-        versions = {one.version for one in replaced if one.version}
-        condition = engine.without(query.condition, versions)
-        query = replace(query.deeper(TWICE), condition=condition)
+    """The best candidates of all targets with their texts; a target that fails is a status."""
+    found, statuses = await candidates_of(engine, query)
+    scored = candidates(found.values(), query, texts)
+    best = scored[: query.pool]
+    hits, late = await hydrate(engine, found, best, query.seconds())
+    deleted = len(hits) < len(best) and not late
+    hits, replaced = current(hits, texts.document)
+    lost = deleted or _hidden(replaced, hits, texts)
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
-    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
+    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut, lost)
 
 
-def _hidden(old: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> bool:
+def _hidden(replaced: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> bool:
     """True where of a text only parts of replaced versions were found."""
-    if not old:
+    if not replaced:
         return False
     kept = {(hit.collection, texts.document(hit).document) for hit in hits}
-    return not kept.issuperset((one.collection, one.document) for one in old)
+    return not kept.issuperset((one.collection, one.document) for one in replaced)
 
 
 async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found], dict[str, Status]]:
@@ -84,9 +81,6 @@ async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found],
 
     found: dict[str, Found] = {}
     answers = await ask(engine, askable, search, query.seconds())
-    keywords = _without_inference(answers, queries, statuses)
-    if keywords:
-        answers += await ask(engine, keywords, search, query.seconds())
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
             statuses[target.collection] = failed(target.collection, answer)
@@ -112,34 +106,12 @@ def _query(target: Target, query: Query) -> LegQuery:
 def _misfit(target: Target, dense: Dense | None) -> str | None:
     """The reason why this vector does not fit those of the collection; None where it does."""
     leg = target.dense
-    if leg is None or dense is None or isinstance(dense, Inferred) or len(dense) == leg.size:
+    if leg is None or dense is None or len(dense) == leg.size:
         return None
     return (
         f"its dense vectors do not fit the model: {leg.vector or 'unnamed'} has {leg.size} "
         f"dimensions, {leg.model} makes {len(dense)}"
     )
-
-
-def _without_inference(
-    answers: list[tuple[Target, Legs | QdrantMcpError]],
-    queries: dict[str, LegQuery],
-    statuses: dict[str, Status],
-) -> list[Target]:
-    """The targets whose server could not encode the query, to be asked again by keyword alone.
-
-    They leave `answers`; the reason becomes their status.
-    """
-    again = []
-    for target, answer in list(answers):
-        query = queries[target.collection]
-        if isinstance(answer, EncoderUnavailable) and query.sparse is not None:
-            answers.remove((target, answer))
-            queries[target.collection] = replace(query, dense=None)
-            statuses[target.collection] = Status(
-                target.collection, "degraded", f"keywords only: {answer}"
-            )
-            again.append(target)
-    return again
 
 
 def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
@@ -178,3 +150,114 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
         state = "degraded" if target.sparse else "skipped"
         no_vector = f"keywords only: {no_vector}" if target.sparse else no_vector
     return Status(target.collection, state, no_terms or no_vector or target.note)
+
+
+async def hydrate(
+    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
+) -> tuple[list[Hit], list[Status]]:
+    """The hits with their payloads, in `deadline` seconds, and the collections that failed.
+
+    Hits of these are left out. An engine may have given the payloads with the candidates.
+    """
+    wanted: dict[str, list[PointId]] = {}
+    for hit in hits:
+        if hit.payload is None:
+            wanted.setdefault(hit.collection, []).append(hit.id)
+    known, late = await payloads_of(engine, found, wanted, deadline)
+    read = [
+        hit if hit.payload else hit._replace(payload=known.get((hit.collection, hit.id)))
+        for hit in hits
+    ]
+    return [hit for hit in read if hit.payload is not None], late
+
+
+async def payloads_of(
+    engine: Engine,
+    found: Mapping[str, Found],
+    wanted: Mapping[str, Iterable[PointId]],
+    deadline: float,
+) -> Payloads:
+    """The payloads of points by collection and id, and the collections that failed."""
+
+    async def fetch(
+        group: Sequence[Target],
+    ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
+        return await engine.payloads([(t, list(wanted[t.collection])) for t in group])
+
+    late: list[Status] = []
+    payloads: dict[Place, Payload] = {}
+    targets = [found[name].target for name in wanted]
+    for target, answer in await ask(engine, targets, fetch, deadline):
+        name = target.collection
+        if isinstance(answer, QdrantMcpError):
+            late.append(failed(name, answer))
+        else:
+            payloads |= {(name, point): payload for point, payload in answer.items()}
+    return payloads, late
+
+
+def current(
+    hits: Sequence[Hit], document: Callable[[Hit], Document]
+) -> tuple[list[Hit], list[Document]]:
+    """The hits without parts of texts that were replaced, or are not completely written yet.
+
+    Second those parts. The engine has compared each with the first part of its text.
+    """
+    kept, replaced = [], []
+    for hit in hits:
+        doc = (hit.payload or {}).get("doc")
+        if isinstance(doc, dict) and doc.get("chunk") and doc.get("current") is False:
+            replaced.append(document(hit))
+        else:
+            kept.append(hit)
+    return kept, replaced
+
+
+async def completed(
+    engine: Engine,
+    found: Mapping[str, Found],
+    hits: Sequence[Hit],
+    needy: Sequence[Hit],
+    deadline: float,
+) -> list[Hit]:
+    """The hits; needy ones of which a part was read have their whole payload, if it can be had."""
+    wanted: dict[str, list[PointId]] = {}
+    for hit in needy:
+        if PARTIAL in (hit.payload or {}):
+            wanted.setdefault(hit.collection, []).append(hit.id)
+    payloads: dict[Place, Payload] = {}
+    with within(deadline), suppress(QdrantMcpError):
+        for name, ids in wanted.items():
+            whole = await engine.whole(found[name].target, ids)
+            payloads |= {(name, point): payload for point, payload in whole.items()}
+    if not payloads:
+        return list(hits)
+    return [
+        hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
+    ]
+
+
+async def with_successors(
+    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], texts: Texts, deadline: float
+) -> tuple[list[Hit], list[Status]]:
+    """The hits, those that supersede some of them too, and the collections that failed."""
+    known = {(hit.collection, hit.id) for hit in hits}
+    every, newest, late = list(hits), list(hits), list[Status]()
+    for _ in range(LONGEST):
+        wanted: dict[str, set[PointId]] = {}
+        for hit in newest:
+            if new := successor_of(hit):
+                place, first = new[0], texts.first_of(*new)
+                if place in found and (place, first) not in known:
+                    known.add((place, first))
+                    wanted.setdefault(place, set()).add(first)
+        if not wanted:
+            break
+        payloads, failed = await payloads_of(engine, found, wanted, deadline)
+        newest = [
+            Hit(name, point, 0.0, 0.0, 0.0, None, None, payload)
+            for (name, point), payload in payloads.items()
+        ]
+        every += newest
+        late += failed
+    return every, late

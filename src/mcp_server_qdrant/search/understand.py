@@ -6,13 +6,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, QueryVectors, TagMatch, Target, Terms
+from mcp_server_qdrant.core.datatypes import (
+    Algorithm,
+    Document,
+    QueryVectors,
+    TagMatch,
+    Target,
+    Terms,
+)
+from mcp_server_qdrant.core.dates import Period, span
+from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.telemetry import Recorder
-from mcp_server_qdrant.search.algorithm import dense_share, fusion_weights, narrowed, share_of_size
-from mcp_server_qdrant.search.embed import Encode, begun, embed
-from mcp_server_qdrant.search.period import period_of
 from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -20,6 +28,10 @@ from mcp_server_qdrant.search.words.terms import TermWeights
 
 WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
+LEAST_WEIGHT = 0.01  # a weight of 0 would divide by 0 in the fusion's formula
+
+# A model's name and a text -> a unit vector.
+Encode = Callable[[str, str], Awaitable[Dense]]
 
 
 def this_hour() -> datetime:
@@ -32,8 +44,8 @@ class Understanding:
     """Turns requests into queries.
 
     `resolve` gives the targets of a search, `locate` the text of an id in some collections,
-    `prepare` a filter as the engine wants it. A request
-    without a limit has `results` of each collection; a reranker reads `pool` hits.
+    `prepare` a filter as the engine wants it. A request without a limit has `results` of each
+    collection; a reranker reads `pool` hits.
     """
 
     resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
@@ -50,7 +62,6 @@ class Understanding:
     pool: int
     now: Callable[[], datetime] = this_hour
     recorder: Recorder = field(default_factory=Recorder)
-    _models: Sequence[str] = ()  # that the last query was encoded for
 
     async def of(self, request: SearchRequest) -> Query:
         """The query of a request that has one.
@@ -62,18 +73,13 @@ class Understanding:
         period, exact = period_of(request, now), Exact.of(request.query)
         text = await self.locate(request.within, request.collections) if request.within else None
         condition = self.prepare(request.where(), text)
-        searched = (text.collection,) if text else request.collections
+        resolved = await self.resolve((text.collection,) if text else request.collections)
+        targets = narrowed(resolved, request.algorithm)
         preferred = request.over(self.preferences)
-        # The query is encoded while the names of collections are asked for.
-        with begun(request.query, self._models, self.encode) as encode:
-            resolved = await self.resolve(searched)
-            targets = narrowed(resolved, request.algorithm)
-            alpha = self._alpha(request, targets, share)
-            tagged = targets if alpha < 1 else ()
-            terms, vectors, tags = await self._words_and_vectors(
-                preferred, resolved, targets, tagged, encode
-            )
-        self._models = [*vectors.dense]
+        alpha = self.rules.alpha if share is None else share
+        alpha = 1.0 if request.algorithm == "semantic" else alpha
+        tagged = targets if alpha < 1 else ()
+        terms, vectors, tags = await self._words_and_vectors(preferred, resolved, targets, tagged)
         limit = self.shown(request, targets)
         passages = request.group_size or PASSAGES
         if text is not None:
@@ -108,22 +114,12 @@ class Understanding:
             return 1
         return request.limit or self.results * min(len(targets) or 1, MOST_TIMES)
 
-    def _alpha(
-        self, request: SearchRequest, targets: Sequence[Target], share: float | None
-    ) -> float:
-        """The dense leg's share of the relevance."""
-        if request.algorithm == "semantic":
-            return 1.0
-        points = sum(target.points for target in targets if target.dense or target.sparse)
-        return share_of_size(self.rules.adaptive, points) if share is None else share
-
     async def _words_and_vectors(
         self,
         request: SearchRequest,
         resolved: Sequence[Target],
         targets: Sequence[Target],
         tagged: Sequence[Target],
-        encode: Encode,
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
         """The query for each leg; where a word is misspelled, corrected and encoded again.
 
@@ -137,9 +133,7 @@ class Understanding:
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed),
-            self._embed(text, targets, encode),
-            self.tags.of(text, tagged),
+            self._probe(text, probed), self._embed(text, targets), self.tags.of(text, tagged)
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
@@ -148,7 +142,7 @@ class Understanding:
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._embed(text, targets, encode), self.tags.of(text, tagged)
+                    self._embed(text, targets), self.tags.of(text, tagged)
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
@@ -161,17 +155,100 @@ class Understanding:
         return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
 
     async def _probe(
-        self,
-        text: str,
-        targets: Sequence[Target],
-        variants: Variants | None = None,
+        self, text: str, targets: Sequence[Target], variants: Variants | None = None
     ) -> Terms:
         with self.recorder.phase("probe"):
             return await self.terms.of(text, targets, variants)
 
-    async def _embed(self, text: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
+    async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
         with self.recorder.phase("embed"):
-            return await embed(text, targets, encode)
+            return await embed(text, targets, self.encode)
+
+
+def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
+    """The targets with the legs that the algorithm searches; without any, with the reason."""
+    return [_narrowed(target, algorithm) for target in targets]
+
+
+def _narrowed(target: Target, algorithm: Algorithm) -> Target:
+    if algorithm == "semantic" and target.sparse is not None:
+        note = target.note or "semantic search needs a dense vector, and it has none"
+        return replace(target, sparse=None, note=None if target.dense else note)
+    if algorithm in ("keyword", "fuzzy") and target.dense is not None:
+        note = f"{algorithm} search needs a bm25 vector, and it has none"
+        return replace(target, dense=None, note=None if target.sparse else note)
+    return target
+
+
+async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
+    """Encode the query once for each model that a target needs, concurrently.
+
+    A model that cannot encode does not fail the search: its reason is kept.
+    """
+    models = sorted({target.dense.model for target in targets if target.dense})
+
+    async def vector(model: str) -> Dense | str:
+        try:
+            return list(await encode(model, query))
+        except BackendError as error:
+            return str(error)
+
+    answers = dict(zip(models, await asyncio.gather(*map(vector, models)), strict=True))
+    return QueryVectors(
+        dense={model: v for model, v in answers.items() if not isinstance(v, str)},
+        failures={model: v for model, v in answers.items() if isinstance(v, str)},
+    )
+
+
+def dense_share(semantic: float | None, keyword: float | None) -> float | None:
+    """The dense leg's share of the relevance that the caller's weights ask for.
+
+    Weights are from 0 to 1, their sum is at most 1 and one of them is above 0; one that is not
+    given is what the other leaves. None where neither is given. Raises RequestError.
+    """
+    given = [weight for weight in (semantic, keyword) if weight is not None]
+    if sum(given) > 1 + 1e-9:
+        raise RequestError("Weights must not add up to more than 1.")
+    if not given:
+        return None
+    remainder = max(1 - sum(given), 0.0)
+    meaning = remainder if semantic is None else semantic
+    words = remainder if keyword is None else keyword
+    if meaning + words <= 0:
+        raise RequestError("One of the weights must be above 0.")
+    return meaning / (meaning + words)
+
+
+def fusion_weights(share: float | None) -> tuple[float, float] | None:
+    """The legs' weights (dense, sparse) in the fusion, together 2; None where none were asked for.
+
+    Half and half are 1 and 1, which is the unweighted fusion.
+    """
+    if share is None:
+        return None
+    return max(2 * share, LEAST_WEIGHT), max(2 * (1 - share), LEAST_WEIGHT)
+
+
+def period_of(request: SearchRequest, now: datetime) -> Period | None:
+    """The period that a request names; None where it names none. Raises RequestError."""
+    since, until = _span("since", request.since, now), _span("until", request.until, now)
+    if since is None and until is None:
+        return None
+    period = Period(since and since[0], until and until[1])
+    if period.since and period.until and period.since >= period.until:
+        raise RequestError("since is later than until: exchange them.")
+    return period
+
+
+def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetime] | None:
+    if not text or not text.strip():
+        return None
+    if found := span(text, now):
+        return found
+    raise RequestError(
+        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
+        "week, or 3 days, 2w, 3m, 1y for the time so long ago."
+    )
 
 
 def _boosted(request: SearchRequest) -> bool:

@@ -61,7 +61,7 @@ class AuthSettings(BaseModel):
     auth_tokens_file: WholePath | None = variable(
         "AUTH_TOKENS_FILE",
         None,
-        "With `token`: file of named tokens, YAML or JSON; read again when it changes.",
+        "With `token`: file of named tokens in YAML; read again when it changes.",
     )
     auth_issuer: Site | None = variable(
         "AUTH_ISSUER", None, "With `oauth`: URL of the issuer, exactly as in its tokens."

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, pairs, variable
-from mcp_server_qdrant.core.options import EmbeddingOptions
+from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Folder, Url, revealed
 
@@ -26,9 +26,8 @@ class EmbeddingSettings(BaseModel):
     embedding_provider: str = variable(
         "EMBEDDING_PROVIDER",
         "fastembed",
-        "Where vectors are made: `fastembed` (this machine), `none` (keywords only), another "
-        "provider of docs/models.md, or `auto`: OpenAI if OPENAI_API_KEY is set, else "
-        "EMBEDDING_SERVICE_URL if set, else fastembed.",
+        "Where vectors are made: `fastembed` (this machine), `none` (keywords only), or another "
+        "provider of docs/models.md.",
     )
     embedding_model: str = variable(
         "EMBEDDING_MODEL", DEFAULT_MODEL, f"Embedding model. Default with OpenAI: {OPENAI_MODEL}."
@@ -46,15 +45,12 @@ class EmbeddingSettings(BaseModel):
     embedding_service_url: Url | None = variable(
         "EMBEDDING_SERVICE_URL",
         None,
-        "OpenAI-compatible service, such as `http://localhost:11434/v1`.",
+        "OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI's own.",
     )
     embedding_api_key: SecretStr | None = variable(
         "EMBEDDING_API_KEY",
         None,
         "Its API key; with `qdrant`, the key of the model's vendor (`openai/…`, `cohere/…`).",
-    )
-    openai_base_url: Url | None = variable(
-        "OPENAI_BASE_URL", None, f"Used if EMBEDDING_SERVICE_URL is not set. Default: {OPENAI_URL}."
     )
     openai_api_key: SecretStr | None = variable(
         "OPENAI_API_KEY",
@@ -84,22 +80,11 @@ class EmbeddingSettings(BaseModel):
     embedding_timeout: Positive = variable(
         "EMBEDDING_TIMEOUT", 60.0, "Seconds for a request to a service, with retries."
     )
-    embedding_query_timeout: Positive = variable(
-        "EMBEDDING_QUERY_TIMEOUT",
-        3.0,
-        "Seconds for a query's vector, twice that from a local model; then keywords.",
-    )
-    embedding_batch_size: int = variable(
-        "EMBEDDING_BATCH_SIZE", 32, "Texts in a request to a service.", ge=1
-    )
     embedding_max_tokens: int = variable(
         "EMBEDDING_MAX_TOKENS",
         512,
         "Tokens of the longest part of a text for models of a service.",
         ge=32,
-    )
-    embedding_cache_size: int = variable(
-        "EMBEDDING_CACHE_SIZE", 1000, "Query vectors kept in memory, for each model.", ge=0
     )
     embedding_threads: int | None = variable(
         "EMBEDDING_THREADS", None, "CPU threads of the local model.", ge=1
@@ -107,57 +92,40 @@ class EmbeddingSettings(BaseModel):
 
     @model_validator(mode="after")
     def _named_model(self) -> Self:
-        service = self.chosen_provider == "openai" and self.service_url != OPENAI_URL
+        service = self.embedding_provider == "openai" and self.service_url != OPENAI_URL
         if service and "embedding_model" not in self.model_fields_set:
             raise ValueError("EMBEDDING_MODEL must name the model that the embedding service has")
         return self
 
     @property
-    def chosen_provider(self) -> str:
-        """The provider, with `auto` resolved."""
-        if self.embedding_provider != "auto":
-            return self.embedding_provider
-        return "openai" if self.openai_api_key or self.embedding_service_url else "fastembed"
-
-    @property
     def chosen_model(self) -> str:
         """The embedding model; OpenAI has none of the name that is the default otherwise."""
-        if self.chosen_provider == "openai" and "embedding_model" not in self.model_fields_set:
+        if self.embedding_provider == "openai" and "embedding_model" not in self.model_fields_set:
             return OPENAI_MODEL
         return self.embedding_model
 
     @property
     def service_url(self) -> str:
-        """URL of the OpenAI-compatible service; `auto` prefers OpenAI if there is a key for it."""
-        openai = self.openai_base_url or OPENAI_URL
-        if self.embedding_provider == "auto" and self.openai_api_key:
-            return openai
-        return self.embedding_service_url or openai
+        """URL of the OpenAI-compatible service."""
+        return self.embedding_service_url or OPENAI_URL
 
     @property
     def service_key(self) -> str | None:
-        """The key for that URL. OpenAI's key goes only to OpenAI, or to its base URL."""
-        own, openai = self.embedding_api_key, self.openai_api_key
-        if self.service_url == self.embedding_service_url:
-            key = own
-        else:
-            key = openai or own if self.embedding_provider == "auto" else own or openai
-        return revealed(key)
+        """The key for that URL. OpenAI's goes nowhere else."""
+        openai = None if self.embedding_service_url else self.openai_api_key
+        return revealed(self.embedding_api_key or openai)
 
     @property
     def embedding_options(self) -> EmbeddingOptions:
         """The bounds of requests to an embedding service."""
         return EmbeddingOptions(
-            seconds=self.embedding_timeout,
-            query_seconds=self.embedding_query_timeout,
-            texts=self.embedding_batch_size,
-            text_tokens=self.embedding_max_tokens,
+            seconds=self.embedding_timeout, text_tokens=self.embedding_max_tokens
         )
 
     def serves(self, provider: str) -> bool:
         """True if a provider is configured: for all collections, or for one by name."""
         named = any(model.startswith(f"{provider}:") for _, model in self.collection_models)
-        return named or self.chosen_provider == provider
+        return named or self.embedding_provider == provider
 
     def prefix(self, value: str | None, known: str) -> str:
         """A prefix as set, `none` for none, else the known one."""

@@ -1,4 +1,4 @@
-"""The settings of engine, cluster, collections and search: parts of `Settings`."""
+"""The settings of engine, collections and search: parts of `Settings`."""
 
 from pathlib import Path
 from typing import Annotated, Self
@@ -8,7 +8,6 @@ from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, variable
 from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.core.options import ClusterOptions, Consistency, Quantization
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Names
 
@@ -57,9 +56,6 @@ class EngineSettings(BaseModel):
     )
     qdrant_api_key: SecretStr | None = variable(
         "QDRANT_API_KEY", None, "API key of the Qdrant server."
-    )
-    qdrant_other_api_key: SecretStr | None = variable(
-        "QDRANT_OTHER_API_KEY", None, "API key of the other server of `copy` or `upgrade`."
     )
     qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = variable(
         "QDRANT_LOCAL_PATH",
@@ -121,9 +117,6 @@ class EngineSettings(BaseModel):
         "Folder of what can be computed again. Default: the platform's user cache folder.",
     )
     # tools
-    store_max_metadata: int = variable(
-        "STORE_MAX_METADATA", 65_536, "Bytes of metadata, as JSON, that a text may have.", ge=2
-    )
     history_days: int = variable(
         "HISTORY_DAYS",
         30,
@@ -169,46 +162,3 @@ class EngineSettings(BaseModel):
     def cache_path(self) -> Path:
         """Folder of vocabularies and cached vectors."""
         return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
-
-
-class ClusterSettings(BaseModel):
-    """The settings of a server; the embedded engine has none of them."""
-
-    shard_number: int | None = variable(
-        "QDRANT_SHARD_NUMBER", None, "Shards of a new collection.", ge=1
-    )
-    replication_factor: int | None = variable(
-        "QDRANT_REPLICATION_FACTOR", None, "Copies of each shard of a new collection.", ge=1
-    )
-    write_consistency_factor: int | None = variable(
-        "QDRANT_WRITE_CONSISTENCY_FACTOR", None, "Copies that must acknowledge a write.", ge=1
-    )
-    on_disk_vectors: bool | None = variable(
-        "QDRANT_ON_DISK_VECTORS", None, "Keep vectors of new collections on disk."
-    )
-    on_disk_payload: bool | None = variable(
-        "QDRANT_ON_DISK_PAYLOAD", None, "Keep payloads of new collections on disk."
-    )
-    quantization: Quantization = variable(
-        "QDRANT_QUANTIZATION",
-        "none",
-        "Of new vectors: `none`, `scalar`, `binary`, `product` or `turbo` (Qdrant 1.18).",
-    )
-    read_consistency: Consistency | None = variable(
-        "QDRANT_READ_CONSISTENCY",
-        None,
-        "Copies that must agree on a read: a number, `majority`, `quorum` or `all`.",
-    )
-
-    @property
-    def cluster(self) -> ClusterOptions:
-        """What is asked of a server; of the embedded engine nothing."""
-        return ClusterOptions(
-            shards=self.shard_number,
-            replicas=self.replication_factor,
-            write_consistency=self.write_consistency_factor,
-            on_disk_vectors=self.on_disk_vectors,
-            on_disk_payload=self.on_disk_payload,
-            quantization=self.quantization,
-            read_consistency=self.read_consistency,
-        )

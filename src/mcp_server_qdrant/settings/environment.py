@@ -34,7 +34,7 @@ from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
-from mcp_server_qdrant.settings.engine import ClusterSettings, EngineSettings
+from mcp_server_qdrant.settings.engine import EngineSettings
 from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
@@ -60,7 +60,6 @@ class Settings(
     SyncSettings,
     HttpSettings,
     AuthSettings,
-    ClusterSettings,
     FilterSettings,
     RankingSettings,
     Preferences,
@@ -99,16 +98,6 @@ class Settings(
     def _folders_of_a_tenant(self) -> Self:
         if self.sync_sources and self.tenant_field and not self.tenant_id:
             raise ValueError("SYNC_SOURCES needs TENANT_ID here: the tenant of the folders")
-        return self
-
-    @model_validator(mode="after")
-    def _server_where_needed(self) -> Self:
-        encodes = "EMBEDDING_PROVIDER=qdrant" if self.serves("qdrant") else None
-        fields = ClusterSettings.model_fields.items()
-        asked = (name for name, info in fields if getattr(self, name) != info.default)
-        needy = encodes or next((environment_names()[name][0] for name in asked), None)
-        if needy and self.qdrant_url in (None, ":memory:"):
-            raise ValueError(f"{needy} needs QDRANT_URL: a Qdrant server")
         return self
 
 
@@ -171,7 +160,7 @@ def without_settings() -> dict[str, str]:
 
 def _variables() -> set[str]:
     now = {name for choices in environment_names().values() for name in choices}
-    return now | FORMER.keys()
+    return now | FORMER
 
 
 def load(
@@ -229,15 +218,8 @@ def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
     """Pairs of a key and the address that gets it, both as fields."""
     yield "qdrant_api_key", "qdrant_url"
     yield "rerank_api_key", "rerank_url"
-    yield "tenant_check_key", "tenant_check_url"
-    if settings.serves("qdrant"):
-        yield "embedding_api_key", "qdrant_url"
     if settings.serves("openai"):
-        own = settings.service_url == settings.embedding_service_url
-        for key in ("embedding_api_key", "openai_api_key"):
-            secret = getattr(settings, key)
-            if secret and secret.get_secret_value() == settings.service_key:
-                yield key, "embedding_service_url" if own else "openai_base_url"
+        yield "embedding_api_key", "embedding_service_url"
 
 
 def explained(error: ValidationError) -> str:

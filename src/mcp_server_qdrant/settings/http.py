@@ -63,14 +63,3 @@ class HttpSettings(BaseModel):
     log_format: Literal["text", "json"] = variable(
         "LOG_FORMAT", "text", "`json`: one object per line, with request ids."
     )
-    otel_traces_exporter: str | None = variable(
-        "OTEL_TRACES_EXPORTER",
-        None,
-        "Where spans are sent, such as `otlp`. Needs the extra `otel`; its SDK reads all other "
-        "OTEL_* variables itself, from the environment only.",
-    )
-
-    @property
-    def traced(self) -> bool:
-        """True if spans are sent anywhere."""
-        return self.otel_traces_exporter not in (None, "none")

@@ -2,41 +2,24 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, from_json, variable
 from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.settings.values import Folder, Names, Url
 
 TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
-SHARES = "must be a share such as 0.5, or shares by number of points such as 0.5,500:0.7,5000:0.8"
-
-Share = Annotated[float, Field(ge=0, le=1)]
-
-
-def _by_size(value: Any) -> Any:
-    """(number of points, share from there on), from `0.5` or `0.5,500:0.7`."""
-    if not isinstance(value, str | int | float):
-        return value
-    steps = [part.strip().rpartition(":") for part in str(value).split(",")]
-    try:
-        found = tuple((int(size or 0), float(share)) for size, _, share in steps)
-    except ValueError:
-        raise ValueError(SHARES) from None
-    sizes = [size for size, _ in found]
-    if sizes[0] != 0 or sizes != sorted(set(sizes)) or not all(0 <= s <= 1 for _, s in found):
-        raise ValueError(f"{SHARES}; numbers of points rise, shares are between 0 and 1")
-    return found
 
 
 class RankingSettings(BaseModel):
     """The ranking, as far as only the operator sets it."""
 
-    hybrid_alpha: Annotated[tuple[tuple[int, Share], ...], BeforeValidator(_by_size)] = variable(
+    hybrid_alpha: float = variable(
         "HYBRID_ALPHA",
-        ((0, 0.4),),
-        "Share of meaning in the relevance; 1: vectors only, 0: keywords only. It may depend "
-        "on how many points are searched: `0.5,500:0.7` is 0.7 from 500 points.",
+        0.4,
+        "Share of meaning in the relevance; 1: vectors only, 0: keywords only.",
+        ge=0,
+        le=1,
     )
     priority_order: Names = variable(
         "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
@@ -54,7 +37,7 @@ class RankingSettings(BaseModel):
             "RERANK_PROVIDER",
             None,
             "`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. "
-            "Default: recognised from RERANK_URL; without one, fastembed.",
+            "Default: like Cohere, else TEI, at RERANK_URL; without one, fastembed.",
         )
     )
     rerank_model: str | None = variable(
@@ -71,7 +54,6 @@ class RankingSettings(BaseModel):
     rerank_api_key: SecretStr | None = variable(
         "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
     )
-    rerank_pool: int = variable("RERANK_POOL", 30, "Results that are reranked.", ge=2, le=200)
     rerank_timeout: Positive = variable(
         "RERANK_TIMEOUT", 3.0, "Seconds of reranking, after which the order stays as it is."
     )

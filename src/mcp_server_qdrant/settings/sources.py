@@ -23,11 +23,10 @@ RELATIVE = (
     "{} is relative to the folder that the server happens to be started in: write the whole path, "
     "or one from ~/"
 )
-# What OpenSSL, gRPC, requests and OpenTelemetry trust, or write a session's keys to.
+# What OpenSSL, gRPC and requests trust, or write a session's keys to.
 CERTIFICATES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "SSLKEYLOGFILE"),
     *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
-    *("OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE"),
 )
 ASSIGNMENT = re.compile(
     rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE

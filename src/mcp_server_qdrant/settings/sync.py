@@ -6,14 +6,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, mo
 
 from mcp_server_qdrant.core.fields import from_json, variable
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.core.rows import RowTemplate, Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.settings.sources import WholePath
-
-
-def _template(value: Any) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError('must be an object such as {"title": "{name}"}')  # noqa: TRY004
-    return RowTemplate.of(value)
 
 
 class SyncSource(BaseModel):
@@ -29,14 +23,12 @@ class SyncSource(BaseModel):
     name: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    follow_links: bool = False
     keep: bool = False
-    csv: Annotated[RowTemplate | None, BeforeValidator(_template)] = None
 
     @property
     def selection(self) -> Selection:
         """The files that are wanted."""
-        return Selection(self.include, self.exclude, self.follow_links, self.csv)
+        return Selection(self.include, self.exclude)
 
     @field_validator("collection")
     @classmethod
@@ -59,16 +51,7 @@ class SyncSettings(BaseModel):
     sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = variable(
         "SYNC_SOURCES",
         (),
-        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`. '
-        'Links out of one are followed only where a list says `"follow_links": true`.',
-    )
-
-    sync_share: float = variable(
-        "SYNC_SHARE",
-        0.25,
-        "Part of the time that SYNC_SOURCES keep the embedding model busy.",
-        gt=0,
-        le=1,
+        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`.',
     )
 
     @model_validator(mode="after")

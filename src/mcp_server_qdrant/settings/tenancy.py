@@ -3,11 +3,10 @@
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, model_validator
 
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.settings.values import Url
 
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 
@@ -26,13 +25,10 @@ def _named(value: str) -> str:
     return value
 
 
-FreeField = Annotated[str, AfterValidator(_free_field)]
-
-
 class TenancySettings(BaseModel):
-    """Tenants, and the check of results."""
+    """Tenants."""
 
-    tenant_field: FreeField | None = variable(
+    tenant_field: Annotated[str, AfterValidator(_free_field)] | None = variable(
         "TENANT_FIELD",
         None,
         "Payload field that names a point's tenant. If it is set, each caller is confined to "
@@ -46,29 +42,12 @@ class TenancySettings(BaseModel):
     tenant_id: Annotated[str, AfterValidator(_named)] | None = variable(
         "TENANT_ID", None, "Tenant of all calls without a token: stdio, and commands."
     )
-    tenant_shared_field: FreeField = variable(
-        "TENANT_SHARED_FIELD",
-        "shared_with",
-        "Payload field that lists other tenants who may read a point.",
-    )
-    tenant_check_url: Url | None = variable(
-        "TENANT_CHECK_URL",
-        None,
-        "Service that says which results of a find or get may be shown, by id; without its "
-        "answer none are.",
-    )
-    tenant_check_key: SecretStr | None = variable(
-        "TENANT_CHECK_KEY", None, "Its key, sent as a bearer token."
-    )
 
     @model_validator(mode="after")
     def _tenancy_complete(self) -> Self:
-        field, shared = self.tenant_field, self.tenant_shared_field
-        if field is None and (self.tenant_id or self.tenant_claim or self.tenant_check_url):
+        if self.tenant_field is None and (self.tenant_id or self.tenant_claim):
             raise ValueError(
-                "TENANT_ID, TENANT_CLAIM and TENANT_CHECK_URL mean nothing without TENANT_FIELD: "
-                "set it to the payload field that names a point's tenant"
+                "TENANT_ID and TENANT_CLAIM mean nothing without TENANT_FIELD: set it to the "
+                "payload field that names a point's tenant"
             )
-        if field and (f"{field}.".startswith(f"{shared}.") or shared.startswith(f"{field}.")):
-            raise ValueError("TENANT_FIELD and TENANT_SHARED_FIELD must not lie in each other")
         return self

@@ -29,7 +29,7 @@ def _in_words(name: str) -> str:
     shown, limits = offered(info), bounds(info)
     values = "|".join(choices(info.annotation))
     values = f"{limits['ge']:g}-{limits['le']:g}" if limits else values
-    described = shown.description if shown else info.description
+    described = (shown and shown.description) or info.description
     return f"{name} {values}".rstrip() + f" ({described})"
 
 

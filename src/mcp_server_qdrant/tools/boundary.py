@@ -1,6 +1,5 @@
 """The boundary between tools and clients: the one place where errors become tool errors."""
 
-import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Set
 from contextvars import ContextVar
@@ -52,22 +51,20 @@ def failure(sentence: str) -> CallToolResult:
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
-def guarded(tool: AsyncTool) -> AsyncTool:
-    """The tool with errors as results: ours by their sentence, others by a general one."""
-
-    @functools.wraps(tool)
-    async def call(*args: Any, **kwargs: Any) -> CallToolResult:
-        try:
-            return await tool(*args, **kwargs)
-        except QdrantMcpError as error:
-            record_outcome("rejected" if isinstance(error, RequestError) else "failed")
-            return failure(str(error))
-        except Exception:
+def _refused(tool: str, error: ToolError) -> CallToolResult:
+    """What a call failed with: ours by its sentence, what nobody expected by a general one."""
+    match error.__cause__:
+        case ValidationError() as cause:
+            return failure(explain(cause))
+        case QdrantMcpError() as cause:
+            record_outcome("rejected" if isinstance(cause, RequestError) else "failed")
+            return failure(str(cause))
+        case ToolError():  # the SDK's own, as of an answer that does not fit its question
+            raise error
+        case cause:
             record_outcome("crashed")
-            logger.exception("A tool failed unexpectedly")
+            logger.error("%s failed unexpectedly", tool, exc_info=cause)
             return failure("The server failed unexpectedly; its log says how. Try again.")
-
-    return call
 
 
 def _long(value: Any, schema: Any) -> bool:
@@ -108,9 +105,7 @@ class ClosedTool(Tool):
         except RequestError as error:
             return failure(str(error))
         except ToolError as error:
-            if not isinstance(error.__cause__, ValidationError):
-                raise
-            return failure(explain(error.__cause__))
+            return _refused(self.name, error)
         if self.scope != READ:
             await context.notify_resource_updated(LIST)
         return result
@@ -158,9 +153,7 @@ class ClosedTool(Tool):
             idempotent_hint=True if write else None,
             open_world_hint=False,
         )
-        tool = cls.from_function(
-            guarded(fn), name=name, description=description, annotations=annotations
-        )
+        tool = cls.from_function(fn, name=name, description=description, annotations=annotations)
         assert isinstance(tool, cls)
         if arguments is not None:
             tool.fn_metadata.arg_model = arguments

@@ -10,12 +10,12 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.tools import text as tool_text
-from mcp_server_qdrant.tools.boundary import AsyncTool, answer
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer
 from mcp_server_qdrant.tools.services import Open
 
 if TYPE_CHECKING:
@@ -50,50 +50,35 @@ class Deleting:
     def __init__(self, services: Open) -> None:
         self._services = services
 
-    async def named(self, ids: Ids, collection_name: Name, seen: Seen) -> Any:
-        """The documents of the ids; an error is raised by the tool, not on the way to it."""
-        if ids is None:
-            return None
-        try:
-            return await (await self._services()).deletion.named(ids, collection_name, seen)
-        except QdrantMcpError as error:
-            return error
-
-    async def matched(self, query_filter: Filter, collection_name: Name) -> Any:
-        """The points that the filter matches now; an error as above."""
-        if query_filter is None:
-            return None
-        try:
-            return await self._matching(query_filter, collection_name)
-        except QdrantMcpError as error:
-            return error
-
-    async def _matching(self, where: Mapping[str, Any], place: str | None) -> "Matching":
+    async def found(
+        self, ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
+    ) -> Any:  # `Named` or `Matching`, which cannot be imported here
+        """The documents of the ids, or the points that the filter matches now."""
+        if (ids is None) == (query_filter is None):
+            raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
         services = await self._services()
-        place = place or await services.catalog.place()
+        if ids is not None:
+            return await services.deletion.named(ids, collection_name, seen)
+        place = collection_name or await services.catalog.place()
         if place is None:
             raise RequestError("collection_name is required: a filter deletes from one collection.")
-        found = await services.deletion.matching(where, place)
+        found = await services.deletion.matching(query_filter or {}, place)
         if not found.count:
             targets = await services.catalog.resolve([place])
-            await services.pipeline.check_keys(where, targets)
+            await services.pipeline.check_keys(query_filter or {}, targets)
         return found
 
-    async def by_ids(self, found: Any, said: Any) -> CallToolResult:
+    async def by_ids(self, found: "Named", said: Any) -> CallToolResult:
         """Delete the documents that were found, unless a person who was asked declined."""
-        if isinstance(found, QdrantMcpError):
-            raise found
         if _declined(said):
             return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
         kept = await (await self._services()).deletion.by_ids(found)
         return _gone(found, kept)
 
     async def by_filter(
-        self, where: Mapping[str, Any], found: Any, said: Any, confirm_count: int | None
+        self, where: Mapping[str, Any], found: "Matching", said: Any, confirm_count: int | None
     ) -> CallToolResult:
         """Delete what the filter matches, if that was confirmed."""
-        if isinstance(found, QdrantMcpError):
-            raise found
         if _declined(said):
             return answer(DECLINED, _structured(found))
         count = found.count if _asked(said) else confirm_count
@@ -110,23 +95,22 @@ class Deleting:
         return answer("\n".join(said), {"deleted": count} | versions)
 
 
-def delete_tool(services: Open) -> AsyncTool:
-    """The tool by ids or by filter."""
+def make_delete(services: Open, *, by_filter: bool) -> ClosedTool:
+    """The tool to register, for ids alone or for a filter too."""
     deleting = Deleting(services)
 
     async def consent(
-        named: Annotated[Any, Resolve(deleting.named)],
-        matched: Annotated[Any, Resolve(deleting.matched)],
+        found: Annotated[Any, Resolve(deleting.found)],
+        ids: Ids,
         confirm_count: Count,
         ctx: Context[Any],
     ) -> Elicit[Consent] | None:
-        if named is not None and matched is not None:
-            return None  # the tool refuses both at once
-        return to_ask(about_documents(named) or about_points(matched, confirm_count), ctx)
+        by_count = ids is None
+        question = about_points(found, confirm_count) if by_count else about_documents(found)
+        return Elicit(question, Consent) if question and can_ask(ctx) else None
 
     async def delete(  # the resolvers read the other arguments
-        named: Annotated[Any, Resolve(deleting.named)],
-        matched: Annotated[Any, Resolve(deleting.matched)],
+        found: Annotated[Any, Resolve(deleting.found)],
         said: Annotated[ElicitationResult[Consent], Resolve(consent)],
         ids: Ids = None,
         query_filter: Filter = None,
@@ -135,40 +119,23 @@ def delete_tool(services: Open) -> AsyncTool:
         seen: Seen = None,  # noqa: ARG001
     ) -> CallToolResult:
         """Delete."""
-        if ids is not None and query_filter is None:
-            return await deleting.by_ids(named, said)
-        if ids is None and query_filter is not None:
-            return await deleting.by_filter(query_filter, matched, said, confirm_count)
-        raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
+        if ids is not None:
+            return await deleting.by_ids(found, said)
+        return await deleting.by_filter(query_filter or {}, found, said, confirm_count)
 
-    return delete
-
-
-def delete_ids_tool(services: Open) -> AsyncTool:
-    """The tool by ids only."""
-    deleting = Deleting(services)
-
-    async def consent(
-        named: Annotated[Any, Resolve(deleting.named)], ctx: Context[Any]
-    ) -> Elicit[Consent] | None:
-        return to_ask(about_documents(named), ctx)
-
-    async def delete(  # the resolvers read the other arguments
-        named: Annotated[Any, Resolve(deleting.named)],
-        said: Annotated[ElicitationResult[Consent], Resolve(consent)],
-        ids: Ids,  # noqa: ARG001
-        collection_name: Name = None,  # noqa: ARG001
-        seen: Seen = None,  # noqa: ARG001
-    ) -> CallToolResult:
-        """Delete."""
-        return await deleting.by_ids(named, said)
-
-    return delete
-
-
-def to_ask(question: str | None, ctx: Context[Any]) -> Elicit[Consent] | None:
-    """The question, where there is one and somebody who can be asked."""
-    return Elicit(question, Consent) if question and can_ask(ctx) else None
+    tool = ClosedTool.of(
+        delete,
+        "qdrant-delete",
+        DELETE if by_filter else DELETE_BY_IDS,
+        write=True,
+        destroys=True,
+        unlisted={"seen"},
+    )
+    if not by_filter:
+        del tool.parameters["properties"]["query_filter"]
+        del tool.parameters["properties"]["confirm_count"]
+        tool.parameters["required"] = ["ids"]
+    return tool
 
 
 def can_ask(ctx: Context[Any]) -> bool:
@@ -181,20 +148,18 @@ def can_ask(ctx: Context[Any]) -> bool:
     return modern or ctx.session.can_send_request
 
 
-def about_documents(found: Any) -> str | None:
+def about_documents(found: "Named") -> str | None:
     """The question about the documents of some ids; None if there are none."""
-    if found is None or isinstance(found, QdrantMcpError) or not found.documents:
+    if not found.documents:
         return None
     count = len(found.documents)
     question = f"Delete {'1 document' if count == 1 else f'{count} documents'}?"
     return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
 
 
-def about_points(found: Any, confirm_count: int | None) -> str | None:
+def about_points(found: "Matching", confirm_count: int | None) -> str | None:
     """The question about the points of a filter; None if there are none, or not `confirm_count`."""
-    if found is None or isinstance(found, QdrantMcpError) or not found.count:
-        return None
-    if confirm_count not in (None, found.count):
+    if not found.count or confirm_count not in (None, found.count):
         return None
     place = called(found.collection)
     sure = "" if found.days else " for good"

@@ -76,7 +76,7 @@ def described(found: Sequence[Document], room: int) -> tuple[list[Document], lis
     for document in found:
         if document.metadata and used <= room:
             used += len(tool_text.compact(document.metadata))
-        if document.unread or (document.metadata and shown and used > room):
+        if document.metadata and shown and used > room:
             left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)

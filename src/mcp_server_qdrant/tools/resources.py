@@ -1,17 +1,10 @@
-"""The resources and the prompt: the collections, and how to search them well."""
+"""The resources: the collections; and what a server says of itself."""
 
 import json
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
-from mcp.types import (
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    PromptReference,
-    ResourceTemplateReference,
-)
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import QdrantMcpError
@@ -21,7 +14,6 @@ from mcp_server_qdrant.tools.output import collection
 from mcp_server_qdrant.tools.services import Open
 
 ONE = "qdrant://collections/{name}"
-MAX_COMPLETIONS = 100
 
 # Some clients load these, and the names of the tools, before they load any description.
 SEARCHING = (
@@ -38,15 +30,6 @@ READING = (
     "to you."
 )
 
-SEARCH_PROMPT = """Answer this from my collections: {question}
-
-1. Call qdrant-find with the question's own nouns and names, collections=["*"].
-2. If the best relevance is low, search again with other words: a synonym, an exact name, an id.
-3. Narrow with collections=[...] once you see where the answers lie; use query_filter for exact
-   fields.
-4. Read what matters with qdrant-get (neighbours=1 for the text around a passage).
-5. Answer with the titles and ids you used, and say what you did not find."""
-
 
 def instructions(*, read_only: bool) -> str:
     """When to search, when to store, and how to read an answer."""
@@ -54,17 +37,10 @@ def instructions(*, read_only: bool) -> str:
 
 
 def register(mcp: MCPServer[Any], services: Open) -> None:
-    """Add the resources, the prompt and the completion of collection names."""
+    """Add the resources."""
     collections = _Collections(services)
     mcp.resource(LIST, title="Collections", mime_type="application/json")(collections.all)
     mcp.resource(ONE, title="Collection", mime_type="application/json")(collections.one)
-    mcp.prompt(name="search-well", title="Search my collections")(search_well)
-    mcp.completion()(collections.complete)  # type: ignore[no-untyped-call]
-
-
-def search_well(question: str) -> str:
-    """A guide to searching many collections."""
-    return SEARCH_PROMPT.format(question=question)
 
 
 class _Collections:
@@ -82,27 +58,6 @@ class _Collections:
         for info in await self._infos(name):
             return _json(collection(info))
         raise ResourceNotFoundError(f"There is no collection {name!r}.")
-
-    async def complete(
-        self,
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,  # noqa: ARG002
-    ) -> Completion | None:
-        """Collection names that begin with what was typed, in upper or lower case."""
-        if not isinstance(ref, ResourceTemplateReference) or argument.name != "name":
-            return None
-        try:
-            names = await (await self._services()).catalog.names()
-        except QdrantMcpError:
-            names = ()
-        typed = argument.value.casefold()
-        matching = [name for name in names if name.casefold().startswith(typed)]
-        return Completion(
-            values=matching[:MAX_COMPLETIONS],
-            total=len(matching),
-            has_more=len(matching) > MAX_COMPLETIONS,
-        )
 
     async def _infos(self, name: str | None = None) -> list[CollectionInfo]:
         try:

@@ -33,12 +33,7 @@ from mcp_server_qdrant.tools import output as tool_output
 from mcp_server_qdrant.tools import text as tool_text
 from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.delete import (
-    DELETE,
-    DELETE_BY_IDS,
-    delete_ids_tool,
-    delete_tool,
-)
+from mcp_server_qdrant.tools.delete import make_delete
 from mcp_server_qdrant.tools.output import FindOutput
 from mcp_server_qdrant.tools.page import (
     concluded,
@@ -348,7 +343,7 @@ async def _located(
     services: Services,
     id: str,  # noqa: A002
     collection: str | None,
-    moved_from: str | None,
+    moved_from: str | None = None,
 ) -> Document | None:
     """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
     lookup = services.deletion.lookup
@@ -362,11 +357,8 @@ async def _located(
 
 async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
     """The text that is to rank last: of this collection, or of the one that has it."""
-    for place in (collection, None):
-        with suppress(UnknownCollection):
-            found, _ = await services.deletion.lookup.located([id], place)
-            if found:
-                return found[0]
+    if found := await _located(services, id, collection):
+        return found
     raise RequestError(f"supersedes: there is no text {called(id)}: use the id of a found one.")
 
 
@@ -402,13 +394,6 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
     made.append(ClosedTool.of(tools.get, "qdrant-get", GET, write=False, unlisted={"point_ids"}))
     made.append(ClosedTool.of(tools.collections, "qdrant-collections", COLLECTIONS, write=False))
     if not options.read_only:
-        delete, description = delete_ids_tool(services), DELETE_BY_IDS
-        if options.arbitrary_filter:
-            delete, description = delete_tool(services), DELETE
-        made.append(
-            ClosedTool.of(
-                delete, "qdrant-delete", description, write=True, destroys=True, unlisted={"seen"}
-            )
-        )
+        made.append(make_delete(services, by_filter=options.arbitrary_filter))
     made.append(make_project(services))
     return tuple(made)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.encoders.remote.answer import BadAnswer
 from mcp_server_qdrant.encoders.remote.openai import vectors
+from mcp_server_qdrant.encoders.remote.service import BadAnswer
 from tests.embedding_stub import rows
 
 number = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(value) > 1e-3)

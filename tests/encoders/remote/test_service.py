@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.options import EmbeddingOptions
-from mcp_server_qdrant.encoders.remote.answer import parsed, unit
-from mcp_server_qdrant.encoders.remote.service import ServiceEncoder
+from mcp_server_qdrant.core.models import EmbeddingOptions
+from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, parsed, unit
 from tests.embedding_stub import Stub, as_json, served
 
 

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from mcp_server_qdrant.core.access import STANDS, Caller, caller
+from mcp_server_qdrant.core.access import Caller, caller
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.bearer import Authenticated, Resource
 
@@ -25,9 +25,6 @@ class Known:
         if token not in ("ana", "scopeless"):
             raise Unauthorized("The token is not known here.")
         return Caller(token, frozenset({"read"} if token == "ana" else ()), {"team": "blue"})
-
-    def standing(self, token, who):
-        return lambda: (token, who.name) == ("ana", "ana")
 
 
 async def who(request):
@@ -110,20 +107,6 @@ async def test_pages_are_got_without_a_token_and_nothing_else(method, path, stat
         response = await client.request(method, f"http://127.0.0.1{path}")
 
     assert response.status_code == status
-
-
-async def test_what_a_token_begins_can_be_ended_with_it():
-    seen = []
-
-    async def app(scope, receive, send):
-        seen.append(scope[STANDS]())
-        await JSONResponse({})(scope, receive, send)
-
-    transport = httpx.ASGITransport(app=Authenticated(app, Known()))
-    async with httpx.AsyncClient(transport=transport) as client:
-        await client.get("http://127.0.0.1/mcp", headers={"Authorization": "Bearer ana"})
-
-    assert seen == [True]
 
 
 async def test_the_challenge_of_oauth_says_where_the_metadata_are():

@@ -25,9 +25,9 @@ class Published:
         self._keys = Keys(issuer.url)
         self._issuer = issuer
 
-    async def candidates(self, kid, algorithm):
+    async def key(self, kid):
         self._keys._keys = tuple(self._issuer.published)
-        return self._keys._fitting(kid, algorithm)
+        return self._keys._named(kid)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ async def test_all_common_asymmetric_algorithms_are_accepted(algorithm):
         ({"sub": None}, "The token does not say whose it is."),
         ({"headers": {"typ": "logout+jwt"}}, "The token is not an access token."),
         ({"headers": {"kid": "nobody's"}}, "signed with a key that the issuer does not have."),
-        ({"algorithm": "RS512"}, "signed with a key that the issuer does not have."),
+        ({"algorithm": "RS512"}, "The token is broken."),
     ],
 )
 async def test_a_token_that_says_the_wrong_thing_is_refused(issuer, changes, why):

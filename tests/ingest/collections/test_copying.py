@@ -162,18 +162,6 @@ async def test_copying_again_writes_nothing(both):
     assert not [call for call in other.calls if call[0] in ("upsert", "create_collection")]
 
 
-@pytest.mark.parametrize("both", ["edge to memory"], indirect=True)
-async def test_what_an_alias_leads_to_is_completed(both):
-    source, target = both
-    await fill(source)
-    await copy(Bulk(source, CONTENT_FIELDS), Bulk(target, CONTENT_FIELDS), "notes")
-    await fill(target, "notes~restored-1", COUNT - 5)
-    await target.delete_collection("notes")
-    await Bulk(target, CONTENT_FIELDS).lead("notes", "notes~restored-1")
-
-    assert await copy(Bulk(source, CONTENT_FIELDS), Bulk(target, CONTENT_FIELDS), "notes") == 5
-
-
 async def test_what_was_cut_short_is_completed(both):
     one, other = both
     await fill(one)

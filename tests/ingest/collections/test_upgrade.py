@@ -1,6 +1,7 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
 import asyncio
+import itertools
 import math
 
 import httpx
@@ -8,7 +9,6 @@ import pytest
 from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
-from mcp_server_qdrant.core.datatypes import SparseLeg
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTooOld,
@@ -16,18 +16,15 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.ingest.collections import upgrade
-from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.ingest.collections.upgrade import PASSES, Upgrades
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.fakes import FakeEncoder
-from tests.qdrant.rest_stub import rest_server
 from tests.support import (
     COSINE,
     Engine,
@@ -85,7 +82,7 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
     done = await upgrades(engine, lambda *line: told.append(line)).keywords("notes")
     after = await stored(engine)
 
-    assert (done.points, done.textless, done.copied) == (len(TEXTS), 0, None)
+    assert (done.points, done.textless) == (len(TEXTS), 0)
     assert told[-1] == ("notes", len(TEXTS), len(TEXTS))
     assert after.keys() == before.keys()
     for point, record in after.items():
@@ -343,77 +340,34 @@ class Old:
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-async def test_where_the_server_is_too_old_a_copy_takes_the_collections_name(status):
+async def test_where_the_server_is_too_old_that_is_said_and_nothing_is_changed(status):
     async with memory_engine() as engine:
         await official(engine)
         before = await stored(engine)
 
-        done = await upgrades(Old(engine, status)).keywords("notes")
+        with pytest.raises(EngineTooOld, match=r"from 1\.18 on it can"):
+            await upgrades(Old(engine, status)).keywords("notes")
 
-        after = await stored(engine)  # by its alias
-        async with memory_services(engine=engine) as services:
-            names = await services.catalog.names()
-            page = await find(services, "n37", "*")
-            await remember(services, "notes", "a zebra crossing")
-            again = await find(services, "zebra", "notes")
-        collections = [c.name for c in (await engine.get_collections()).collections]
-
-    assert "1.18" in done.copied
-    assert done.points == len(TEXTS)
-    assert collections == ["notes~1"]
-    assert names == ("notes",)
-    assert {k: v.payload for k, v in after.items()} == {k: v.payload for k, v in before.items()}
-    for point, record in after.items():
-        assert record.vector[VECTOR] == pytest.approx(before[point].vector[VECTOR])
-    assert texts(page)[0] == TEXTS[37]
-    assert [status.collection for status in page.statuses] == ["notes"]
-    assert texts(again)[0] == "a zebra crossing"
+        assert await stored(engine) == before
+        assert not (await metadata(engine)).get("filling")
 
 
-async def test_a_second_copy_takes_over_from_the_first():
+async def test_a_text_that_is_another_one_at_each_look_is_not_waited_for():
+    numbers = itertools.count()
+
+    class Changing(Engine):
+        async def retrieve(self, *arguments, **shown):
+            records = await self.client.retrieve(*arguments, **shown)
+            for record in records:
+                record.payload = {"text": f"text {next(numbers)}"}
+            return records
+
     async with memory_engine() as engine:
-        await official(engine)
-        await upgrades(Old(engine)).keywords("notes")
+        await foreign(engine, "notes", {1: {"text": "one"}}, vectors={"v": COSINE})
+        done = await upgrades(Changing(engine.client)).keywords("notes")
 
-        await upgrades(Old(engine)).model("notes", FakeEncoder("fake/Other", size=32), SAYS)
-
-        assert [c.name for c in (await engine.get_collections()).collections] == ["notes~2"]
-        assert set((await stored(engine))[1].vector) == {VECTOR, "bm25", "fast-other"}
-
-
-@pytest.mark.parametrize("method", ["upsert", "update_vectors", "delete_collection"])
-async def test_a_copy_that_was_cut_short_is_completed(method):
-    async with memory_engine() as engine:
-        await official(engine)
-        engine.broken_methods[method] = EngineFailure("It broke.")
-        with pytest.raises(EngineFailure):
-            await upgrades(Old(engine)).keywords("notes")
-        engine.broken_methods.clear()
-        async with memory_services(engine=engine) as services:
-            assert await services.catalog.names() == ("notes",)  # nobody sees the half copy
-        await engine.delete("notes", [1])
-        await engine.set_payload("notes", {"document": "a zebra crossing"}, [2])
-
-        await upgrades(Old(engine)).keywords("notes")
-
-        after = await stored(engine)
-        assert set(after) == set(range(2, len(TEXTS) + 1))
-        assert after[2].payload["document"] == "a zebra crossing"
-        assert all("bm25" in record.vector for record in after.values())
-
-
-async def test_a_copy_whose_alias_is_missing_gets_it():
-    async with memory_engine() as engine:
-        await official(engine)
-        engine.broken_methods["update_collection_aliases"] = EngineFailure("It broke.")
-        with pytest.raises(EngineFailure):
-            await upgrades(Old(engine)).keywords("notes")
-        engine.broken_methods.clear()
-
-        done = await upgrades(Old(engine)).keywords("notes")
-
-        assert done.points == 0
-        assert len(await stored(engine)) == len(TEXTS)
+    assert done.points == 0
+    assert next(numbers) <= PASSES * PASSES
 
 
 async def test_what_a_server_stores_before_it_notices_gets_its_keywords_when_it_does(
@@ -454,103 +408,3 @@ async def embedded(engine_folder):
     await official(client)
     yield client
     await client.close()
-
-
-async def test_an_index_ranks_words_and_no_point_is_changed(embedded):
-    before = await stored(embedded)
-    async with memory_services(FakeEncoder(), engine=embedded) as services:
-        assert (await services.catalog.target("notes")).sparse is None
-        done = await upgrades(embedded).index("notes")
-        services.catalog.forget("notes")
-        target = await services.catalog.target("notes")
-        by_index = await find(services, "falcon bridge", "notes", algorithm="keyword")
-
-        assert done == ("document", "english")
-        assert await stored(embedded) == before
-        assert target.sparse is not None
-        assert (target.sparse.vector, target.documents) == ("document", len(TEXTS))
-        assert target.sparse.average == pytest.approx(
-            sum(len(text.split()) for text in TEXTS) / len(TEXTS)
-        )
-        assert texts(by_index)[0] == TEXTS[22]
-        assert (await upgrades(embedded).index("notes")) == done
-
-        # Vectors rank in its place once they are all there.
-        await upgrades(embedded).keywords("notes")
-        services.catalog.forget("notes")
-        vectors = await find(services, "falcon bridge", "notes", algorithm="keyword")
-        assert (await services.catalog.target("notes")).sparse == SparseLeg("bm25", idf=True)
-        assert texts(vectors) == texts(by_index)
-        assert [one.relevance for one in vectors.results] == pytest.approx(
-            [one.relevance for one in by_index.results], abs=2e-4
-        )
-        with pytest.raises(RequestError, match="searched by its keyword vectors, named 'bm25'"):
-            await upgrades(embedded).index("notes")
-
-
-async def test_what_is_stored_later_is_in_the_index(embedded):
-    await upgrades(embedded).index("notes")
-    async with memory_services(FakeEncoder(), engine=embedded, qdrant_read_only=False) as services:
-        await remember(services, "notes", "a zeppelin over the copper mine")
-        page = await find(services, "zeppelin", "notes", algorithm="keyword")
-
-    assert texts(page) == ["a zeppelin over the copper mine"]
-    assert page.results[0].why is None
-
-
-@pytest.mark.parametrize(
-    ("index", "language"),
-    [
-        (None, "german"),
-        ("text", "german"),
-        (models.TextIndexParams(type="text", tokenizer="whitespace", lowercase=False), None),
-    ],
-)
-async def test_an_index_is_in_the_texts_language_and_keeps_what_it_was_made_with(
-    embedded, index, language
-):
-    german = (
-        "Die Häuser stehen am Fluss, und die Leute gehen abends über die alte Brücke nach Hause."
-    )
-    letters = {n: {"text": f"{german} {n}"} for n in range(3)}
-    await foreign(embedded, "briefe", letters, vectors={VECTOR: COSINE})
-    if index is not None:
-        await embedded.create_payload_index("briefe", "text", index)
-
-    bulk = Bulk(embedded, CONTENT_FIELDS)
-    key, _ = await Upgrades(bulk, MultilingualBm25()).index("briefe")
-    made = (await embedded.get_collection("briefe")).payload_schema["text"].params
-
-    assert key == "text"
-    assert made.scoring is True
-    if language:
-        assert (made.stemmer.language, made.stopwords) == (language, language)
-    else:
-        assert made == index.model_copy(update={"scoring": True})
-
-
-async def test_what_cannot_be_indexed_is_told_in_a_sentence(embedded, monkeypatch):
-    await foreign(embedded, "pictures", {1: {"width": 3}}, vectors={VECTOR: COSINE})
-    with pytest.raises(RequestError, match=r"'pictures' has no texts: QDRANT_CONTENT_FIELDS"):
-        await upgrades(embedded).index("pictures")
-
-    await embedded.create_payload_index("notes", "document", "keyword")
-    with pytest.raises(RequestError, match=r"'notes' has an index of another type of 'document'"):
-        await upgrades(embedded).index("notes")
-
-    monkeypatch.setattr(upgrade, "EMBEDDED_CHARACTERS", 100)
-    with pytest.raises(RequestError, match="would answer nobody while it indexes 'notes'"):
-        await upgrades(embedded).index("notes")
-
-
-async def test_a_server_that_cannot_rank_is_refused_before_anything_is_made(tmp_path):
-    with rest_server() as old:
-        old.version = "1.19.0"
-        client = await open_client(url=old.url, local_path=tmp_path, timeout=5)
-        try:
-            await official(client)
-            with pytest.raises(EngineTooOld, match=r"from 1.20 on it can. Without --index-only"):
-                await upgrades(client).index("notes")
-            assert old.to("/collections/notes/index") == []
-        finally:
-            await client.close()

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.core.rows import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.background import ATTEMPTS, Background, Folder, Pace, State
+from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
 from mcp_server_qdrant.ingest.files.state import KnownFile
 from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
@@ -72,20 +71,16 @@ def report(*problems: Problem, files: int = 2, dead: Sequence[str] = ()) -> Repo
 BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
 
 
-def test_a_file_that_fails_repeatedly_is_given_up_until_it_changes():
+def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes():
     state = State()
-    for attempt in range(ATTEMPTS):
-        assert state.dead() == {}, f"after {attempt} attempts"
-        state.note(report(BAD))
+    state.note(report(BAD, Problem("n/locked.md", "cannot be read: Permission denied")))
+    assert state.dead() == {"n/bad.pdf": BAD}, "the other is tried again"
 
-    assert state.dead() == {"n/bad.pdf": (5, 7)}
     state.note(report(dead=["n/bad.pdf"]))
-    assert state.dead() == {"n/bad.pdf": (5, 7)}, "it is still there"
+    assert state.dead() == {"n/bad.pdf": BAD}, "it is still there"
     assert state.sentence("notes") == (
-        "in step with notes, 2 files, 1 not read (1 given up until changed): n/bad.pdf is locked"
+        "in step with notes, 2 files, 1 not read: n/bad.pdf is locked"
     )
-    state.note(report(Problem("n/bad.pdf", "is locked", stamp=(5, 8))))
-    assert state.dead() == {}, "it changed"
     state.note(report())
     assert state.failures == {}, "it can be read, or is gone"
 
@@ -162,19 +157,19 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     }
 
 
-async def test_what_was_given_up_is_listed_by_collection(notes):
+async def test_what_cannot_be_read_is_listed_by_collection_and_left_alone(notes):
     syncing = Syncing()
     syncing.problems = [BAD]
     background = Background(syncing, [Folder(notes, "things")], None)
     background.start()
-    listed = []
-    for attempt in range(ATTEMPTS):
-        await syncing.next()
-        listed.append(background.dead_letters())
-        (notes / "new.md").write_text(f"new {attempt}")
+    asked = [await syncing.next()]
+    (notes / "new.md").write_text("new")
+    asked.append(await syncing.next())
+    listed = background.dead_letters()
     await background.close()
 
-    assert listed == [{}, {}, {"things": {"n/bad.pdf": "is locked"}}]
+    assert listed == {"things": {"n/bad.pdf": "is locked"}}
+    assert [one.dead for one in asked] == [{}, {"n/bad.pdf": (5, 7)}]
 
 
 async def test_what_is_advised_names_settings(notes):
@@ -278,14 +273,3 @@ async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
 
     assert "The sync of notes stopped: Changes cannot be watched: OSError; it starts" in status
     assert counts["folders_not_in_step"] == 1
-
-
-async def test_links_are_followed_where_the_folder_says_so(notes):
-    syncing = Syncing()
-    selection = Selection(follow_links=True)
-    background = Background(syncing, [Folder(notes, "things", selection=selection)], None)
-    background.start()
-    asked = await syncing.next()
-    await background.close()
-
-    assert asked.selection.follow_links

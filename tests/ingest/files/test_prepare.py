@@ -13,19 +13,12 @@ from mcp_server_qdrant.core.opening import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.prepare import (
-    FileJob,
-    Measures,
-    Preparer,
-    Same,
-)
+from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import Contents, known_files
+from mcp_server_qdrant.ingest.files.state import known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
-
-MEASURES = Measures(limit=64, tokenizer=None)
 
 
 def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
@@ -35,7 +28,7 @@ def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
 
 
 def prepare(file: Found, known: Any = None, **options: Any) -> Any:
-    given = {"owners": {}, "measures": MEASURES, "max_bytes": 10_000} | options
+    given = {"owners": {}, "limit": 64, "max_bytes": 10_000} | options
     return Preparer("c", "m", **given).prepare(file, known)
 
 
@@ -92,17 +85,17 @@ def test_contents_that_are_stored_are_not_cut_again(tmp_path):
 
     again = prepare(file, job.known, owners=owners)
 
-    assert again == Same(job.found, job.contents)
+    assert again == job.found
     assert owners == {"n/a.md": "n/a.md"}
 
 
 def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
     file = found(tmp_path / "a.md", "text")
-    contents = prepare(file).contents
-    state = {"path": "n/a.md", "hash": contents.hash, "model": "m", "documents": 2}
+    version = prepare(file).version
+    state = {"path": "n/a.md", "hash": version[0], "model": "m", "documents": 2}
     known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
 
-    assert contents == Contents(contents.hash, "m")
+    assert version[1] == "m"
     assert isinstance(prepare(file, known["n/a.md"]), FileJob)
 
 
@@ -147,7 +140,7 @@ def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
     file = found(tmp_path / "a.md", "text")
     file.file.unlink()
 
-    assert prepare(file) == Problem("n/a.md", "is gone", stamp=file.stamp)
+    assert prepare(file) == Problem("n/a.md", "is gone")
 
 
 class Panic(BaseException):
@@ -205,11 +198,12 @@ def test_a_source_that_the_text_names_is_not_replaced_by_the_file(tmp_path):
 def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(tmp_path):
     many = "".join(f"- t{number}\n" for number in range(101))
     tagged = prepare(found(tmp_path / "a.md", f"---\ntags:\n{many}---\ntext"))
-    heavy = prepare(found(tmp_path / "b.md", f"---\nx: {'y' * 99}\n---\ntext"), max_metadata=99)
+    long = found(tmp_path / "b.md", f"---\nx: {'y' * 65_536}\n---\ntext")
+    heavy = prepare(long, max_bytes=100_000)
 
     assert isinstance(tagged, Problem)
     assert tagged.reason.startswith("has 101 tags: at most 100 are stored")
-    assert heavy.reason.startswith("has metadata of 107 bytes as JSON: at most 99 are stored")
+    assert heavy.reason.startswith("has metadata of 65,544 bytes as JSON: at most 65,536")
 
 
 def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.ingest.files.state import Contents, Point, known_files
+from mcp_server_qdrant.ingest.files.state import Point, known_files
 
 FILE = {"path": "n/a.md", "hash": "h", "model": "m", "mtime": 7, "size": 3, "documents": 1}
 
@@ -37,13 +37,13 @@ def test_a_file_that_lacks_points_is_read_again(points):
     (known,) = known_files(points).values()
 
     assert not known.has(3, 7, "m")
-    assert known.contents is None
+    assert known.version is None
 
 
 def test_a_file_with_points_of_two_contents_is_stored_again():
     known = known_files([point(0, 1), point(1, 2, hash="old")])["n/a.md"]
 
-    assert known.contents is None
+    assert known.version is None
     assert not known.has(3, 7, "m")
     assert (len(known.points), known.hashes) == (2, {"h", "old"}), "all can be removed"
 
@@ -51,7 +51,7 @@ def test_a_file_with_points_of_two_contents_is_stored_again():
 def test_points_that_disagree_on_the_time_are_looked_at():
     known = known_files([point(0, 2, mtime=7), point(1, 2, mtime=8)])["n/a.md"]
 
-    assert known.contents == Contents("h", "m")
+    assert known.version == ("h", "m")
     assert not known.has(3, 7, "m")
 
 

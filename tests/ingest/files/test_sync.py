@@ -11,7 +11,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.rows import RowTemplate, Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
@@ -518,23 +518,3 @@ async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, notes)
     assert counts(second) == (0, 1, 1, 5, 0)
     assert counts(third) == (0, 1, 0, 5, 0)
     assert counts(fourth) == (0, 0, 0, 6, 0)
-
-
-async def test_a_table_is_read_again_by_another_template_and_only_then(notes):
-    for file in notes.rglob("*.*"):
-        file.unlink()
-    (notes / "tools.csv").write_text("name,use\nspade,digging\n")
-    by_name, by_use = (Selection(rows=RowTemplate.of({"text": t})) for t in ("{name}", "{use}"))
-
-    async with memory_services() as services:
-        reports = [
-            await sync(services, notes, selection=selection)
-            for selection in (by_name, by_name, by_use, Selection())
-        ]
-
-    assert [counts(report) for report in reports] == [
-        (1, 0, 0, 0, 0),
-        (0, 0, 0, 1, 0),
-        (0, 1, 0, 0, 0),
-        (0, 1, 0, 0, 0),
-    ]

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats.load import load
 
 
@@ -61,47 +60,3 @@ def test_what_is_no_table_is_refused_with_the_reason(data, reason):
         load("n/x.csv", data)
 
     assert str(refused.value) == reason
-
-
-TICKETS = b"""no,subject,body,sent,labels,team
-17,Pump,It hums.,2026-05-31,"heat,noise",north
-18,,Silent since.,31.5.2026,,south
-"""
-
-
-def test_a_template_says_what_rows_become_and_names_of_columns_the_rest():
-    parts = {
-        "text": r"{subject} ({no})\n{body}",
-        "title": "{subject}",
-        "id": "ticket-{no}",
-        "date": "{sent}",
-        "tags": "{labels}",
-    }
-    contents = load("n/x.csv", TICKETS, RowTemplate.of(parts))
-    one, other = contents.texts
-
-    assert (one.text, one.title, one.id) == ("Pump (17)\nIt hums.", "Pump", "ticket-17")
-    assert (one.created_at, one.tags) == (datetime(2026, 5, 31, tzinfo=UTC), ("heat", "noise"))
-    assert one.metadata == {"no": 17, "team": "north"}
-    assert (other.text, other.title, other.tags) == ("(18)\nSilent since.", "", ())
-    assert contents.notes == ["row 3 has the date '31.5.2026', which is not written as 2026-05-31"]
-
-
-def test_a_template_without_a_text_leaves_it_to_the_columns():
-    (one, _) = load("n/x.csv", TICKETS, RowTemplate.of({"title": "{body}"})).texts
-
-    assert (one.text, one.title) == ("It hums.", "It hums.")
-    assert one.metadata["subject"] == "Pump"
-
-
-def test_a_table_without_a_column_of_the_template_is_refused_with_its_columns():
-    with pytest.raises(UnusableFile) as refused:
-        load("n/x.csv", b"a,b\n1,2\n", RowTemplate.of({"text": "{a} {name}"}))
-
-    assert str(refused.value) == ("has no column 'name', which the template names: it has 'a', 'b'")
-
-
-def test_other_formats_are_read_as_ever():
-    (one,) = load("n/x.md", b"# Pump", RowTemplate.of({"text": "{body}"})).texts
-
-    assert one.title == "Pump"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import xlsxwriter
 
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats.load import load
 from tests.ingest.formats.archives import REFUSED, refused
 
@@ -39,26 +38,21 @@ def test_rows_are_read_as_those_of_csv():
     assert other.metadata["price"] == 30
 
 
-def test_columns_and_templates_mean_what_they_mean_in_csv():
+def test_columns_mean_what_they_mean_in_csv():
     rows = [["id", "text", "date"], [7, "lamp", datetime(2026, 1, 2)]]
     (one,) = load("n/x.xlsx", book(A=rows)).texts
-    (other,) = load("n/x.xlsx", book(A=rows), RowTemplate.of({"text": "{id}: {text}"})).texts
 
     assert (one.id, one.text) == ("7", "lamp")
     assert one.created_at == datetime(2026, 1, 2, tzinfo=UTC)
-    assert other.text == "7: lamp"
 
 
 def test_a_sheet_that_is_no_table_and_ids_that_recur_are_named():
     listed = [["id", "text"], [1, "lamp"]]
-    contents = load(
-        "n/x.xlsx", book(A=listed, B=listed, C=[["x"], ["y"]]), RowTemplate.of({"id": "{id}"})
-    )
+    contents = load("n/x.xlsx", book(A=listed, B=listed, C=[]))
 
     assert [(one.id, one.metadata["sheet"]) for one in contents.texts] == [("1", "A")]
     assert contents.notes == [
         "sheet 'B' has ids of earlier sheets: those rows are left out",
-        "sheet 'C' has no column 'id', which the template names: it has 'x'",
     ]
 
 

@@ -22,11 +22,10 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     RequestError,
 )
-from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import connect
-from mcp_server_qdrant.hosting.wire import Rendezvous
+from mcp_server_qdrant.hosting.dial import dial
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path
 from mcp_server_qdrant.qdrant.edge import files as edge_files
-from mcp_server_qdrant.qdrant.edge import host as edge_host
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
@@ -200,11 +199,8 @@ async def test_a_client_without_the_key_is_refused(tmp_path):
     assert rendezvous(tmp_path).stat().st_mode & 0o077 == 0
     assert Path(found.address).stat().st_mode & 0o077 == 0
     assert Path(found.address).parent.stat().st_mode & 0o077 == 0
-    from multiprocessing import AuthenticationError
-    from multiprocessing.connection import Client
-
-    with pytest.raises((AuthenticationError, EOFError, OSError)):
-        await asyncio.to_thread(Client, found.address, authkey=b"x" * 32)
+    stranger = found._replace(key=b"x" * 32)
+    assert await asyncio.to_thread(dial, stranger, edge_wire.WIRE, 5.0) is None
     assert (await client.get_collections()).collections == []
     await client.close()
 
@@ -237,21 +233,6 @@ async def test_a_deadline_that_passes_is_an_error(tmp_path, monkeypatch):
     finally:
         os.kill(pid_of(tmp_path), signal.SIGCONT)
     assert (await client.get_collections()).collections == []
-    await client.close()
-
-
-async def test_calls_of_one_tick_share_a_frame(tmp_path, monkeypatch):
-    client = await opened(tmp_path)
-    await make(client)
-    line = client._link._line
-    frames = []
-    write = line._transport.write
-    monkeypatch.setattr(
-        line._transport, "write", lambda frame: (frames.append(frame), write(frame))
-    )
-    await asyncio.gather(*(client.count("c") for _ in range(64)))
-
-    assert len(frames) == 1
     await client.close()
 
 
@@ -538,16 +519,6 @@ async def test_where_others_fill_the_disk_in_mid_write_the_doubt_is_told(small_d
     await until(lambda: not alive(pid))
 
 
-async def test_a_host_whose_worker_died_ends(tmp_path):
-    engine = edge_host.Engine(tmp_path, EdgeOptions())
-    engine.start()
-    engine.tend()
-    await engine.end()
-
-    with pytest.raises(RuntimeError, match="worker"):
-        engine.tend()
-
-
 def test_importing_the_host_loads_no_heavy_package():
     code = (
         "import sys, mcp_server_qdrant.qdrant.edge.host;"
@@ -561,7 +532,7 @@ def test_importing_the_host_loads_no_heavy_package():
 def test_a_long_folder_name_still_has_a_short_socket(tmp_path):
     deep = tmp_path / ("x" * 200)
 
-    assert len(wire.socket_address(deep)) <= 104
+    assert len(str(socket_path(deep))) <= 104
 
 
 def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):
@@ -573,8 +544,7 @@ def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):
         file.write(b"middle")
         file.truncate(16 << 20)
     (source / "empty").touch()
-    for _ in edge_files.copy_sparse(source, tmp_path / "b"):
-        pass
+    edge_files.copy_sparse(source, tmp_path / "b")
 
     assert (tmp_path / "b" / "file").read_bytes() == (source / "file").read_bytes()
     assert (tmp_path / "b" / "empty").stat().st_size == 0

@@ -33,7 +33,7 @@ def make(shards: Shards, name: str, points: int, says: str) -> None:
     shard = shards.get(name)
     rows = [edge.Point(n, {"v": [1.0, n]}, {"says": says}) for n in range(points)]
     shards.engine(shard).update(edge.UpdateOperation.upsert_points(rows))
-    shards.flushed(shard, shards.engine(shard))
+    shards.flush(shard)
     shard.changed()
     shards.close(shard)
 
@@ -114,16 +114,6 @@ def test_what_was_known_of_the_old_one_is_not_said_of_the_new_one(tmp_path):
 
     assert seen(shards) == NEW
     shards.close_all()
-
-
-async def test_what_a_killed_restore_left_is_removed_by_the_next_one(tmp_path):
-    opened(tmp_path)
-    left = tmp_path / "work" / "restored-0"
-    (left / "data").mkdir(parents=True)
-
-    async with staged.stage(tmp_path) as place:
-        assert [*(tmp_path / "work").iterdir()] == [place]
-    assert [*(tmp_path / "work").iterdir()] == []
 
 
 async def test_what_ends_the_process_that_opens_it_is_a_sentence(tmp_path, monkeypatch):

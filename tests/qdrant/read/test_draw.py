@@ -2,7 +2,6 @@
 
 import random
 import uuid
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -95,26 +94,13 @@ async def test_a_point_more_changes_the_draw_by_one_at_most(client):
     assert len(set(before.ids) ^ set(after.ids)) in (0, 2)
 
 
-@pytest.mark.parametrize(
-    "ids",
-    [range(500, 900), uuids(400), [*range(200), *uuids(200)]],
-    ids=["numbers", "uuids", "both"],
-)
-async def test_a_huge_collection_is_read_at_random_ids_the_same_every_time(
-    client, monkeypatch, ids
-):
+async def test_of_a_huge_collection_the_first_ids_are_drawn_from(client, monkeypatch):
     monkeypatch.setattr(draw, "READABLE", 100)
-    monkeypatch.setattr(draw, "BLOCK", 4)
-    huge = await fill(client, ids)
-    drawn = await Drawer(client, FIELDS).draw(huge, 100)
-    again = await Drawer(client, FIELDS).draw(huge, 100)
+    monkeypatch.setattr(draw, "IDS", 50)
+    drawn = await Drawer(client, FIELDS).draw(await fill(client, range(150)), 30)
 
-    assert drawn.ids == again.ids
-    assert len(set(drawn.ids)) == len(drawn.ids)
-    assert 80 <= len(drawn.ids) <= 100
-    ordered = sorted(ids, key=lambda one: (isinstance(one, str), one))
-    places = Counter(4 * ordered.index(one) // len(ordered) for one in drawn.ids)
-    assert min(places[quarter] for quarter in range(4)) > 10  # from all over it
+    assert len(set(drawn.ids)) == 30
+    assert max(drawn.ids) < 100
 
 
 async def test_an_unnamed_vector_is_drawn_as_any_other(client):
@@ -167,17 +153,3 @@ async def test_what_the_engine_says_when_it_fails_is_told():
             await Drawer(broken, FIELDS).draw(few, 10)
         with pytest.raises(EngineFailure):
             await Drawer(broken, FIELDS).vectors(few, [1])
-
-
-async def test_ids_that_are_not_behind_those_asked_for_are_not_searched_for_ever(monkeypatch):
-    """A server answers each search with the same point, of an id in the middle."""
-    monkeypatch.setattr(draw, "READABLE", 0)
-
-    class One:
-        async def scroll(self, *_, **__):
-            held = {"d": [1.0] * SIZE}
-            return [models.Record(id=2**40, payload={}, vector=held)], None
-
-    drawn = await Drawer(One(), FIELDS).draw(target(1_000), 10)
-
-    assert drawn.ids == (2**40,)

@@ -4,7 +4,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import InvalidFilter
-from mcp_server_qdrant.qdrant.read.keys import MOST_COLLECTIONS, MOST_OF_ONE, SAMPLE, PayloadKeys
+from mcp_server_qdrant.qdrant.read.keys import MOST_COLLECTIONS, SAMPLE, PayloadKeys
 from tests.support import COSINE, foreign, memory_engine
 
 TARGET = Target("c", points=0, dense=None, sparse=None)
@@ -28,15 +28,3 @@ async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_n
         await keys.check(of("seldom"), [TARGET] * (MOST_COLLECTIONS + 1))
 
     assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."
-
-
-async def test_a_sample_is_read_once_a_minute_and_its_largest_text_in_part():
-    async with memory_engine() as engine:
-        await foreign(engine, "c", {1: {f"k{n}": n for n in range(5_000)}}, vectors=COSINE)
-        keys = PayloadKeys(engine)
-        await keys.check(of("k1"), [TARGET])
-        await keys.check(of("k4999"), [TARGET])
-        assert len(keys._sampled["c"][1]) == MOST_OF_ONE
-
-        await engine.delete_collection("c")
-        await keys.check(of("k2"), [TARGET])

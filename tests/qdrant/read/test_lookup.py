@@ -251,18 +251,3 @@ async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypat
         found = await services.lookup.matching("notes", where)
 
     assert len({document.document for document in found}) == 5
-
-
-async def test_behind_so_much_metadata_the_rest_is_read_without(monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.lookup.AT_ONCE", 1)
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.lookup.ROOM", 50)
-    async with memory_services() as services:
-        for name in "abc":
-            metadata = {"k": name * 60, "title": f"Title {name}"}
-            await remember(services, "notes", f"text {name}", id=name, metadata=metadata)
-        found, _ = await services.lookup.get(["a", "b", "c"])
-
-    assert [one.text for one in found] == ["text a", "text b", "text c"]
-    assert [one.title for one in found] == ["Title a", "Title b", "Title c"]
-    assert [bool(one.metadata) for one in found] == [True, False, False]
-    assert [one.unread for one in found] == [False, True, True]

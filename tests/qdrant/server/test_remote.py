@@ -1,7 +1,6 @@
 """A server or cluster: how collections are made and read, and what is tried again."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,10 +8,9 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.models import cluster
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.deadline import within
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     BackendError,
@@ -22,10 +20,8 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.options import ClusterOptions
 from mcp_server_qdrant.qdrant.client import open_client
-from mcp_server_qdrant.qdrant.server.remote import PAUSES, Cluster, RemoteClient
-from mcp_server_qdrant.search.retrieve import AT_ONCE
+from mcp_server_qdrant.qdrant.server.remote import PAUSES, RemoteClient
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer
 from tests.support import (
@@ -50,15 +46,8 @@ ALL = len(PAUSES) + 1
 
 
 @asynccontextmanager
-async def opened(
-    server: RestServer, timeout: float = 5, share: int | None = None, **cluster
-) -> AsyncIterator[RemoteClient]:
-    client = await open_client(
-        url=server.url,
-        local_path=Path("unused"),
-        timeout=5,
-        cluster=Cluster(timeout, share, ClusterOptions(**cluster)),
-    )
+async def opened(server: RestServer, timeout: float = 5) -> AsyncIterator[RemoteClient]:
+    client = await open_client(url=server.url, local_path=Path("unused"), timeout=timeout)
     try:
         yield client
     finally:
@@ -80,90 +69,6 @@ async def made(client: RemoteClient) -> None:
     await client.create_collection(
         "notes", vectors_config={"v": COSINE}, sparse_vectors_config={"bm25": IDF}
     )
-
-
-async def test_a_new_collection_is_made_as_configured(server):
-    async with opened(
-        server,
-        shards=6,
-        replicas=2,
-        write_consistency=2,
-        on_disk_vectors=True,
-        on_disk_payload=False,
-        quantization="scalar",
-    ) as client:
-        await made(client)
-
-    [(_, _, body)] = [one for one in server.to("/collections/notes") if one[0] == "PUT"]
-    assert body["shard_number"] == 6
-    assert body["replication_factor"] == 2
-    assert body["write_consistency_factor"] == 2
-    assert body["on_disk_payload"] is False
-    assert body["vectors"]["v"]["on_disk"] is True
-    assert body["quantization_config"] == {
-        "scalar": {"type": "int8", "quantile": 0.99, "always_ram": True}
-    }
-
-
-async def test_by_default_the_server_decides(server):
-    async with opened(server) as client:
-        await made(client)
-
-    [(_, _, body)] = [one for one in server.to("/collections/notes") if one[0] == "PUT"]
-    unset = ("shard_number", "replication_factor", "on_disk_payload", "quantization_config")
-    assert all(body.get(name) is None for name in unset)
-    assert body["vectors"]["v"].get("on_disk") is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "sent"),
-    [
-        ("binary", {"always_ram": True}),
-        ("product", {"compression": "x16", "always_ram": True}),
-        ("turbo", {"always_ram": True}),
-    ],
-)
-async def test_another_quantization_and_an_unnamed_vector(server, kind, sent):
-    async with opened(server, quantization=kind, on_disk_vectors=False) as client:
-        await client.create_collection("notes", vectors_config=COSINE)
-
-    [(_, _, body)] = [one for one in server.to("/collections/notes") if one[0] == "PUT"]
-    assert body["quantization_config"] == {kind: sent}
-    assert body["vectors"]["on_disk"] is False
-
-
-@pytest.mark.parametrize(("asked", "sent"), [(2, "2"), ("majority", "majority"), (None, None)])
-async def test_reads_carry_the_consistency_asked_for(server, asked, sent):
-    async with opened(server, read_consistency=asked) as client:
-        await made(client)
-        await client.query_batch_points("notes", [models.QueryRequest(query=[1.0] * 64, using="v")])
-        await client.count("notes")
-        await client.scroll("notes")
-        await client.retrieve("notes", [1])
-
-    for path in (SEARCH, COUNT, f"{POINTS}/scroll", POINTS):
-        [(_, query, _)] = server.to(path)
-        assert query.get("consistency") == sent
-
-
-async def test_searches_stay_within_the_strict_mode_of_a_collection(server):
-    limits = {"enabled": True, "max_query_limit": 2, "max_timeout": 1}
-    async with searching(server) as services:
-        await made(services.client)
-        await remember(services, "notes", "roses", "roses too", "more roses")
-        info = (await services.client.get_collection("notes")).model_dump(mode="json")
-        info["config"]["strict_mode_config"] = limits
-        server.garbage["/collections/notes"] = {"result": info}
-        await services.client.get_collection("notes")
-        server.asked.clear()
-        page = await find(services, "roses", "notes")
-
-    searches = [(query, one) for _, query, body in server.to(SEARCH) for one in body["searches"]]
-    assert {query["timeout"] for query, _ in searches} == {"1"}
-    legs = [leg for _, one in searches for leg in one.get("prefetch", ())]
-    assert {one["limit"] for one in [*legs, *(one for _, one in searches)]} == {1, 2}
-    assert states(page) == {"notes": "ok"}
-    assert len(texts(page)) == 2
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -345,24 +250,6 @@ async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_o
             await client.upsert("notes", [point])
 
 
-@pytest.mark.parametrize(
-    ("version", "warned"), [("1.20.3", 0), ("1.19.0", 0), ("1.14.1", 1), ("2.0.0", 1), ("", 0)]
-)
-async def test_a_server_of_another_age_is_one_warning_and_works(server, caplog, version, warned):
-    server.version = version
-    server.faults["GET /"] = [] if version else [401]
-    async with opened(server) as client:
-        await made(client)
-        assert (await client.count("notes")).count == 0
-        await client._meeting
-        await client.count("notes")
-
-    assert [(r.levelno, version in r.getMessage()) for r in caplog.records] == (
-        [(logging.WARNING, True)] * warned
-    )
-    assert len(server.to("/")) == 1
-
-
 @pytest.mark.parametrize(("version", "told"), [("1.15.5", "need 1.16"), ("1.16.0", "refused with")])
 async def test_what_an_old_server_refuses_is_told_by_its_age(server, version, told):
     server.version = version
@@ -438,8 +325,9 @@ async def test_a_key_that_is_wrong_altogether_is_not_taken_for_an_empty_engine(s
 RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
-async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server):
-    async with opened(server, share=2) as client:
+async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server, monkeypatch):
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.server.remote.SHARE", 2)
+    async with opened(server) as client:
         await made(client)
         server.held.add(COUNT)
         with calling(RED):
@@ -457,20 +345,3 @@ async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(s
     assert records == []
     assert (under_way, waits) == (2, True)
     assert [one.count for one in counts] == [0] * 5
-
-
-async def test_without_callers_nothing_is_shared_out(server):
-    async with opened(server, share=1) as client:
-        await made(client)
-        server.held.add(COUNT)
-        tasks = [asyncio.ensure_future(client.count("notes")) for _ in range(3)]
-        for _ in tasks:
-            await asyncio.to_thread(server.reached.acquire, timeout=20)
-        server.release.set()
-        await asyncio.gather(*tasks)
-
-    assert len(server.to(COUNT)) == 3
-
-
-async def test_the_share_is_less_than_what_a_search_may_ask_at_once():
-    assert cluster(make_settings()).share == 48 < AT_ONCE

@@ -1,7 +1,11 @@
-"""Vocabularies made in the background."""
+"""The words of collections, sampled in the background and kept on disk."""
 
 import asyncio
-import threading
+import json
+import stat
+import sys
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +13,7 @@ from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.search.words import lexicon
-from mcp_server_qdrant.search.words.lexicon import REST_SECONDS, SLICE, Lexicon, slices
-from mcp_server_qdrant.search.words.vocabulary import Vocabulary
+from mcp_server_qdrant.search.words.lexicon import REST_SECONDS, Lexicon, tally, words_of
 from tests.support import Clock
 
 
@@ -44,61 +47,29 @@ class Texts:
             self.reading -= 1
 
 
-class Disk:
-    """What was saved; loading waits for `gate` where there is one."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[Vocabulary, int]] = {}
-        self.loads: list[str] = []
-        self.gate: threading.Event | None = None
-
-    def load(self, collection):
-        self.loads.append(collection)
-        if self.gate:
-            self.gate.wait()
-        return self.kept.get(collection)
-
-    def save(self, collection, vocabulary, points):
-        self.kept[collection] = vocabulary, points
-
-
-class Pauses:
-    """Pauses that are over at once, and how long they would have been."""
-
-    def __init__(self) -> None:
-        self.taken: list[float] = []
-
-    async def __call__(self, seconds: float) -> None:
-        self.taken.append(seconds)
-        await asyncio.sleep(0)
-
-
-async def known(lexicon: Lexicon, word: str, *targets: Target) -> list[str]:
+async def known(words: Lexicon, word: str, *targets: Target) -> list[str]:
     """The collections that have the word now."""
-    found = await lexicon.of(targets or [target()])
-    return [name for name, several in found.items() if any(word in one for one in several)]
+    found = await words.of(targets or [target()])
+    return [name for name, vocabulary in found.items() if word in vocabulary]
 
 
-async def sampled(lexicon: Lexicon, *targets: Target) -> None:
-    await lexicon.of(targets or [target()])
-    await lexicon.settled()
+async def sampled(words: Lexicon, *targets: Target) -> None:
+    await words.of(targets or [target()])
+    await words.settled()
 
 
 async def test_a_vocabulary_is_not_there_at_first_and_soon_is():
-    words = Lexicon(Texts(notes=["boundary layer", "heat", "layer"]), pause=Pauses())
-
+    words = Lexicon(Texts(notes=["boundary layer", "heat", "layer"]))
     assert await words.of([target()]) == {}
 
     await words.settled()
-    ((vocabulary,),) = (await words.of([target()])).values()
-    assert dict(vocabulary.within("layer", 0)) == {"layer": 2}
+    assert await words.of([target()]) == {"notes": {"boundary": 1, "layer": 2, "heat": 1}}
 
 
 async def test_nothing_waits_while_a_collection_is_read():
     texts = Texts(notes=["boundary"])
     texts.gate = asyncio.Event()
-    words = Lexicon(texts, pause=Pauses())
-
+    words = Lexicon(texts)
     assert await words.of([target()]) == {}
     assert await words.of([target()]) == {}
 
@@ -110,7 +81,7 @@ async def test_nothing_waits_while_a_collection_is_read():
 
 async def test_collections_are_read_one_after_the_other():
     texts = Texts(a=["alpha"], b=["bravo"], c=["charlie"])
-    words = Lexicon(texts, pause=Pauses())
+    words = Lexicon(texts)
     several = [target(name) for name in "abc"]
     await sampled(words, *several)
 
@@ -118,27 +89,11 @@ async def test_collections_are_read_one_after_the_other():
     assert await known(words, "bravo", *several) == ["b"]
 
 
-async def test_after_each_slice_there_is_as_long_a_pause_as_it_took():
-    clock, pauses = Clock(), Pauses()
-
-    class Slow(Texts):
-        async def __call__(self, target):
-            async for page in super().__call__(target):
-                clock.now += 0.25
-                yield page
-
-    long = "wing " * (SLICE // 5)
-    words = Lexicon(Slow(notes=[long, long, "heat"]), clock=clock, pause=pauses)
-    await sampled(words)
-
-    assert pauses.taken == [0.25, 0.0, 0.25]
-
-
 @pytest.mark.parametrize(("points", "again"), [(110, 1), (90, 1), (111, 2), (89, 2)])
 async def test_a_collection_that_changed_by_more_than_a_tenth_is_read_again(points, again):
     clock = Clock()
     texts = Texts(notes=["boundary"])
-    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words = Lexicon(texts, clock=clock)
     await sampled(words, target(points=100))
     clock.now += REST_SECONDS
     await sampled(words, target(points=points))
@@ -149,7 +104,7 @@ async def test_a_collection_that_changed_by_more_than_a_tenth_is_read_again(poin
 async def test_what_was_known_serves_while_it_is_read_again():
     clock = Clock()
     texts = Texts(notes=["boundary"])
-    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words = Lexicon(texts, clock=clock)
     await sampled(words, target(points=100))
     clock.now += REST_SECONDS
     texts.gate = asyncio.Event()
@@ -161,7 +116,7 @@ async def test_what_was_known_serves_while_it_is_read_again():
 async def test_a_collection_is_not_read_twice_within_half_a_minute():
     clock = Clock()
     texts = Texts(notes=["boundary"])
-    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words = Lexicon(texts, clock=clock)
     for points, seconds in ((1, 0.0), (2, REST_SECONDS - 1), (3, 1.0)):
         clock.now += seconds
         await sampled(words, target(points=points))
@@ -173,7 +128,7 @@ async def test_a_collection_that_cannot_be_read_is_tried_again_later_and_stops_n
     clock = Clock()
     texts = Texts(notes=["boundary"])
     texts.failure = EngineFailure("down")
-    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words = Lexicon(texts, clock=clock)
     await sampled(words)
     await sampled(words)
     assert (texts.read, await known(words, "boundary")) == (["notes"], [])
@@ -184,57 +139,32 @@ async def test_a_collection_that_cannot_be_read_is_tried_again_later_and_stops_n
     assert await known(words, "boundary") == ["notes"]
 
 
-async def test_a_sampling_that_dies_is_begun_anew_and_rests_longer_each_time():
-    clock, seen = Clock(), []
+async def test_a_sampling_that_dies_is_told_and_the_others_go_on():
+    faults = []
 
-    async def sleep(seconds: float) -> None:
-        seen.append((seconds, *words.tasks.faults))
+    async def sleep(_: float) -> None:
+        faults.extend(words.tasks.faults)
+        texts.failure = None
 
     texts = Texts(notes=["boundary"], more=["harbour"])
-    words = Lexicon(texts, clock=clock, pause=Pauses())
+    words = Lexicon(texts)
     words.tasks = Tasks(sleep=sleep)
     texts.failure = OverflowError()
-    for rest in (REST_SECONDS, 2 * REST_SECONDS, 4 * REST_SECONDS):
-        await sampled(words)
-        clock.now += rest - 1
-        await sampled(words)  # it rests
-        clock.now += 1
-    assert (texts.read, seen) == (["notes"] * 3, [(1.0, "The sampling of words")] * 3)
-
-    texts.failure = None
     await sampled(words, target(), target("more"))
-    assert await known(words, "boundary", target(), target("more")) == ["notes"]
 
-
-async def test_a_disk_that_raises_what_nobody_foresaw_is_asked_again_and_nothing_waits_for_it():
-    async def sleep(_: float) -> None:
-        disk.fault = None
-
-    class Broken(Disk):
-        fault: Exception | None = ValueError()
-
-        def load(self, collection):
-            if self.fault:
-                raise self.fault
-            return super().load(collection)
-
-    disk = Broken()
-    words = Lexicon(Texts(notes=["boundary"]), disk, pause=Pauses())
-    words.tasks = Tasks(sleep=sleep)
-    await sampled(words)
-
-    assert await known(words, "boundary") == ["notes"]
+    assert faults == ["The sampling of words"]
+    assert await known(words, "harbour", target(), target("more")) == ["more"]
 
 
 async def test_a_collection_that_the_catalog_could_not_read_is_not_read():
     texts = Texts(notes=["boundary"])
-    await sampled(Lexicon(texts, pause=Pauses()), target(failed=True))
+    await sampled(Lexicon(texts), target(failed=True))
 
     assert texts.read == []
 
 
 async def test_what_is_stored_is_known_at_once():
-    words = Lexicon(Texts(notes=["boundary"]), pause=Pauses())
+    words = Lexicon(Texts(notes=["boundary"]))
     words.stored("notes", ["a zeppelin lands"])
     assert await known(words, "zeppelin") == ["notes"]
 
@@ -242,105 +172,23 @@ async def test_what_is_stored_is_known_at_once():
     assert await known(words, "harbour") == ["notes"]
 
 
-async def test_what_is_stored_outlives_a_sample_that_does_not_hold_it():
-    """A large collection is read in part, and a text may be stored while it is read."""
-    texts = Texts(notes=["boundary"])
-    texts.gate = asyncio.Event()
-    words = Lexicon(texts, pause=Pauses())
-    words.stored("notes", ["zeppelin"])
-    await words.of([target()])
-    await asyncio.sleep(0)
-    words.stored("notes", ["harbour"])
-    texts.gate.set()
-    await words.settled()
-
-    for word in ("boundary", "zeppelin", "harbour"):
-        assert await known(words, word) == ["notes"]
-
-
-async def test_much_that_is_stored_makes_the_collection_be_read_again(monkeypatch):
-    monkeypatch.setattr(lexicon, "MOST_STORED", 2)
-    clock = Clock()
-    texts = Texts(notes=["boundary"])
-    words = Lexicon(texts, clock=clock, pause=Pauses())
-    await sampled(words)
-    words.stored("notes", ["zeppelin harbour"])
-    words.stored("notes", ["castle"])  # full until the next sample
-    assert await known(words, "castle") == []
-
-    clock.now += REST_SECONDS
-    texts.collections["notes"] = ["castle"]
-    await sampled(words)
-    assert await known(words, "castle") == ["notes"]
-    assert await known(words, "harbour") == ["notes"]
-
-
-async def test_a_vocabulary_is_kept_on_disk_and_serves_the_next_process_at_once():
-    disk = Disk()
-    await sampled(Lexicon(Texts(notes=["boundary"]), disk, pause=Pauses()), target(points=7))
-    assert disk.kept["notes"][1] == 7
-
-    texts = Texts(notes=[])
-    words = Lexicon(texts, disk, pause=Pauses())
-    assert await known(words, "boundary", target(points=7)) == ["notes"]
-    await words.settled()
-    assert texts.read == []
-
-
-async def test_the_disk_is_looked_at_once():
-    disk = Disk()
-    words = Lexicon(Texts(a=[], b=["bravo"]), disk, pause=Pauses())
-    await sampled(words, target("a"))
-    await sampled(words, target("a"), target("b"))
-
-    assert disk.loads == ["a", "b"]
-
-
-async def test_a_vocabulary_from_disk_is_made_anew_where_the_collection_grew_since():
-    disk = Disk()
-    disk.kept["notes"] = Vocabulary.of({"boundary": 1}), 10
-    words = Lexicon(Texts(notes=["zeppelin"]), disk, pause=Pauses())
-
-    assert await known(words, "boundary", target(points=20)) == ["notes"]
-    await words.settled()
-    assert await known(words, "zeppelin", target(points=20)) == ["notes"]
-    assert disk.kept["notes"][1] == 20
-
-
-async def test_a_disk_that_hangs_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(lexicon, "LOAD_SECONDS", 0.001)
-    disk = Disk()
-    disk.kept["notes"] = Vocabulary.of({"boundary": 1}), 10
-    disk.gate = threading.Event()
-    texts = Texts(notes=["zeppelin"])
-    words = Lexicon(texts, disk, pause=Pauses())
-    try:
-        assert await words.of([target()]) == {}
-        assert await words.of([target()]) == {}
-    finally:
-        disk.gate.set()
-    await asyncio.wait(words.tasks._running)
-
-    assert await known(words, "boundary") == ["notes"]
-    assert texts.read == []
-
-
 async def test_the_words_of_collections_not_used_for_long_are_forgotten(monkeypatch):
     monkeypatch.setattr(lexicon, "MOST_HELD", 5)
-    words = Lexicon(
-        Texts(a=["alpha adam aaron"], b=["bravo bert"], c=["charlie conrad"]), pause=Pauses()
-    )
-    await sampled(words, target("a"))
+    texts = Texts(a=["alpha adam aaron"], b=["bravo bert"], c=["charlie conrad"])
+    words = Lexicon(texts)
+    for name in "abc":
+        await sampled(words, target(name))
     await sampled(words, target("b"))
-    await sampled(words, target("c"))
+    assert texts.read == ["a", "b", "c"]
 
-    assert list(words._entries) == ["b", "c"]
+    await sampled(words, target("a"))
+    assert texts.read == ["a", "b", "c", "a"]
 
 
 async def test_closing_ends_what_is_under_way():
     texts = Texts(notes=["boundary"])
     texts.gate = asyncio.Event()
-    words = Lexicon(texts, pause=Pauses())
+    words = Lexicon(texts)
     await words.of([target()])
     await asyncio.sleep(0)
     await words.close()
@@ -349,8 +197,122 @@ async def test_closing_ends_what_is_under_way():
     await Lexicon(texts).close()  # nor is there anything to end where nothing began
 
 
-def test_texts_are_counted_in_slices_and_cut():
-    long = "x" * (SLICE + 5)
+async def test_a_vocabulary_on_disk_serves_the_next_process_at_once(tmp_path):
+    await sampled(Lexicon(Texts(notes=["straße"]), tmp_path, "engine"), target(points=7))
 
-    assert [list(map(len, some)) for some in slices(["a", long, "b", "c"])] == [[1, SLICE], [1, 1]]
-    assert list(slices([])) == []
+    texts = Texts(notes=[])
+    assert await known(Lexicon(texts, tmp_path, "engine"), "straße", target(points=7)) == ["notes"]
+    assert texts.read == []
+    other = Lexicon(Texts(notes=[]), tmp_path, "another engine")
+    assert await known(other, "straße", target(points=7)) == []
+    await other.settled()
+
+
+async def test_a_vocabulary_from_disk_is_made_anew_where_the_collection_grew_since(tmp_path):
+    await sampled(Lexicon(Texts(notes=["boundary"]), tmp_path), target(points=10))
+    words = Lexicon(Texts(notes=["zeppelin"]), tmp_path)
+
+    assert await known(words, "boundary", target(points=20)) == ["notes"]
+    await words.settled()
+    assert await known(words, "zeppelin", target(points=20)) == ["notes"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "näme", "x" * 255, "\ud800"])
+async def test_any_name_is_kept_and_not_given_away(tmp_path, name):
+    await sampled(Lexicon(Texts(**{name: ["boundary"]}), tmp_path), target(name))
+
+    (file,) = tmp_path.iterdir()
+    assert await known(Lexicon(Texts(), tmp_path), "boundary", target(name)) == [name]
+    assert name == ".." or name.encode("utf-8", "surrogatepass") not in file.read_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+async def test_nobody_else_may_read_the_words(tmp_path):
+    folder = tmp_path / "cache" / "words"
+    await sampled(Lexicon(Texts(notes=["boundary"]), folder))
+
+    (file,) = folder.iterdir()
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (folder, file)] == [0o700, 0o600]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"points": 1}',
+        b'{"points": [], "counts": {}}',
+        b'{"points": 1, "counts": ["boundary"]}',
+        b'{"points": 1, "counts": {"boundary": null}}',
+        b"[" * 100_000,
+        json.dumps({"points": 10, "words": "a\nb", "counts": [1, 2]}).encode(),  # as it was
+    ],
+)
+async def test_a_damaged_file_is_sampled_again(tmp_path, damaged):
+    await sampled(Lexicon(Texts(notes=["boundary"]), tmp_path))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(damaged)
+    words = Lexicon(Texts(notes=["zeppelin"]), tmp_path)
+    await sampled(words)
+
+    assert await known(words, "zeppelin") == ["notes"]
+    assert await known(Lexicon(Texts(), tmp_path), "zeppelin") == ["notes"]
+
+
+async def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path):
+    (tmp_path / "file").write_text("")
+    words = Lexicon(Texts(notes=["boundary"]), Path(tmp_path / "file" / "words"))
+    await sampled(words)
+
+    assert await known(words, "boundary") == ["notes"]
+
+
+async def test_the_oldest_files_go(tmp_path, monkeypatch):
+    monkeypatch.setattr(lexicon, "MOST_FILES", 2)
+    names = "abc"
+    words = Lexicon(Texts(**{name: ["boundary"] for name in names}), tmp_path)
+    for name in names:
+        await sampled(words, target(name))
+
+    kept = [await known(Lexicon(Texts(), tmp_path), "boundary", target(n)) for n in "bc"]
+    assert kept == [["b"], ["c"]]
+    assert len([*tmp_path.iterdir()]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The boundary layer, again: BOUNDARY.", {"boundary", "layer", "again"}),
+        ("Straße naïve café", {"straße", "naïve", "café"}),
+        ("cafe\u0301s \ufb01nal", {"cafés", "final"}),  # composed, and the ligature taken apart
+        ("two-stage engine's", {"stage", "engine"}),
+        ("get_user_name utf8mb4 v1.word word.method 3rd", set()),
+        ("end of one.\nNext sentence", {"next", "sentence"}),
+        ("備份資料庫 резервная копия", set()),
+        ("a an the " + "x" * 31, set()),
+        ("", set()),
+    ],
+)
+def test_words_are_those_of_prose_in_the_latin_alphabet(text, expected):
+    assert words_of(text) == expected
+
+
+def test_a_word_counts_once_per_text():
+    counts = Counter(layer=1)
+    tally(counts, ["layer layer flow", "flow heat", ""])
+
+    assert counts == {"layer": 2, "flow": 2, "heat": 1}
+
+
+async def test_the_most_frequent_words_are_kept_and_rare_ones_dropped_before_they_are_many(
+    monkeypatch,
+):
+    monkeypatch.setattr(lexicon, "MOST_WORDS", 1)
+    counts: Counter[str] = Counter()
+    tally(counts, ["heat flow wing tail", "heat", "tank"])
+    assert counts == {"heat": 2}
+
+    words = Lexicon(Texts(notes=["rare common", "common usual"]))
+    await sampled(words)
+    assert await words.of([target()]) == {"notes": {"common": 2}}

@@ -1,6 +1,7 @@
 """Unknown words and what is searched instead."""
 
 import zlib
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -12,10 +13,12 @@ from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
     EXPANDED_WORDS,
     Speller,
+    Variant,
+    derived,
     is_slip,
+    nearest,
     prose,
 )
-from mcp_server_qdrant.search.words.vocabulary import Variant, Vocabulary
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
 BOTH = Target("notes", 9, DENSE, SparseLeg("bm25", idf=True))
@@ -32,7 +35,7 @@ class Words:
     """The vocabularies that are there."""
 
     def __init__(self, **collections: dict[str, int]) -> None:
-        self.there = {name: [Vocabulary.of(counts)] for name, counts in collections.items()}
+        self.there = {name: Counter(counts) for name, counts in collections.items()}
         self.asked: list[list[str]] = []
 
     async def of(self, targets):
@@ -260,3 +263,43 @@ def test_each_plain_word_stands_where_it_is_said_to(query):
 )
 def test_another_ending_or_prefix_is_no_slip(word, near, slip):
     assert is_slip(word, near) == slip
+
+
+def near(word: str, *counts: dict[str, int], most: int = 9) -> list[tuple[str, float]]:
+    return nearest(word, [Counter(one) for one in counts], most)
+
+
+def test_the_nearest_word_has_the_fewest_edits_whatever_its_length():
+    assert near("recieve", {"receive": 2, "relieve": 1, "received": 90}, most=3) == [
+        ("receive", pytest.approx(1 - 1 / 7)),  # two letters swapped
+        ("relieve", pytest.approx(1 - 1 / 7)),
+        ("received", pytest.approx(1 - 2 / 8)),
+    ]
+
+
+def test_the_more_frequent_of_equally_near_words_wins_over_all_collections():
+    assert near("bondary", {"bondarq": 5, "boundary": 3}, {"boundary": 3}, most=1) == [
+        ("boundary", 0.875)
+    ]
+    assert near("layyr", {"layer": 4, "layar": 4}, most=1) == [("layar", 0.8)]  # then by name
+
+
+def test_what_is_not_similar_is_not_near_nor_is_the_word_itself():
+    assert near("abcd", {"wxyz": 1, "abxy": 1}) == []
+    assert near("abcdefghijkl", {"xyzdefghijkl": 1}) == []  # three edits
+    assert near("layer", {"layer": 3, "layers": 1}) == [("layers", pytest.approx(5 / 6))]
+    assert near("word") == near("word", {}) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "is_derived"),
+    [
+        ("unassociated", "associated", True),
+        ("associated", "unassociated", True),
+        ("citation", "citations", False),
+        ("layer", "layre", False),
+    ],
+)
+def test_a_prefix_is_no_misspelling(word, other, is_derived):
+    assert derived(word, other) == is_derived
+    assert bool(near(word, {other: 1})) != is_derived

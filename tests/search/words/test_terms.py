@@ -15,13 +15,13 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     global_idf,
     query_vector,
     widened,
 )
-from mcp_server_qdrant.search.words.vocabulary import Variant
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
 BM25 = Bm25Encoder()
@@ -148,24 +148,6 @@ async def test_collections_without_bm25_take_no_part():
 
     assert terms.idf == pytest.approx({1: math.log(11 / 2.5)})
     assert set(terms.sparse) == {"a"}
-
-
-async def test_a_text_index_is_asked_for_words_and_only_for_those_that_it_can_have():
-    """Term 3 is of a compound, which is no word of a text index; the vector b has it."""
-    prober = Prober(a=(10, {1: 2, 2: 1}), b=(30, {1: 5, 3: 1}))
-    by_index = Target("a", 10, None, SparseLeg("document", idf=True, average=20.0), 10)
-    written = {1: "one", 2: "two"}
-    weigh = TermWeights(words, prober, written=lambda _: written)
-
-    terms = await weigh.of("1 2 3", [by_index, target("b", 30)])
-    again = await weigh.of("1 2 3", [by_index, target("b", 30)])
-
-    assert prober.asked == [("a", (1, 2)), ("b", (1, 2, 3))]
-    assert terms.sparse["a"].words == ("one", "two")
-    assert terms.sparse["a"].indices == (1, 2)
-    assert terms.sparse["a"].values[0] == pytest.approx(terms.idf[1] / qdrant_idf(10, 2))
-    assert terms.sparse["b"].words == ()
-    assert again == terms
 
 
 async def test_only_terms_that_are_new_are_probed():

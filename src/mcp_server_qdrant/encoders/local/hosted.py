@@ -26,7 +26,7 @@ from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 4
+WIRE = 5
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -52,7 +52,6 @@ def service(
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
         late=EncoderUnavailable,
-        once_only=lambda *_: False,  # nothing that it does leaves a trace
     )
 
 
@@ -179,18 +178,18 @@ class HostedEncoder(HostedModel, Encoder):
         return f"fast-{self.name.split('/')[-1].lower()}"  # as the official server has it
 
     @override
-    async def encode_query(self, text: str) -> Vector:
+    async def query_vector(self, text: str) -> Vector:
         row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
         return tuple(array("f", row))
 
     @override
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        vectors: list[list[float]] = [[] for _ in texts]
+    async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
+        made: list[list[float]] = [[] for _ in texts]
         for places in batches([len(text) for text in texts], SLICE):
             rows = await self._call("documents", [texts[place] for place in places])
             for place, row in zip(places, rows, strict=True):
-                vectors[place] = array("f", row).tolist()
-        return vectors
+                made[place] = array("f", row).tolist()
+        return made
 
     @override
     async def size(self) -> int:
@@ -206,7 +205,7 @@ class HostedEncoder(HostedModel, Encoder):
         return None
 
     @override
-    def token_limit(self) -> int | None:
+    def tokens(self) -> int | None:
         return self._limit if self.state == "ready" else None
 
     @override

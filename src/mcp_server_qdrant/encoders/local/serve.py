@@ -1,24 +1,28 @@
 """Inside the model host: the models, and who is served.
 
-Queries are encoded in a thread of their own, callers in turns; any longer work has one each.
+Queries are encoded in a thread of their own, callers in turns; other work beside them.
 """
 
+import asyncio
 import logging
-import threading
 import time
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.errors import EncoderUnavailable, QdrantMcpError, contained
+from typing_extensions import override
+
+from mcp_server_qdrant.core.errors import EncoderUnavailable, contained
 from mcp_server_qdrant.encoders.encoder import Span
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder, Turns
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
-from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.host import Client, Work
-from mcp_server_qdrant.hosting.queues import Queues
+from mcp_server_qdrant.hosting.wire import Call
 
+THREADS = 64  # work other than queries at once; some only waits for a model
 LOAD_SECONDS = 30.0  # that a passage waits for a model
 LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
 
@@ -35,15 +39,15 @@ class Models(Work):
     """
 
     def __init__(self, split: Split, idle_seconds: float) -> None:
+        super().__init__()
         self._split = split
         self._idle_seconds = idle_seconds
         self._models: dict[Spec, Model] = {}
         self._users: dict[Spec, set[Client]] = {}
         self._left: dict[Spec, float] = {}
-        self._lock = threading.Lock()
         self._turns = Turns()
-        self._queries: Queues[tuple[Client, wire.Call]] = Queues()
-        self._changed = threading.Condition()
+        self._query_thread = ThreadPoolExecutor(1)
+        self._threads = ThreadPoolExecutor(THREADS)
         self._operations: dict[str, Callable[..., Any]] = {
             "query": _query,
             "state": _state,
@@ -55,78 +59,53 @@ class Models(Work):
             "rerank": _rerank,
         }
 
-    def start(self) -> None:
-        """Begin to encode queries."""
-        threading.Thread(target=self._encode, name="queries", daemon=True).start()
+    @override
+    def queue(self, call: Call) -> Hashable:
+        return "queries" if call.operation == "query" else call.number
 
-    def heard(self, client: Client, call: wire.Call) -> None:
-        """Take a call of a client."""
-        if call.operation == "query" and self._model(client, call).state == "ready":
-            with self._changed:
-                self._queries.put((id(client), call.caller), (client, call))
-                self._changed.notify()
-        else:
-            threading.Thread(target=self._do, args=(client, call), daemon=True).start()
+    @override
+    async def do(self, client: Client, call: Call) -> Any:
+        spec, *arguments = call.arguments
+        with contained(_unforeseen):
+            model = self.of(Spec(*spec), client)
+            quick = call.operation == "query" and model.state == "ready"
+            threads = self._query_thread if quick else self._threads
+            work = partial(self._operations[call.operation], model, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(threads, work)
 
+    @override
     def left(self, client: Client) -> None:
         """Let go of its models in some time, unless others use them."""
-        with self._lock:
-            for spec, users in self._users.items():
-                users.discard(client)
-                if not users:
-                    self._left.setdefault(spec, time.monotonic())
+        for spec, users in self._users.items():
+            users.discard(client)
+            if not users:
+                self._left.setdefault(spec, time.monotonic())
 
-    def _encode(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queries:
-                    self._changed.wait()
-                client, call = self._queries.take()
-            self._do(client, call)
+    @override
+    def tend(self) -> None:
+        """Let go of models that nobody has used for a while."""
+        until = time.monotonic() - self._idle_seconds
+        for spec in [spec for spec, since in self._left.items() if since < until]:
+            self._models.pop(spec).close()
+            del self._users[spec], self._left[spec]
 
-    def _do(self, client: Client, call: wire.Call) -> None:
-        if call.late or client.gone:
-            client.reply(call.dropped)
-            return
-        try:
-            with contained(_unforeseen):  # without a reply the client would wait for minutes
-                model = self._model(client, call)
-                answer = self._operations[call.operation](model, *call.arguments[1:])
-            reply = (call.number, True, answer)
-        except QdrantMcpError as error:
-            reply = (call.number, False, wire.error_out(error))
-        client.reply(reply)
-
-    def _model(self, client: Client, call: wire.Call) -> Any:
-        return self.of(Spec(*call.arguments[0]), client)
+    def of(self, spec: Spec, client: Client) -> Model:
+        """The model, which is being loaded at least."""
+        if spec not in self._models:
+            rerank = spec.kind == "rerank"
+            self._models[spec] = (
+                FastEmbedReranker(spec) if rerank else FastEmbedEncoder(spec, self._turns)
+            )
+            self._users[spec] = set()
+            self._left[spec] = time.monotonic()
+        if not client.ended:
+            self._users[spec].add(client)
+            self._left.pop(spec, None)
+        self._models[spec].start()
+        return self._models[spec]
 
     def _cut(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
         return self._split(text, limit, _tokenizer(model), overlap)
-
-    def tend(self) -> None:
-        """Let go of models that nobody has used for a while."""
-        with self._lock:
-            until = time.monotonic() - self._idle_seconds
-            for spec in [spec for spec, since in self._left.items() if since < until]:
-                self._models.pop(spec).close()
-                del self._users[spec], self._left[spec]
-
-    def of(self, spec: Spec, client: Client) -> Any:
-        """The model, which is being loaded at least."""
-        with self._lock:
-            if spec not in self._models:
-                rerank = spec.kind == "rerank"
-                self._models[spec] = (
-                    FastEmbedReranker(spec) if rerank else FastEmbedEncoder(spec, self._turns)
-                )
-                self._users[spec] = set()
-                self._left[spec] = time.monotonic()
-            if not client.gone:
-                self._users[spec].add(client)
-                self._left.pop(spec, None)
-            model = self._models[spec]
-        model.start()
-        return model
 
 
 def _unforeseen(fault: str) -> EncoderUnavailable:

@@ -4,31 +4,15 @@ import asyncio
 import json
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 
 from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import ConfigError
 
-Kind = Literal[
-    "late", "unreachable", "broken", "large", "redirect", "refused", "missing", "busy", "failed"
-]
-TRANSIENT: tuple[Kind, ...] = ("late", "unreachable", "broken", "busy", "failed")
-SENTENCES: dict[Kind, str] = {
-    "late": "{name} did not answer in time.",
-    "unreachable": "{name} cannot be reached.",
-    "broken": "{name} broke off its answer.",
-    "large": "{name} sent too large an answer.",
-    "redirect": "{name} answered with a redirect (HTTP {status}): correct its URL.",
-    "refused": "{name} refused access (HTTP {status}): its API key is missing or may not do this.",
-    "missing": "{name} has no such address or model (HTTP 404): check its URL and model.",
-    "busy": "{name} has had too many requests (HTTP 429).",
-    "failed": "{name} failed (HTTP {status}).",
-}
-FAULTY: dict[int, Kind] = {401: "refused", 403: "refused", 404: "missing", 429: "busy"}
+REFUSED = (401, 403)
+BUSY = 429
 CONNECT_SECONDS = 5.0
 QUIET = ("httpx", "httpcore")
 
@@ -37,16 +21,21 @@ class HttpFault(Exception):
     """Why there is no answer to read, as a sentence.
 
     `passing` faults may be over at the next try; `retry_after` is how many seconds the service
-    asked to be left alone.
+    asked to be left alone. `large`: the answer had more bytes than are read.
     """
 
     def __init__(
-        self, name: str, kind: Kind, status: int = 0, retry_after: float | None = None
+        self,
+        sentence: str,
+        *,
+        passing: bool = False,
+        retry_after: float | None = None,
+        large: bool = False,
     ) -> None:
-        self.kind = kind
-        self.passing = kind in TRANSIENT
+        self.passing = passing
         self.retry_after = retry_after
-        super().__init__(SENTENCES[kind].format(name=name, status=status))
+        self.large = large
+        super().__init__(sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +95,11 @@ class Endpoint:
                     timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 )
         except TooLarge as error:
-            raise HttpFault(self.name, "large") from error
-        except (httpx.ConnectTimeout, httpx.ConnectError, httpx.LocalProtocolError) as error:
-            raise HttpFault(self.name, "unreachable") from error
+            raise HttpFault(f"{self.name} sent too large an answer.", large=True) from error
         except TimeoutError as error:
-            raise HttpFault(self.name, "late") from error
+            raise HttpFault(f"{self.name} did not answer in time.", passing=True) from error
         except httpx.HTTPError as error:
-            raise HttpFault(self.name, "broken") from error
+            raise HttpFault(f"{self.name} cannot be reached.", passing=True) from error
         self._check(response)
         return Answer(response.status_code, response.content)
 
@@ -132,24 +119,20 @@ class Endpoint:
     def _check(self, response: httpx.Response) -> None:
         """Raise HttpFault where the status alone tells the fault."""
         status = response.status_code
-        kind: Kind | None = FAULTY.get(status)
-        if response.is_redirect:
-            kind = "redirect"
-        elif response.is_server_error:
-            kind = "failed"
-        if kind:
-            wait = retry_after(response.headers.get("Retry-After"), datetime.now(UTC))
-            raise HttpFault(self.name, kind, status, wait)
-
-
-def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds of a Retry-After header, which holds seconds or a date; None where it does not."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        when = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    return max((when.replace(tzinfo=when.tzinfo or UTC) - now).total_seconds(), 0.0)
+        if status in REFUSED:
+            raise HttpFault(
+                f"{self.name} refused access (HTTP {status}): its API key is missing or may not do "
+                "this."
+            )
+        if response.is_redirect or status == httpx.codes.NOT_FOUND:
+            raise HttpFault(
+                f"{self.name} has no such address or model (HTTP {status}): check its URL and "
+                "model."
+            )
+        if status == BUSY or response.is_server_error:
+            wait = response.headers.get("Retry-After", "")
+            raise HttpFault(
+                f"{self.name} failed (HTTP {status}).",
+                passing=True,
+                retry_after=float(wait) if wait.isdecimal() else None,
+            )

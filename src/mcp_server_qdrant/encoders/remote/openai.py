@@ -5,8 +5,13 @@ from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.encoders.remote.answer import BadAnswer, Vectors, parsed, unit
-from mcp_server_qdrant.encoders.remote.service import ServiceEncoder
+from mcp_server_qdrant.encoders.remote.service import (
+    BadAnswer,
+    ServiceEncoder,
+    Vectors,
+    parsed,
+    unit,
+)
 
 SIZES = {  # of OpenAI's own models
     "text-embedding-3-small": 1536,

@@ -14,22 +14,19 @@ from mcp_server_qdrant.core.errors import RerankerUnavailable
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean
 
-Speech = Literal["cohere", "jina", "infinity", "tei"]
+Service = Literal["cohere", "jina", "infinity", "tei"]
 
-DEFAULT_URLS: dict[Speech, str] = {
-    "cohere": "https://api.cohere.com/v2/rerank",
-    "jina": "https://api.jina.ai/v1/rerank",
-}
-DEFAULT_MODELS: dict[Speech, str] = {
-    "cohere": "rerank-v3.5",
-    "jina": "jina-reranker-v2-base-multilingual",
+# The address and the model of those that have one of each for everybody.
+KNOWN: dict[Service, tuple[str, str]] = {
+    "cohere": ("https://api.cohere.com/v2/rerank", "rerank-v3.5"),
+    "jina": ("https://api.jina.ai/v1/rerank", "jina-reranker-v2-base-multilingual"),
 }
 UNSOUND = "The reranker's answer does not hold one score for each text."
 NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 
 
 class HttpReranker:
-    """One endpoint. A `speech` of None is detected: by the host's name, else by its answers.
+    """One endpoint. Without a `service`, the first answer tells whether it is TEI.
 
     `url` may end in `/rerank` or lack that; Cohere and Jina have a default. A
     name and password in it become basic authentication, unless there is a key. Raises ConfigError.
@@ -42,34 +39,34 @@ class HttpReranker:
         self,
         url: str | None,
         *,
-        speech: Speech | None = None,
+        service: Service | None = None,
         model: str | None = None,
         api_key: str | None = None,
     ) -> None:
+        known_url, known_model = KNOWN.get(service or "infinity", ("", None))
         self._endpoint = Endpoint(
-            url or DEFAULT_URLS[speech or "cohere"],
+            url or known_url,
             name="The reranker",
             setting="RERANK_URL",
             suffixes=("/rerank", "/reranking"),
             api_key=api_key,
         )
-        self._speech = speech or _by_host(self._endpoint.url.host)
-        self._model = model or (DEFAULT_MODELS.get(self._speech) if self._speech else None)
-        self.name = self._model or self._speech or "the reranker"
+        self._tei = None if service is None else service == "tei"
+        self._model = model or known_model
+        self.name = self._model or service or "the reranker"
 
     def start(self) -> None:
         """Nothing has to be loaded."""
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
-        speech = self._speech or "infinity"
         query, texts = clean(query), [clean(text) for text in texts]
-        end = monotonic() + seconds
+        tei, end = self._tei or False, monotonic() + seconds
         try:
-            answer = await self._endpoint.post(self._body(speech, query, texts), seconds)
-            if self._speech is None and answer.status in NOT_UNDERSTOOD:
-                speech, left = "tei", end - monotonic()
-                answer = await self._endpoint.post(self._body(speech, query, texts), left)
+            answer = await self._endpoint.post(self._body(query, texts, tei=tei), seconds)
+            if self._tei is None and answer.status in NOT_UNDERSTOOD:
+                tei, left = True, end - monotonic()
+                answer = await self._endpoint.post(self._body(query, texts, tei=tei), left)
         except HttpFault as fault:
             raise RerankerUnavailable(str(fault), retry_after=fault.retry_after) from fault
         if not answer.ok:
@@ -78,28 +75,18 @@ class HttpReranker:
                 "is RERANK_MODEL right?"
             )
         found = scores(answer.body, len(texts))
-        self._speech = speech
+        self._tei = tei
         return found
 
     async def close(self) -> None:
         """Let the connections go."""
         await self._endpoint.close()
 
-    def _body(self, speech: Speech, query: str, texts: Sequence[str]) -> dict[str, Any]:
-        if speech == "tei":
+    def _body(self, query: str, texts: Sequence[str], *, tei: bool) -> dict[str, Any]:
+        if tei:
             return {"query": query, "texts": texts, "truncate": True}
         body = {"query": query, "documents": texts, "top_n": len(texts)}
-        if self._model:
-            body["model"] = self._model
-        if speech == "jina":
-            body["return_documents"] = False
-        return body
-
-
-def _by_host(host: str) -> Speech | None:
-    if host.endswith(("cohere.com", "cohere.ai")):
-        return "cohere"
-    return "jina" if host.endswith("jina.ai") else None
+        return body | ({"model": self._model} if self._model else {})
 
 
 def scores(answer: bytes, count: int) -> list[float]:

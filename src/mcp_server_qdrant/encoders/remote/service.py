@@ -4,10 +4,12 @@ A provider is a subclass with its request and its answer.
 """
 
 import asyncio
+import json
 import logging
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -15,16 +17,27 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.options import EmbeddingOptions
-from mcp_server_qdrant.encoders.encoder import Encoder, Vector, counted
-from mcp_server_qdrant.encoders.remote.answer import BadAnswer, Vectors
+from mcp_server_qdrant.core.models import EmbeddingOptions
+from mcp_server_qdrant.encoders.encoder import Encoder, Vector
 from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean
+
+Vectors = list[list[float]]
 
 CONCURRENCY = 4
 TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service takes at once
 
 logger = logging.getLogger(__name__)
+
+
+class BadAnswer(Exception):
+    """The answer is not one vector per text; `passing` says that another try may help."""
+
+    retry_after = None
+
+    def __init__(self, sentence: str, *, passing: bool = False) -> None:
+        self.passing = passing
+        super().__init__(sentence)
 
 
 class ServiceEncoder(Encoder):
@@ -98,16 +111,17 @@ class ServiceEncoder(Encoder):
         return True
 
     @override
-    async def encode_query(self, text: str) -> Vector:
+    async def query_vector(self, text: str) -> Vector:
         self._check()
         (vector,) = await self._ask([_given(text)], self._bounds.query_seconds, query=True)
         return tuple(vector)
 
     @override
-    async def encode_documents(self, texts: Sequence[str]) -> Vectors:
+    async def vectors(self, texts: Sequence[str]) -> Vectors:
         self._check()
-        cleaned = [_given(text) for text in texts]
-        tasks = [asyncio.ensure_future(self._batch(batch)) for batch in self._batches(cleaned)]
+        given, most = [_given(text) for text in texts], self._texts
+        starts = range(0, len(given), most)
+        tasks = [asyncio.ensure_future(self._batch(given[at : at + most])) for at in starts]
         try:
             made = await asyncio.gather(*tasks)
         finally:
@@ -125,15 +139,15 @@ class ServiceEncoder(Encoder):
         return self._size
 
     @override
-    def token_limit(self) -> int:
-        return counted(self._bounds.text_tokens, self._bounds.token_bytes)
+    def tokens(self) -> int:
+        return self._bounds.text_tokens
 
     @override
     async def close(self) -> None:
         await self._endpoint.close()
 
     async def _probed(self) -> int:
-        (vector,) = await self.encode_documents(["dimensions"])
+        (vector,) = await self.vectors(["dimensions"])
         return len(vector)
 
     async def _batch(self, texts: list[str]) -> Vectors:
@@ -148,20 +162,6 @@ class ServiceEncoder(Encoder):
         made = await self._batch(texts[:middle]) + await self._batch(texts[middle:])
         self._texts = min(self._texts, middle)
         return made
-
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """The texts in their order, in requests within the bounds."""
-        batch: list[str] = []
-        tokens = 0
-        for text in texts:
-            more = math.ceil(len(text.encode()) / self._bounds.token_bytes)
-            if batch and (len(batch) >= self._texts or tokens + more > self._bounds.tokens):
-                yield batch
-                batch, tokens = [], 0
-            batch.append(text)
-            tokens += more
-        if batch:
-            yield batch
 
     async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
         """One request in so many seconds, tried again where that may help."""
@@ -185,7 +185,7 @@ class ServiceEncoder(Encoder):
         try:
             answer = await self._endpoint.post(self.request(texts, query=query), seconds)
         except HttpFault as fault:
-            if fault.kind == "large" and len(texts) > 1:
+            if fault.large and len(texts) > 1:
                 raise _TooMuch from fault
             raise
         if answer.status in TOO_MUCH and len(texts) > 1:
@@ -226,6 +226,32 @@ class ServiceEncoder(Encoder):
         if isinstance(fault, HttpFault):
             self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
         return EncoderUnavailable(str(fault))
+
+
+def parsed(answer: bytes) -> dict[str, Any]:
+    """The object that an answer is. Raises BadAnswer."""
+    try:
+        whole = json.loads(answer)
+    except (ValueError, RecursionError) as error:
+        raise BadAnswer("The embedding service's answer is not JSON.", passing=True) from error
+    if not isinstance(whole, dict):
+        raise BadAnswer("The embedding service's answer holds no vectors.")
+    return whole
+
+
+def unit(raw: Any) -> list[float]:
+    """A list of numbers as a unit vector, rounded to float32 as engines keep them.
+
+    Raises BadAnswer.
+    """
+    try:
+        values = array("d", raw)
+    except (TypeError, OverflowError) as error:
+        raise BadAnswer("The embedding service's vectors are not made of numbers.") from error
+    length = math.sqrt(math.fsum(value * value for value in values))
+    if not 0 < length < math.inf:
+        raise BadAnswer("The embedding service answered with a vector that has no direction.")
+    return array("f", [value / length for value in values]).tolist()
 
 
 def _checked(found: Vectors, count: int) -> int:

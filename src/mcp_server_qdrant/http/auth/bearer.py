@@ -3,7 +3,7 @@
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server_qdrant.core.access import CALLER, READ, SCOPES, STANDS, Caller, calling
+from mcp_server_qdrant.core.access import CALLER, READ, SCOPES, Caller, calling
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 
 logger = logging.getLogger(__name__)
@@ -30,9 +30,6 @@ class Verifier(Protocol):
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized or VerifierUnavailable."""
-
-    def standing(self, token: str, who: Caller) -> Callable[[], bool] | None:
-        """A test whether it still is this caller's; None where that cannot change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +103,9 @@ class Authenticated:
             response = JSONResponse({"error": str(error)}, status_code=503, headers=headers)
         else:
             if READ in who.scopes:
-                known = {CALLER: who, STANDS: self._verifier.standing(token, who)}
+                known = {CALLER: who, "user": _user(who)}
                 with calling(who):
-                    await self._app({**scope, **known, "user": _user(who)}, receive, send)
+                    await self._app({**scope, **known}, receive, send)
                 return
             response = self._refusal(403, "insufficient_scope", "The token lacks the scope read.")
         await response(scope, receive, send)

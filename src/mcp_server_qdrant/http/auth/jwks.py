@@ -7,7 +7,7 @@ fetches under a lock for every token while the issuer is away, and knows no disc
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,8 +22,7 @@ FRESH_SECONDS = 300.0  # after which keys are fetched again, beside the calls
 PAUSE_SECONDS = 30.0  # between fetches for the sake of unknown keys, so that forgers cause few
 RETRY_SECONDS = 5.0  # after a failure, while there are no keys
 FETCH_SECONDS = 5.0
-KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}  # algorithm's prefix -> kind of key
-ALGORITHMS = (
+ALGORITHMS = (  # with public keys alone
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
@@ -53,8 +52,8 @@ class Keys:
         self._fetched = self._tried = float("-inf")
         self._under_way: asyncio.Task[None] | None = None
 
-    async def candidates(self, kid: str | None, algorithm: str) -> Sequence[Key]:
-        """The keys that may have signed a token with this header; none: it is forged.
+    async def key(self, kid: str | None) -> Key | None:
+        """The key of this id, or the only one; none: the token is forged.
 
         Raises VerifierUnavailable where there are no keys at all.
         """
@@ -64,17 +63,15 @@ class Keys:
                 raise VerifierUnavailable(UNAVAILABLE)
         elif self._clock() - self._fetched >= FRESH_SECONDS:
             self._start_after(PAUSE_SECONDS)
-        found = self._fitting(kid, algorithm)
-        if not found:
+        if (found := self._named(kid)) is None:
             await self._fetch_after(PAUSE_SECONDS)
-            found = self._fitting(kid, algorithm)
+            found = self._named(kid)
         return found
 
-    def _fitting(self, kid: str | None, algorithm: str) -> list[Key]:
-        fitting = [key for key in self._keys if fits(key, algorithm)]
+    def _named(self, kid: str | None) -> Key | None:
         if kid is None:
-            return fitting if len(fitting) == 1 else []
-        return [key for key in fitting if key.get("kid") == kid]
+            return self._keys[0] if len(self._keys) == 1 else None
+        return next((key for key in self._keys if key.get("kid") == kid), None)
 
     async def _fetch_after(self, pause: float) -> None:
         """Fetch, or wait for the fetch under way, unless the last one was just now."""
@@ -108,7 +105,7 @@ class Keys:
     async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)
         found = (await _json(client, url)).get("keys")
-        keys = tuple(key for key in found or () if isinstance(key, dict) and usable(key))
+        keys = tuple(key for key in found or () if isinstance(key, dict) and _public(key))
         if not keys:
             raise _Unusable("no key in the answer can check a signature")
         return keys
@@ -161,15 +158,7 @@ def metadata_urls(issuer: str) -> list[str]:
     ]
 
 
-def usable(key: Key) -> bool:
-    """True of a public key for signatures, which is no shared secret."""
-    return key.get("kty") in KINDS.values() and key.get("use", "sig") == "sig"
-
-
-def fits(key: Key, algorithm: str) -> bool:
-    """True where a signature of this algorithm can be of this key."""
-    return (
-        algorithm in ALGORITHMS
-        and key.get("kty") == KINDS[algorithm[:2]]
-        and key.get("alg", algorithm) == algorithm
-    )
+def _public(key: Key) -> bool:
+    """True of a public key for signatures: no shared secret, no key for encryption."""
+    made_for = key.get("use", "sig") == "sig" and key.get("alg", "EdDSA") in ALGORITHMS
+    return made_for and key.get("kty") in ("RSA", "EC", "OKP")

@@ -50,9 +50,6 @@ class AccessTokens:
             raise Unauthorized("The token does not say whose it is.")
         return Caller(name, self._scopes(claims), claims)
 
-    def standing(self, token: str, who: Caller) -> None:
-        """An access token cannot be withdrawn; each further request needs one that counts."""
-
     async def _verified(self, token: str) -> dict[str, Any]:
         if len(token) > MAX_TOKEN:
             raise Unauthorized("The token is too long.")
@@ -65,17 +62,17 @@ class AccessTokens:
             raise Unauthorized("The token is signed by an algorithm that is not accepted.")
         if not _access_token(header.get("typ")):
             raise Unauthorized("The token is not an access token.")
-        keys = await self._keys.candidates(kid, algorithm)
-        if not keys:
+        key = await self._keys.key(kid)
+        if key is None:
             raise Unauthorized("The token is signed with a key that the issuer does not have.")
-        return self._decoded(token, keys[0], algorithm)
+        return self._decoded(token, key, algorithm)
 
     def _decoded(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
         expected = self._expected
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
-                jwt.PyJWK(dict(key), algorithm),
+                jwt.PyJWK(dict(key), key.get("alg", algorithm)),
                 algorithms=[algorithm],
                 audience=expected.audience,
                 issuer=expected.issuer,

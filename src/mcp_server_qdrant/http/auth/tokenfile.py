@@ -29,18 +29,21 @@ def change(path: Path, changed: Callable[[Raw], Raw | None], *more: Raw) -> None
     The file is made where there is none, for its owner alone. What is not changed stays as it is,
     comments too. Raises ConfigError, and then changes nothing.
     """
-    as_json, exists = path.suffix == ".json", path.exists()
+    exists = path.exists()
     before = text(path) if exists else ""
-    parse(before or "[]", as_json=as_json)
-    old: Sequence[Raw] = load(before or "[]", as_json=as_json) or ()
+    parse(before)
+    old: Sequence[Raw] = load(before) or ()
     after = [changed(entry) for entry in old]
     wanted = [*filter(None, after), *more]
-    written = json.dumps(wanted, indent=1, ensure_ascii=False, default=_date) + "\n"
-    expected = parse(written, as_json=True)
-    if not as_json:
+    as_json = json.dumps(wanted, indent=1, ensure_ascii=False, default=_date) + "\n"
+    expected = parse(as_json)
+    root = yaml.compose(before)
+    if path.suffix == ".json" or (root is not None and root.flow_style):
+        written = as_json
+    else:
         written = "".join([*_lines(before, old, after), *map(line, more)])
-        if parse(written, as_json=False) != expected:
-            raise ConfigError("This command cannot change the file as it is: edit it by hand.")
+    if parse(written) != expected:
+        raise ConfigError("This command cannot change the file as it is: edit it by hand.")
     try:
         if not exists:
             path.touch(mode=0o600)
@@ -54,8 +57,8 @@ def _lines(before: str, old: Sequence[Raw], after: Sequence[Raw | None]) -> Iter
     root, lines = yaml.compose(before), before.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
-    if root is None or root.flow_style:
-        yield from lines if root is None else map(line, filter(None, after))
+    if root is None:
+        yield from lines
         return
     starts = [node.start_mark.line for node in root.value]
     yield from lines[: starts[0]]

@@ -1,6 +1,6 @@
 """Named tokens: a file of their hashes, and one token from the environment.
 
-The file is a list, in YAML or JSON; `expires` and `claims` may be left out:
+The file is a list in YAML, of which JSON is a part; `expires` and `claims` may be left out:
 
     - {name: ana, sha256: <64 hex digits>, scopes: [read], claims: {team: x}, expires: 2027-01-31}
 
@@ -10,11 +10,10 @@ does, since tokens are random and long: there is nothing to guess.
 
 import hashlib
 import hmac
-import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,9 +29,7 @@ logger = logging.getLogger(__name__)
 PREFIX = "mqd_"  # lets scanners for leaked secrets know it
 RANDOM_BYTES = 32
 SINGLE = "(AUTH_TOKEN)"  # no name of a token in a file can be this
-STALE_SECONDS = 300.0  # that tokens go on while their file is gone or not sound
-RETRY_SECONDS = 5.0  # between looks at such a file that did not change itself
-LAPSED = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
+UNSOUND = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
 
 
 class Entry(BaseModel):
@@ -72,9 +69,9 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
-def parse(written: str, *, as_json: bool) -> tuple[Entry, ...]:
+def parse(written: str) -> tuple[Entry, ...]:
     """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
-    found = load(written, as_json=as_json)
+    found = load(written)
     try:
         entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
     except ValidationError as error:
@@ -90,11 +87,10 @@ def parse(written: str, *, as_json: bool) -> tuple[Entry, ...]:
     return entries
 
 
-def load(written: str, *, as_json: bool) -> Any:
+def load(written: str) -> Any:
     """What a file holds, unchecked. Raises ConfigError."""
-    kind = "JSON" if as_json else "YAML"
-    with contained(lambda _: ConfigError(f"AUTH_TOKENS_FILE is not sound {kind}.")):
-        return json.loads(written) if as_json else yaml.safe_load(written)
+    with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
+        return yaml.safe_load(written)
 
 
 def _fault(error: ValidationError) -> str:
@@ -109,7 +105,7 @@ def _fault(error: ValidationError) -> str:
 class NamedTokens:
     """Who has which token. The file is read again when it changes.
 
-    While it is gone or not sound, the tokens read before go on for `STALE_SECONDS`, then none does.
+    While it is gone or not sound, none of its tokens counts.
     """
 
     def __init__(
@@ -124,71 +120,42 @@ class NamedTokens:
             self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
         self._entries: Sequence[Entry] = ()
         self._seen: tuple[int, ...] | None = None
-        self._broken: datetime | None = None  # since when the file is not sound
-        self._tried: datetime | None = None  # when such a file was last read
+        self._sound = True
         if path:
             self._seen = _signature(path)
             self._entries = read(path)
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable."""
+        self._follow()
         found = self._find(digest(token))
-        if found is None and self._lapsed:
-            raise VerifierUnavailable(LAPSED)
+        if found is None and not self._sound:
+            raise VerifierUnavailable(UNSOUND)
         if found is None:
             raise Unauthorized("The token is not known here.")
         if found.ended(self._now()):
             raise Unauthorized("The token has expired.")
         return found.caller
 
-    def standing(self, token: str, who: Caller) -> Callable[[], bool]:
-        """A test whether the token is still this caller's, as it was when it was let in."""
-        wanted = digest(token)
-
-        def stands() -> bool:
-            entry = self._find(wanted)
-            return entry is not None and not entry.ended(self._now()) and entry.caller == who
-
-        return stands
-
     def _find(self, wanted: str) -> Entry | None:
-        self._follow()
         found = None
         for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
             if hmac.compare_digest(entry.sha256, wanted):
                 found = entry
         return found
 
-    @property
-    def _lapsed(self) -> bool:
-        """True where the file is not sound for too long: the tokens read before count no more."""
-        since = self._broken
-        return since is not None and self._now() - since >= timedelta(seconds=STALE_SECONDS)
-
     def _follow(self) -> None:
-        """Read the file again where it changed, and now and then while it is not sound."""
-        if self._path is None:
+        """Read the file again where it changed, and for each request while it is not sound."""
+        if self._path is None or (signature := _signature(self._path)) == self._seen:
             return
-        signature, pause = _signature(self._path), timedelta(seconds=RETRY_SECONDS)
-        changed = signature != self._seen
-        if changed or (self._tried is not None and self._now() - self._tried >= pause):
-            self._seen = signature
-            self._read(self._path, changed=changed)
-        if self._lapsed and self._entries:
-            self._entries = ()
-            logger.error("AUTH_TOKENS_FILE is not sound for too long: its tokens are refused.")
-
-    def _read(self, path: Path, *, changed: bool) -> None:
         try:
-            self._entries = read(path)
+            self._entries, self._seen = read(self._path), signature
         except ConfigError as error:
-            self._tried = self._now()
-            self._broken = self._broken or self._tried
-            if changed:
-                minutes = STALE_SECONDS / 60
-                logger.warning("%s The tokens read before go on for %d minutes.", error, minutes)
+            if self._sound:
+                logger.warning("%s None of its tokens counts until it is mended.", error)
+            self._entries, self._seen, self._sound = (), None, False
         else:
-            self._tried = self._broken = None
+            self._sound = True
             logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
 
 
@@ -209,7 +176,7 @@ def read(path: Path) -> tuple[Entry, ...]:
         fault = None  # reading it says more
     if fault:
         raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
-    return parse(text(path), as_json=path.suffix == ".json")
+    return parse(text(path))
 
 
 def text(path: Path) -> str:

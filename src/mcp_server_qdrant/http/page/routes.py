@@ -1,7 +1,7 @@
 """The visual page: its files, and the calls behind it.
 
 `PAGES` are the same for everybody and hold nobody's data. `calls` answer as the tools do, by
-running them. Both stand behind `entry.protect`, which asks for a token for the calls alone.
+running them. Both stand behind the guard of `http.serving`, which asks for a token for the calls.
 """
 
 import json
@@ -118,7 +118,7 @@ def refusal(request: Request) -> tuple[int, str] | None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The body, whose size `http.limits` bounds. Raises RequestError where it is no JSON object."""
+    """The body, of a size that is bounded. Raises RequestError where it is no JSON object."""
     try:
         fields = json.loads(await request.body())
     except (ValueError, RecursionError):

@@ -1,8 +1,7 @@
 """One collection to another place, ids, payloads and vectors as they are."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import AnswerTooLarge, EngineFailure, RequestError
@@ -24,7 +23,7 @@ async def copy(
     Raises RequestError where the target has a collection of this name that holds anything else,
     EngineFailure where in the end the two do not hold as many points.
     """
-    if name in {*await target.names(), *await target.aliases()}:
+    if await target.exists(name):
         await _check(source, target, name)
     else:
         await target.make(name, await source.shape(name))
@@ -39,15 +38,16 @@ async def copy(
 
 
 async def complete(
-    source: Readable,
-    target: Bulk,
-    name: str,
-    progress: Progress = lambda _: None,
-    *,
-    replaced: bool = False,
+    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
 ) -> int:
-    """Write the points that the target lacks, or (where `replaced`) has otherwise; how many."""
-    return await _put(source, name, target, name, progress, replaced=replaced)
+    """Write the points that the target lacks; how many those were."""
+    written = seen = 0
+    async for page, ids in _pages(source, target, name, changed=False):
+        await _carry(source, target, name, ids)
+        written += len(ids)
+        seen += page
+        progress(seen)
+    return written
 
 
 async def _check(source: Readable, target: Bulk, name: str) -> None:
@@ -58,7 +58,7 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
         )
-    async for _, strange in _pages(target, name, source, name):
+    async for _, strange in _pages(target, source, name, changed=True):
         if strange:
             raise RequestError(
                 f"There is a collection {name!r} at the target already, and it holds points that "
@@ -66,69 +66,32 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
             )
 
 
-async def mirror(place: Bulk, name: str, its: str, progress: Progress = lambda _: None) -> int:
-    """Make `its` hold exactly the points of `name`, in the same engine; how many it did not.
-
-    A point that is written again loses what only the copy had: its new vectors.
-    """
-    changed = await _put(place, name, place, its, progress, replaced=True)
-    async for _, ids in _pages(place, its, place, name, replaced=False):
-        if ids:
-            await place.remove(its, ids)
-        changed += len(ids)
-    return changed
-
-
-async def _put(
-    source: Readable, name: str, target: Bulk, its: str, progress: Progress, *, replaced: bool
-) -> int:
-    """Write the points that the target lacks, or has otherwise; how many those were.
-
-    What replaces others may have vectors that the target lacks: they are left out.
-    """
-    written = seen = 0
-    only = (await target.shape(its)).plan() if replaced else None
-    async for page, ids in _pages(source, name, target, its, replaced=replaced):
-        await _carry(partial(source.fetch, name), partial(target.put, its, only=only), ids)
-        written += len(ids)
-        seen += page
-        progress(seen)
-    return written
-
-
-async def _carry(
-    fetch: Callable[..., Awaitable[Sequence[Any]]],
-    put: Callable[[Sequence[Any]], Awaitable[None]],
-    ids: Sequence[PointId],
-) -> None:
+async def _carry(source: Readable, target: Bulk, name: str, ids: Sequence[PointId]) -> None:
     """Write points from one place to another, in halves where they are too large together."""
     try:
-        points = await fetch(ids, vectors=True) if ids else []
+        points = await source.fetch(name, ids, vectors=True) if ids else []
     except AnswerTooLarge:
         if len(ids) == 1:
             raise
         middle = len(ids) // 2
-        await _carry(fetch, put, ids[:middle])
-        await _carry(fetch, put, ids[middle:])
+        await _carry(source, target, name, ids[:middle])
+        await _carry(source, target, name, ids[middle:])
     else:
         if points:
-            await put(points)
+            await target.put(name, points)
 
 
 async def _pages(
-    source: Readable, name: str, target: Readable, its: str, *, replaced: bool = True
+    source: Readable, target: Readable, name: str, *, changed: bool
 ) -> AsyncIterator[tuple[int, list[PointId]]]:
-    """Page by page how many points it has, and which the target lacks or has otherwise.
-
-    Otherwise means with another payload; that counts where `replaced`.
-    """
+    """Page by page how many points it has, and which the target lacks or (`changed`) differ."""
     async for payloads in paged(partial(source.page, name, PAGE)):
-        known = await target.payloads(its, list(payloads)) if payloads else {}
+        known = await target.payloads(name, list(payloads)) if payloads else {}
         yield (
             len(payloads),
             [
                 point
                 for point, payload in payloads.items()
-                if point not in known or (replaced and known[point] != payload)
+                if point not in known or (changed and known[point] != payload)
             ],
         )

@@ -7,7 +7,6 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.ingest.collections.copying import complete
-from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.local.files import LocalFiles
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
@@ -57,26 +56,6 @@ async def _bring_in(
         await target.make(name, await source.shape(name))
         await target.note(name, UNFINISHED)
     await complete(source, target, name)
-    await target.note_row(name, source.last[name])
     lost = source.unreadable.get(name, 0)
     said = f"{await source.count(name)} points imported from local mode on {now:%Y-%m-%d}"
     return f"{said}; {lost} could not be read" if lost else said
-
-
-async def since(source: LocalFiles, target: Bulk, journal: ImportJournal, name: str) -> int | None:
-    """The last row that an import of the collection has brought; None where there was none."""
-    if journal.state(name) != "done":
-        return None
-    metadata = (await target.shape(name)).metadata
-    row, rows = marks.imported_row(metadata), marks.imported_rows(metadata)
-    return row if row is not None or rows is None else await source.row(name, rows)
-
-
-async def renew(source: LocalFiles, target: Bulk, name: str) -> int:
-    """Import again what was written since the import, new or changed texts: how many.
-
-    `source` knows no others. What was deleted or replaced here meanwhile stays so.
-    """
-    written = await complete(source, target, name, replaced=True)
-    await target.note_row(name, source.last[name])
-    return written

@@ -2,45 +2,43 @@
 
 A vector is added to the collection in place, marked as unfinished so that no search uses it yet,
 given to the points in batches, and then the mark is taken off. Every step can be repeated: what
-was interrupted goes on with the next call. Where a server cannot add a vector to a collection, it
-is copied, with the vectors as they are, and an alias takes its name.
+was interrupted goes on with the next call.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Target
-from mcp_server_qdrant.core.errors import EngineFailure, EngineTooOld, RequestError
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Sparse, Target
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.embedder import Embedder
-from mcp_server_qdrant.ingest.collections.copying import mirror
-from mcp_server_qdrant.ingest.collections.fill import PASSES, Encode, Vector, fill
-from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
+from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.ingest.encoding import day_of, encoded_text, keywords
+from mcp_server_qdrant.qdrant.paging import paged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
-SAMPLED = 64  # texts, for their payload key and language
-EMBEDDED_CHARACTERS = 20_000_000  # indexed in some 4 seconds, in which the engine answers nobody
+PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
+
+Vector = Sparse | Dense
+Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
     """The result of an upgrade.
 
-    `points` got the vector now, `textless` have no text to make one of. `copied` is why the
-    collection was copied; `kept` names the dense vectors that are searched no more, `dropped` those
-    that were removed.
+    `points` got the vector now, `textless` have no text to make one of. `kept` names the dense
+    vectors that are searched no more, `dropped` those that were removed.
     """
 
     collection: str
     vector: str
     points: int
     textless: int
-    copied: str | None = None
     kept: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
@@ -72,21 +70,19 @@ class Upgrades:
 
         Raises UnknownCollection, RequestError where it has keyword vectors of another tool.
         """
-        await self._mend(name)
         vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
         return await self._add(name, self._keywords())
 
     async def model(
-        self, name: str, encoder: Embedder, metadata: Mapping[str, Any], *, drop: bool = False
+        self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
     ) -> Upgraded:
         """Give the collection the vectors of another model, and search by them from then on.
 
         `metadata` is what a collection of that model says of it. The vectors of the old model
         stay, for whoever uses them, unless they are to be dropped.
         """
-        await self._mend(name)
         size = await encoder.size()
         present = (await self.bulk.shape(name)).vectors.get(encoder.vector_name)
         if present is not None and present.size != size:
@@ -102,30 +98,7 @@ class Upgrades:
             await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
 
-    async def index(self, name: str) -> tuple[str, str]:
-        """Let the engine rank the collection by a text index: its payload key and language.
-
-        No point is changed. Raises EngineTooOld, RequestError.
-        """
-        vector = (await self.bulk.shape(name)).keywords
-        if vector is not None:
-            raise RequestError(f"{name!r} is searched by its keyword vectors, named {vector!r}.")
-        found = await self.bulk.texts(name, SAMPLED)
-        if not found:
-            raise RequestError(f"{name!r} has no texts: QDRANT_CONTENT_FIELDS names their keys.")
-        key, texts = max(found.items(), key=lambda item: len(item[1]))
-        characters = sum(map(len, texts)) / len(texts) * await self.bulk.count(name)
-        if self.bulk.embedded and characters > EMBEDDED_CHARACTERS:
-            raise RequestError(
-                f"The embedded engine would answer nobody while it indexes {name!r}: upgrade it "
-                "without --index-only, which adds keyword vectors while it is searched."
-            )
-        languages = Counter(self.bm25.language_of(text) or self.bm25.language for text in texts)
-        ((language, _),) = languages.most_common(1)
-        await self.bulk.rank_by_index(name, key, language)
-        return key, language
-
-    async def refill(self, target: Target, encoder_of: Callable[[str], Embedder]) -> None:
+    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
         """Give points that were stored meanwhile what an upgrade gave the others."""
         name, shape = target.collection, await self.bulk.shape(target.collection)
         if SPARSE_NAME in shape.sparse:
@@ -143,74 +116,66 @@ class Upgrades:
     async def _add(self, name: str, new: _Addition) -> Upgraded:
         shape = await self.bulk.shape(name)
         if new.vector not in shape.plan() or new.vector in shape.filling:
-            try:
-                await self.bulk.begin(name, new.vector, new.size)
-            except EngineTooOld as error:
-                return await self._copied(name, new, str(error))
+            await self.bulk.begin(name, new.vector, new.size)
         done, textless = await self._fill(name, new)
         await self.bulk.finish(name, new.vector, new.model)
         return Upgraded(name, new.vector, done, textless)
 
     async def _fill(self, name: str, new: _Addition) -> tuple[int, int]:
+        """Give every point the vector of its text: how many got it, how many have no text.
+
+        What is done is durable: interrupted, the next call goes on with the rest.
+        """
         total = await self.bulk.lack(name, new.vector)
-        return await fill(
-            self.bulk,
-            name,
-            new.vector,
-            new.encode,
-            batch=new.batch,
-            progress=partial(self._report, name, total),
-        )
-
-    def _report(self, name: str, total: int, done: int) -> None:
-        self.progress(name, done, max(total, done))  # there may be more by now
-
-    async def _copied(self, name: str, new: _Addition, why: str) -> Upgraded:
-        """The same by a copy. The original is deleted once the copy is complete."""
-        current = (await self.bulk.aliases()).get(name, name)
-        copy = f"{name}~{_copy_number(current, name) + 1}"
-        if copy not in await self.bulk.names():
-            shape = await self.bulk.shape(current)
-            await self.bulk.make(copy, shape.with_vector(new.vector, new.size))
-        points, textless = 0, 0
+        done, textless = 0, set[PointId]()
         for _ in range(PASSES):
-            total = await self.bulk.count(current)
-            changed = await mirror(self.bulk, current, copy, partial(self._report, copy, total))
-            done, textless = await self._fill(copy, new)
-            points += done
-            if not changed:
+            before = done
+            async for documents in paged(partial(self.bulk.lacking, name, new.vector, new.batch)):
+                left = [one for one in documents if one.id not in textless]
+                for _ in range(PASSES):
+                    if not left:
+                        break
+                    gave, without, left = await self._give(name, new, left)
+                    done += gave
+                    textless |= without
+                self.progress(name, done, max(total, done))  # there may be more by now
+            if done == before:
                 break
-        else:
-            raise EngineFailure(
-                f"{name!r} is written to faster than it can be copied: stop what writes to it, "
-                "and upgrade again."
-            )
-        await self.bulk.finish(copy, new.vector, new.model)
-        if current == name:
-            await self.bulk.drop(name)  # an alias cannot have the name of a collection
-        await self.bulk.lead(name, copy)
-        if current != name:
-            await self.bulk.drop(current)
-        return Upgraded(name, new.vector, points, textless, why)
+        return done, len(textless)
 
-    async def _mend(self, name: str) -> None:
-        """Finish what was interrupted between the end of the original and its alias."""
-        names = await self.bulk.names()
-        numbers = [number for one in names if (number := _copy_number(one, name))]
-        if name not in names and numbers and name not in await self.bulk.aliases():
-            await self.bulk.lead(name, f"{name}~{max(numbers)}")
+    async def _give(
+        self, name: str, new: _Addition, documents: Sequence[Document]
+    ) -> tuple[int, set[PointId], list[Document]]:
+        """The number that got the vector, those that have none, and those changed meanwhile."""
+        readable = [one for one in documents if not one.textless]
+        texts = {one.id: (encoded_text(one), day_of(one)) for one in readable}
+        made = await new.encode(readable) if readable else ()
+        given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
+        without = {one.id for one in documents} - given.keys()
+        refusal: Exception | None = None
+        if given:
+            try:
+                await self.bulk.give(name, new.vector, given)
+            except (RequestError, EngineFailure) as error:
+                refusal = error  # one of them may have been deleted since it was read
+        now = await self.bulk.by_id(name, list(given)) if given else []
+        if refusal is not None:
+            if len(now) == len(given):
+                raise refusal
+            return 0, without, now
+        # A text that was replaced while it was encoded is not left with the old one's vector.
+        changed = [one for one in now if (encoded_text(one), day_of(one)) != texts[one.id]]
+        return len(given) - len(changed), without, changed
+
+
+def _empty(vector: Vector) -> bool:
+    return isinstance(vector, Sparse) and not vector.indices
 
 
 def _meanings(
-    encoder: Embedder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
+    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
 ) -> _Addition:
     async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
         return await encoder.encode_documents([encoded_text(one) for one in documents])
 
     return _Addition(vector, size, encode, MEANINGS, model)
-
-
-def _copy_number(copy: str, original: str) -> int:
-    """Which copy of the original this is, from 1 on; 0 where it is none."""
-    base, _, number = copy.rpartition("~")
-    return int(number) if base == original and number.isascii() and number.isdigit() else 0

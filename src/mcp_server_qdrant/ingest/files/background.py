@@ -12,14 +12,14 @@ from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.rows import Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Source, Stamp, sources
+from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
 
+SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
-ATTEMPTS = 3
 NAMED = 3
 ELSEWHERE = "another server does it"
 RETRY_SECONDS = 30.0
@@ -70,20 +70,6 @@ class Pace:
         return paced
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A file that is not stored: why, as of which stamp, after how many attempts."""
-
-    reason: str
-    stamp: Stamp
-    attempts: int = 1
-
-    @property
-    def dead(self) -> bool:
-        """True once it is given up until it changes."""
-        return self.attempts >= ATTEMPTS
-
-
 @dataclass(slots=True)
 class State:
     """The state of one folder."""
@@ -91,21 +77,16 @@ class State:
     running: Report | None = None
     files: int | None = None
     fault: str | None = "not looked at yet"
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, Problem] = field(default_factory=dict)
 
-    def dead(self) -> dict[str, Stamp]:
-        """The files that are given up until they change."""
-        return {path: one.stamp for path, one in self.failures.items() if one.dead}
+    def dead(self) -> dict[str, Problem]:
+        """The files that are left alone until they change."""
+        return {path: one for path, one in self.failures.items() if one.stamp}
 
     def note(self, report: Report) -> None:
         """Take in the report of a run."""
-        failures = {path: self.failures[path] for path in report.dead}
-        for problem in report.problems:
-            before = self.failures.get(problem.path)
-            same = before is not None and before.stamp == problem.stamp
-            attempts = before.attempts + 1 if before and same else 1
-            failures[problem.path] = Failure(problem.reason, problem.stamp, attempts)
-        self.fault, self.failures = None, failures
+        left = {path: self.failures[path] for path in report.dead}
+        self.fault, self.failures = None, left | {one.path: one for one in report.problems}
         self.files = len(report.known)
 
     def failed(self, error: QdrantMcpError) -> None:
@@ -134,13 +115,11 @@ class State:
         return None
 
     def _missing(self) -> str:
-        dead = len(self.dead())
-        given_up = f" ({dead:,} given up until changed)" if dead else ""
         first = list(self.failures.items())[:NAMED]
         named = "; ".join(f"{path} {one.reason}" for path, one in first)
         more = len(self.failures) - NAMED
         others = f"; and {more:,} more" if more > 0 else ""
-        return f"{len(self.failures):,} not read{given_up}: {named}{others}"
+        return f"{len(self.failures):,} not read: {named}{others}"
 
 
 class Background:
@@ -191,12 +170,11 @@ class Background:
         }
 
     def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
-        """Collection -> the files that are given up until they change, each with the reason."""
+        """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            dead = {path: one.reason for path, one in state.failures.items() if one.dead}
-            if dead:
-                letters.setdefault(folder.collection, {}).update(dead)
+            for path, one in state.dead().items():
+                letters.setdefault(folder.collection, {})[path] = one.reason
         return letters
 
     async def _keep(self, folder: Folder) -> None:
@@ -226,7 +204,8 @@ class Background:
             folder.selection,
             mirror=not folder.keep,
             create=True,
-            dead=state.dead(),
+            # Now and then all are tried again: what another file had may be free by now.
+            dead={path: one.stamp for path, one in state.dead().items()} if known else {},
             advice=ADVICE,
         )
         state.running = Report()

@@ -11,12 +11,11 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
 from mcp_server_qdrant.core.opening import opened
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import shortened
-from mcp_server_qdrant.ingest.fields import MAX_METADATA, MAX_TITLE, fault
+from mcp_server_qdrant.ingest.fields import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import HASH, Contents, KnownFile
+from mcp_server_qdrant.ingest.files.state import HASH, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of
@@ -32,20 +31,12 @@ SHOWN = 80  # characters of an id in a note
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Measures:
-    """Limits of a chunk: the model's tokens, and its tokenizer (None: tokens are guessed)."""
-
-    limit: int
-    tokenizer: str | None
-
-
 @dataclass(eq=False, kw_only=True)
 class FileJob(Job):
     """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
 
     found: Found
-    contents: Contents
+    version: Version
     old: KnownFile | None
     notes: list[str]
     masked: int = 0
@@ -54,15 +45,16 @@ class FileJob(Job):
     def encoded_before(self) -> list[PointId]:
         """The points of the file as it was, where the same model made their vectors."""
         before = self.old
-        same = before and before.contents and before.contents.model == self.contents.model
-        return list(before.points) if before and same else []
+        if before is None or before.version is None or before.version[1] != self.version[1]:
+            return []
+        return list(before.points)
 
     @property
     def known(self) -> KnownFile:
         """The state of the file once all is written."""
         points = {part.id: str(part.document) for part in self.parts}
-        hashes = {self.contents.hash}
-        return KnownFile(points, hashes, self.contents, self.found.mtime, self.found.size)
+        hashes = {self.version[0]}
+        return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
 
     @property
     def torn(self) -> KnownFile:
@@ -73,48 +65,34 @@ class FileJob(Job):
         return KnownFile(points, hashes, None, None, None)
 
 
-def template_mark(path: str, rows: RowTemplate | None) -> str:
-    """The end of the hash of a file whose rows a template reads, else ""."""
-    return rows.digest if rows and format_of(path).rows else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Same:
-    """A file whose contents are stored already, though its time differs."""
-
-    found: Found
-    contents: Contents
-
-
 @dataclass(eq=False)
 class Preparer:
     """Reads files for one run into one collection. Used by one thread at a time.
 
-    `owners` maps each document of a file that stays as it is to that file. Without measures texts
-    are not cut.
+    `owners` maps each document of a file that stays as it is to that file. A chunk has at most
+    `limit` tokens of the model, by its tokenizer (None: guessed); without a limit none are made.
     """
 
     collection: str
     model: str
-    measures: Measures | None
     owners: dict[str, str]
     max_bytes: int
+    limit: int | None = None
+    tokenizer: str | None = None
     identify: Identify = point_id
-    max_metadata: int = MAX_METADATA
-    rows: RowTemplate | None = None
     reader: Reader = field(default_factory=Reader)
     mask: bool = True
 
-    def prepare(self, found: Found, known: KnownFile | None) -> FileJob | Same | Problem:
-        """The parts of a file, or why there are none to store."""
+    def prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found | Problem:
+        """The parts of a file; the file, where its contents are stored; or why there are none."""
         try:
             with contained():
                 try:
                     return self._prepare(found, known)
                 except FileNotFoundError:
-                    reason, kept = "is gone", False
+                    return Problem(found.path, "is gone")
                 except OSError as error:
-                    reason, kept = f"cannot be read: {error.strerror}", True
+                    return Problem(found.path, f"cannot be read: {error.strerror}", kept=True)
         except UnusableFile as error:
             reason, kept = str(error), error.kept
         except Unforeseen as error:
@@ -122,29 +100,28 @@ class Preparer:
             reason, kept = f"cannot be read: {error}", True
         return Problem(found.path, reason, kept, found.stamp)
 
-    def _prepare(self, found: Found, known: KnownFile | None) -> FileJob | Same:
+    def _prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found:
         found, data = self._read(found)
-        mark = template_mark(found.path, self.rows)
-        contents = Contents(hashlib.sha256(data).hexdigest()[:HASH] + mark, self.model)
-        if known and known.contents == contents:
+        version = hashlib.sha256(data).hexdigest()[:HASH], self.model
+        if known and known.version == version:
             self.owners.update(dict.fromkeys(known.documents, found.path))
-            return Same(found, contents)
-        loaded = self.reader.load(found.path, data, self.rows, mask=self.mask)
+            return found
+        loaded = self.reader.load(found.path, data, mask=self.mask)
         texts, notes = self._owned(found, loaded.texts)
         file = {
             "source": found.source,
             "path": found.path,
-            "hash": contents.hash,
+            "hash": version[0],
             "mtime": found.mtime,
             "size": found.size,
             "documents": len(texts),
-            "model": contents.model,
+            "model": version[1],
         }
         cut = [self._parts(found.path, file, text, again=known is not None) for text in texts]
         return FileJob(
             parts=[part for parts, _ in cut for part in parts],
             found=found,
-            contents=contents,
+            version=version,
             old=known,
             notes=[*loaded.notes, *notes],
             masked=loaded.masked,
@@ -173,7 +150,7 @@ class Preparer:
         owned, others = [], []
         for whole in texts:
             text = replace(whole, title=whole.title[:MAX_TITLE])
-            if too_much := fault(text, self.max_metadata):
+            if too_much := fault(text):
                 if text.id is None:
                     raise UnusableFile(too_much)
                 others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
@@ -191,17 +168,17 @@ class Preparer:
         self, path: str, file: Payload, text: Loaded, *, again: bool
     ) -> tuple[list[Document], list[int]]:
         """The parts of a text, and how many tokens the encoders read of each, nearly."""
-        if (measures := self.measures) is None:
+        if self.limit is None:
             return [], []
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        sizes = {title: tokens(title, measures.tokenizer) for title in titles}
+        sizes = {title: tokens(title, self.tokenizer) for title in titles}
         reserve = 1 + max(sizes.values())
-        limit = max(measures.limit - reserve, measures.limit // 2)
+        limit = max(self.limit - reserve, self.limit // 2)
         chunks = split(
             text.text,
             limit=limit,
-            tokenizer_json=measures.tokenizer,
+            tokenizer_json=self.tokenizer,
             overlap=int(limit * OVERLAP),
             breaks=breaks(text.text, text.marks),
         )

@@ -6,27 +6,24 @@ that follow from the size of the file. What breaks them is that file's problem.
 """
 
 import contextlib
+import json
 import os
-import pickle
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from threading import Timer
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.files import worker
 from mcp_server_qdrant.ingest.formats.base import Contents
 from mcp_server_qdrant.ingest.formats.load import format_of, load
 
 MB = 1_000_000
 LARGE = 20 * MB  # what such a file leaves in memory is given back
-OUT_OF_TIME = -getattr(signal, "SIGXCPU", signal.SIGTERM)  # as Popen has it
 PATIENCE = 5  # times the processor time that a file may take: others use the processor too
 
 
@@ -61,17 +58,14 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
-    def load(
-        self, path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool = True
-    ) -> Contents:
+    def load(self, path: str, data: bytes, *, mask: bool = True) -> Contents:
         """The texts of a file, as `formats.load.load` has them.
 
         Raises UnusableFile, also where it breaks a limit or the process.
         """
         if not data or format_of(path, data).plain:
-            return load(path, data, rows, mask=mask)
-        limits = self._limits.of(len(data))
-        answer = self._asked(data, (path, rows, mask), limits)
+            return load(path, data, mask=mask)
+        answer = self._asked(path, data, self._limits.of(len(data)), mask=mask)
         if len(data) > LARGE:
             self._end()
         found = _answers().validate_json(answer)
@@ -85,35 +79,29 @@ class Reader:
         self._closed = True
         self._end()
 
-    def _asked(self, data: bytes, how: tuple[Any, ...], limits: Limits) -> bytes:
+    def _asked(self, path: str, data: bytes, limits: Limits, *, mask: bool) -> bytes:
         """The answer of the process. Raises UnusableFile where there is none."""
+        fault = (
+            f"takes more than {limits.seconds:,} s or {limits.memory // MB:,} MB of memory to "
+            "read, or crashes the process that reads it"
+        )
         process = self._started()
         late = Timer(PATIENCE * limits.seconds, process.kill)
         late.start()
         try:
-            asked = pickle.dumps((*how, limits.seconds, limits.memory))
-            for frame in (asked, data):
+            for frame in (json.dumps([path, mask, limits.seconds, limits.memory]).encode(), data):
                 worker.send(cast("BinaryIO", process.stdin), frame)
             answer = worker.receive(cast("BinaryIO", process.stdout), limits.answer)
         except ValueError:
-            self._end()
-            reason = f"holds more than {limits.answer // MB:,} MB of text"
-            raise UnusableFile(reason, kept=True) from None
+            answer, fault = None, f"holds more than {limits.answer // MB:,} MB of text"
         except OSError:
             answer = None
-        waits = late.is_alive()
-        late.cancel()
-        if answer is not None:
-            return answer
-        self._end()
-        code = process.returncode
-        if code == worker.MEMORY_EXIT:
-            reason = f"takes more than {limits.memory // MB:,} MB of memory to read"
-        elif code == OUT_OF_TIME or not waits:
-            reason = f"takes more than {limits.seconds:,} s of processor time to read"
-        else:
-            reason = "crashes the process that reads it"
-        raise UnusableFile(reason, kept=True)
+        finally:
+            late.cancel()
+        if answer is None:
+            self._end()
+            raise UnusableFile(fault, kept=True)
+        return answer
 
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._closed:

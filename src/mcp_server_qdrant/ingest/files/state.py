@@ -10,42 +10,32 @@ from mcp_server_qdrant.core.datatypes import PointId
 HASH = 32  # characters of the hash of the contents
 
 Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The contents of a file when it was read: equal ones need no work.
-
-    `hash` ends with that of the template by which rows were read. `model` made the vectors, ""
-    where there are none.
-    """
-
-    hash: str
-    model: str
+# The hash of a file's contents when it was read, and the model of its vectors, "" without any:
+# equal ones need no work.
+Version = tuple[str, str]
 
 
 @dataclass(slots=True)
 class KnownFile:
     """The points of one file that are stored, each with the document that it is of.
 
-    `contents` is None where they are not all the points of the same contents: a run was cut short,
-    and the file is stored again. `hashes` are of all contents that some of them are of. `mtime` is
-    None where they disagree, `marked` are those that are still marked as being written.
+    `version` is None where they are not all the points of the same one: a run was cut short, and
+    the file is stored again. `hashes` are of all contents that some of them are of. `mtime` is None
+    where they disagree, `marked` are those that are still marked as being written.
     """
 
     points: dict[PointId, str]
     hashes: set[str]
-    contents: Contents | None
+    version: Version | None
     mtime: int | None
     size: int | None
     marked: tuple[PointId, ...] = ()
 
-    def has(self, size: int, mtime: int, model: str, template: str = "") -> bool:
+    def has(self, size: int, mtime: int, model: str) -> bool:
         """True where a file of this size and time needs no look at its contents."""
-        if self.contents is None or self.marked:
+        if self.version is None or self.marked:
             return False
-        seen = (self.contents.model, self.mtime, self.size, self.contents.hash[HASH:])
-        return seen == (model, mtime, size, template)
+        return (self.version[1], self.mtime, self.size) == (model, mtime, size)
 
     @property
     def documents(self) -> set[str]:
@@ -68,17 +58,17 @@ def _known(points: Sequence[Point]) -> KnownFile:
         parts[str(doc.get("id"))].add(doc.get("chunk"))
         counts[str(doc.get("id"))].add((doc.get("chunks"), doc.get("version")))
     files = [doc.get("file", {}) for _, doc in points]
-    contents = {Contents(str(file.get("hash")), str(file.get("model"))) for file in files}
+    versions = {(str(file.get("hash")), str(file.get("model"))) for file in files}
     whole = (
-        len(contents) == 1
+        len(versions) == 1
         and {file.get("documents") for file in files} == {len(parts)}
         and all([n for n, _ in counts[one]] == [len(known)] for one, known in parts.items())
     )
     mtimes = {file.get("mtime") for file in files}
     return KnownFile(
         points={point: str(doc.get("id")) for point, doc in points},
-        hashes={one.hash for one in contents},
-        contents=contents.pop() if whole else None,
+        hashes={one for one, _ in versions},
+        version=versions.pop() if whole else None,
         mtime=mtimes.pop() if len(mtimes) == 1 else None,
         size=files[0].get("size"),
         marked=tuple(point for point, doc in points if "writing" in doc),

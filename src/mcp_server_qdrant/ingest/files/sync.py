@@ -13,14 +13,11 @@ from time import monotonic
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.rows import Selection
-from mcp_server_qdrant.encoders.embedder import Embedder
+from mcp_server_qdrant.core.selection import Selection
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.files.prepare import (
     FileJob,
-    Measures,
     Preparer,
-    Same,
-    template_mark,
 )
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
@@ -92,7 +89,6 @@ class Report:
     size: float = 0.0
     sizes: int = 0
     started: float = field(default_factory=monotonic)
-    encoding_since: float | None = None
     seconds: float = 0.0
     known: Known = field(default_factory=dict)
 
@@ -188,15 +184,15 @@ class _Run:
         self._report.sizes = sum(found.size for found in waiting)
         dry = target is None or self._request.dry_run
         encoder = await self._encoder(model) if model and waiting and not dry else None
+        limit, tokenizer = (None, None) if dry else await _measures(encoder)
         preparer = Preparer(
             self._request.collection,
             model,
-            None if dry else await _measures(encoder),
             self._owners,
             self._request.max_bytes,
+            limit,
+            tokenizer,
             self._store.points.identify,
-            self._store.max_metadata,
-            self._request.selection.rows,
             self.reader,
             self._store.mask,
         )
@@ -222,8 +218,7 @@ class _Run:
         waiting = []
         for found in self._seen.files:
             known = self._known.get(found.path)
-            mark = template_mark(found.path, self._request.selection.rows)
-            if known and known.has(found.size, found.mtime, model, mark):
+            if known and known.has(found.size, found.mtime, model):
                 self._report.unchanged += 1
                 self._owners.update(dict.fromkeys(known.documents, found.path))
             elif self._request.dead.get(found.path) == found.stamp:
@@ -232,7 +227,7 @@ class _Run:
                 waiting.append(found)
         return waiting
 
-    async def _encoder(self, model: str) -> Embedder:
+    async def _encoder(self, model: str) -> Encoder:
         """The model of the collection, waited for while it is being loaded."""
         encoder = self._store.encoders.of(model)
         self._report.phase = "Loading the model"
@@ -255,22 +250,21 @@ class _Run:
                 self._report.phase = f"Reading {found.path}"
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, FileJob):
-                self._report.encoding_since = self._report.encoding_since or monotonic()
                 self._report.notes += [(found.path, note) for note in done.notes]
                 if writer and done.encoded_before:
                     done.vectors = await writer.vectors_of(done.encoded_before)
                 yield done
             else:
                 self._report.sizes -= found.size
-                if isinstance(done, Same):
+                if isinstance(done, Found):
                     await self._refresh(done)
                 else:
                     self._report.problems.append(done)
 
-    async def _refresh(self, same: Same) -> None:
+    async def _refresh(self, found: Found) -> None:
         """Contents as stored: only the time is new, or a run that was cut short left marks."""
         self._report.unchanged += 1
-        known, found = self._known[same.found.path], same.found
+        known = self._known[found.path]
         if self._request.dry_run:
             return
         if known.mtime != found.mtime:
@@ -303,9 +297,7 @@ class _Run:
 
     def _failed(self, job: FileJob, reason: str) -> None:
         reason = f"cannot be stored: {reason}"
-        self._report.problems.append(
-            Problem(job.found.path, reason, kept=True, stamp=job.found.stamp)
-        )
+        self._report.problems.append(Problem(job.found.path, reason, kept=True))
         self._known[job.found.path] = job.torn
 
     async def remove_the_gone(self) -> None:
@@ -333,11 +325,11 @@ class _Run:
             self._store.written(self._request.collection, ())
 
 
-async def _measures(encoder: Embedder | None) -> Measures:
-    """The limits for the collection's texts; without a model tokens are guessed."""
+async def _measures(encoder: Encoder | None) -> tuple[int, str | None]:
+    """The tokens of a part, and the tokenizer; without a model tokens are guessed."""
     if encoder is None:
-        return Measures(FALLBACK_TOKENS, None)
-    return Measures(encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json())
+        return FALLBACK_TOKENS, None
+    return encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json()
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Known) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 from mcp_server_qdrant.core.errors import RequestError, UnusableFile
 from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE, opened, place_in
-from mcp_server_qdrant.core.rows import Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 
 IGNORE_FILE = ".gitignore"
 MOST_RULES = 1_000_000  # bytes
 NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
-BROKEN_NAME = "its name is not UTF-8"
 
-Stamp = tuple[int, ...]  # of two versions of a file these differ
+Stamp = tuple[int, ...]  # size and time: of two versions of a file these differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ class Found:
 
     `path` is the same on every machine; it is the id of the file's document. `mtime` is in
     nanoseconds: an engine may return a fraction of a second changed in its last digit. The file
-    must be `within` a folder when it is read; None: wherever a link leads.
+    must be `within` its source when it is read; None: it was named itself, and may be a link.
     """
 
     source: str
@@ -51,21 +50,20 @@ class Found:
     file: Path
     size: int
     mtime: int
-    ctime: int = 0
     within: Path | None = None
 
     @property
     def stamp(self) -> Stamp:
-        """Numbers that differ once the file, or who may read it, was changed."""
-        return self.size, self.mtime, self.ctime
+        """Numbers that differ once the file was changed."""
+        return self.size, self.mtime
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A file that is not, or not wholly, in the collection, and why.
 
-    `kept` says that what was stored of it earlier stays. `stamp` is that of the file, if it is
-    one.
+    `kept` says that what was stored of it earlier stays. `stamp` is that of a file which cannot be
+    read before it changes.
     """
 
     path: str
@@ -114,71 +112,45 @@ def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
 
 
 def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
-    """All files of all sources that are wanted, each place once."""
-    whole = Seen()
-    places: set[str] = set()
-    for source in sources:
-        seen = walk(source, selection)
-        whole.problems += seen.problems
-        whole.unseen += seen.unseen
-        whole.folders += seen.folders
-        for found in seen.files:
-            if found.path in places:
-                whole.problems.append(
-                    Problem(
-                        found.path,
-                        "is there twice, spelled in two ways",
-                    )
-                )
-            else:
-                places.add(found.path)
-                whole.files.append(found)
-    return whole
+    """All files of all sources that are wanted, each place once.
 
-
-def walk(source: Source, selection: Selection) -> Seen:
-    """All files of a source that are wanted.
-
-    Left out, unmentioned: hidden files, and what a .gitignore or the selection excludes. Unless
-    links are followed, those to folders and those out of the source are problems. Whatever cannot
-    be looked at is a problem, too, and never an error.
+    Left out, unmentioned: hidden files, and what a .gitignore or the selection excludes. Links to
+    folders and those out of the source are problems. Whatever cannot be looked at is a problem,
+    too, and never an error.
     """
-    seen = Seen()
-    if not source.folder:  # a link, too, is what was named
-        _look(seen, source, source.path, f"{source.name}/{source.path.name}", None)
-        return seen
-    walker = _Walker(source, selection, seen)
-    walker.descend()
+    seen, places = Seen(), set[str]()
+    for source in sources:
+        walk = _Walk(source, selection, seen, places)
+        if source.folder:
+            walk.descend()
+        else:  # a link, too, is what was named
+            walk.look(source.path)
     return seen
 
 
-class _Walker:
+class _Walk:
     """The folders below one source, with the rules that hold in each."""
 
-    def __init__(self, source: Source, selection: Selection, seen: Seen) -> None:
+    def __init__(self, source: Source, selection: Selection, seen: Seen, places: set[str]) -> None:
         self._source = source
+        self._top = source.path if source.folder else source.path.parent
+        self._within = source.path if source.folder else None
         self._include = Patterns(selection.include) if selection.include else None
         self._exclude = Patterns(selection.exclude)
-        self._within = None if selection.follow_links else source.path
-        self._been: set[tuple[int, int]] = set()
         self._seen = seen
+        self._places = places  # of the files seen so far
 
     def descend(self) -> None:
-        above = tuple(_rules_above(self._source.path))
-        if self._ignored(self._source.path, above, is_folder=True):
+        """Look at everything that is wanted, a folder's files before its folders."""
+        above = tuple(_rules_above(self._top))
+        if _ignored(self._top, above, is_folder=True):
             above = ()  # who names an ignored folder wants it
-        waiting, linked = [(self._source.path, above)], list[_Task]()
-        while waiting or linked:
-            # Links come last: what they lead to may be in the source itself.
-            folder, rules = waiting.pop() if waiting else linked.pop(0)
-            if not self._is_new(folder):
-                self._problem(self._place(folder), "is a link to a folder that is read already")
-                continue
+        waiting = [(self._top, above)]
+        while waiting:
+            folder, rules = waiting.pop()
             self._seen.folders.append(folder)
             rules = self._with_rules_of(folder, rules)
-            below = self._take_in(folder, rules)
-            waiting += [(one, rules) for one in reversed(below) if not one.is_symlink()]
-            linked += [(one, rules) for one in below if one.is_symlink()]
+            waiting += [(one, rules) for one in reversed(self._take_in(folder, rules))]
 
     def _take_in(self, folder: Path, rules: "tuple[_Rules, ...]") -> list[Path]:
         """Look at the files of a folder that are wanted; its folders that are."""
@@ -186,39 +158,19 @@ class _Walker:
         for entry in self._entries(folder):
             if entry.name.startswith(".") or entry.name in NEVER:
                 continue
-            path = Path(entry.path)
-            is_folder = self._is_folder(entry)
-            own = _below(self._source.path, path, is_folder=is_folder)
-            if self._ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
+            path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
+            own = _below(self._top, path, is_folder=is_folder)
+            if _ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
                 continue
             if is_folder:
                 below.append(path)
             elif self._include and not self._include.match(own):
                 continue
-            elif self._within and entry.is_symlink() and place_in(self._within, path) is None:
+            elif entry.is_symlink() and place_in(self._top, path) is None:
                 self._problem(self._place(path), OUTSIDE)
             else:
-                _look(self._seen, self._source, path, self._place(path), self._within)
+                self.look(path)
         return below
-
-    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
-        try:
-            return entry.is_dir(follow_symlinks=self._within is None)
-        except OSError:  # a link that leads in a circle
-            return False
-
-    def _is_new(self, folder: Path) -> bool:
-        """True unless this folder was read already under another name."""
-        if self._within is not None:
-            return True
-        try:
-            status = folder.stat()
-        except OSError:
-            return True  # why is said once it is looked into
-        place = status.st_dev, status.st_ino
-        new = place not in self._been
-        self._been.add(place)
-        return new
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -229,6 +181,32 @@ class _Walker:
             self._seen.unseen.append(_normal(place))
             self._problem(place, f"cannot be looked into: {error.strerror}", kept=True)
             return []
+
+    def look(self, file: Path) -> None:
+        """Take in one entry that is no folder."""
+        place = _normal(self._place(file))
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            self._problem(place, "is a link to nothing" if file.is_symlink() else "is gone")
+            return
+        except OSError as error:
+            self._problem(place, f"cannot be read: {error.strerror}", kept=True)
+            return
+        if stat.S_ISDIR(status.st_mode):
+            self._problem(place, "is a link to a folder, which is not followed")
+        elif not stat.S_ISREG(status.st_mode):
+            self._problem(place, NO_FILE)
+        elif printable(place) != place:
+            self._problem(place, "its name is not UTF-8")
+        elif place in self._places:
+            self._problem(place, "is there twice, spelled in two ways")
+        else:
+            self._places.add(place)
+            size, written = status.st_size, status.st_mtime_ns
+            self._seen.files.append(
+                Found(self._source.name, place, file, size, written, self._within)
+            )
 
     def _with_rules_of(self, folder: Path, rules: "tuple[_Rules, ...]") -> "tuple[_Rules, ...]":
         """The innermost first."""
@@ -243,15 +221,8 @@ class _Walker:
         self._problem(self._place(folder / IGNORE_FILE), fault)
         return rules
 
-    def _ignored(self, path: Path, rules: "Sequence[_Rules]", *, is_folder: bool) -> bool:
-        for folder, patterns in rules:
-            verdict = patterns.match(_below(folder, path, is_folder=is_folder))
-            if verdict is not None:
-                return verdict
-        return False
-
     def _place(self, path: Path) -> str:
-        below = path.relative_to(self._source.path).as_posix()
+        below = path.relative_to(self._top).as_posix()
         return self._source.name if below == "." else f"{self._source.name}/{below}"
 
     def _problem(self, place: str, reason: str, *, kept: bool = False) -> None:
@@ -259,31 +230,14 @@ class _Walker:
 
 
 _Rules = tuple[Path, Patterns]
-_Task = tuple[Path, tuple[_Rules, ...]]
 
 
-def _look(seen: Seen, source: Source, file: Path, place: str, within: Path | None) -> None:
-    """Take in one entry that is no folder."""
-    fault: str | None = None
-    shown = printable(_normal(place))
-    try:
-        status = file.stat()
-        if stat.S_ISDIR(status.st_mode):
-            fault = "is a link to a folder, which is not followed"
-        elif not stat.S_ISREG(status.st_mode):
-            fault = NO_FILE
-        elif shown != _normal(place):
-            fault = BROKEN_NAME
-    except FileNotFoundError:
-        fault = "is a link to nothing" if file.is_symlink() else "is gone"
-    except OSError as error:
-        seen.problems.append(Problem(shown, f"cannot be read: {error.strerror}", kept=True))
-        return
-    if fault:
-        seen.problems.append(Problem(shown, fault))
-    else:
-        size, written, changed = status.st_size, status.st_mtime_ns, status.st_ctime_ns
-        seen.files.append(Found(source.name, shown, file, size, written, changed, within))
+def _ignored(path: Path, rules: "Sequence[_Rules]", *, is_folder: bool) -> bool:
+    for folder, patterns in rules:
+        verdict = patterns.match(_below(folder, path, is_folder=is_folder))
+        if verdict is not None:
+            return verdict
+    return False
 
 
 def _rules_above(root: Path) -> Iterator[_Rules]:
@@ -308,7 +262,7 @@ def _read_rules(folder: Path, within: Path | None) -> _Rules | None:
         return None
     if len(text) > MOST_RULES:
         raise UnusableFile(f"is larger than {MOST_RULES / 1e6:.0f} MB and not heeded")
-    return folder, Patterns(text.decode("utf-8", "replace").splitlines(), forgiving=True)
+    return folder, Patterns(text.decode("utf-8", "replace").splitlines())
 
 
 def _below(folder: Path, path: Path, *, is_folder: bool) -> str:

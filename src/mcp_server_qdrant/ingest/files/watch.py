@@ -11,7 +11,7 @@ from time import monotonic
 from watchfiles import DefaultFilter, awatch
 
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
-from mcp_server_qdrant.core.rows import Selection
+from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.sync import Known
 from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import os
-import pickle
 import struct
 import sys
 import threading
@@ -19,7 +18,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats.load import load
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ try:
 except ImportError:  # Windows: the other side looks at the clock
     resource = None  # type: ignore[assignment]
 
-MEMORY_EXIT = 3  # exit code: a file takes more memory than it may
 DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 LENGTH = struct.Struct("!Q")
@@ -66,13 +63,13 @@ def main() -> None:
     threading.Thread(target=_watch, args=(limits,), daemon=True).start()
     while True:
         asked, data = requests.get()
-        path, rows, mask, seconds, memory = pickle.loads(asked)  # noqa: S301 - our own request
+        path, mask, seconds, memory = json.loads(asked)
         limits["memory"] = memory
         _limit(seconds, memory)
         try:
-            send(answers, _answer(path, data, rows, mask=mask))
+            send(answers, _answer(path, data, mask=mask))
         except MemoryError:
-            os._exit(MEMORY_EXIT)
+            os._exit(1)
 
 
 def _take_in(requests: "SimpleQueue[tuple[bytes, bytes]]") -> None:
@@ -91,7 +88,7 @@ def _watch(limits: dict[str, float]) -> None:
     start = _memory()  # on Linux the most that its parent had
     while _memory() - start < limits["memory"]:
         time.sleep(0.05)
-    os._exit(MEMORY_EXIT)
+    os._exit(1)
 
 
 def _memory() -> int:
@@ -114,11 +111,11 @@ def _limit(seconds: int, memory: int) -> None:
             resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
 
 
-def _answer(path: str, data: bytes, rows: RowTemplate | None, *, mask: bool) -> bytes:
+def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
     """The texts of a file; or why there are none, and whether the earlier ones are kept."""
     found: Contents | tuple[str, bool]
     try:
-        found = load(path, data, rows, mask=mask)
+        found = load(path, data, mask=mask)
     except (UnusableFile, Unforeseen) as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error

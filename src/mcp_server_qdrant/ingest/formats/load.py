@@ -6,7 +6,6 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import (
     chats,
     code,
@@ -37,9 +36,9 @@ class Format:
 
     Where a suffix is not enough, `names` are patterns of file names. What begins with `magic` has
     this format under any name. `read(path, text)` raises UnusableFile; of a `binary` format it is
-    `read(path, data)`, and with `rows` it takes a template for them too. A file may be `large`
-    where it holds many texts, or pictures beside its text. `plain` are those whose readers need
-    no more time and memory than a file's size lets expect.
+    `read(path, data)`. A file may be `large` where it holds many texts, or pictures beside its
+    text. `plain` are those whose readers need no more time and memory than a file's size lets
+    expect.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Format:
     binary: bool = False
     large: bool = False
     plain: bool = False
-    rows: bool = False
 
 
 BROKEN = "cannot be read: is it complete, and without a password?"
@@ -60,8 +58,8 @@ FORMATS = (
     Format("HTML", html.read, ".html .htm .xhtml", binary=True),
     Format("source code", code.read, code.SUFFIXES),
     Format("JSON lines", jsonl.read, ".jsonl .ndjson", binary=True, large=True, plain=True),
-    Format("CSV", csv.read, ".csv .tsv", rows=True),
-    Format("spreadsheets", sheets.read, ".xlsx .xls .ods", binary=True, large=True, rows=True),
+    Format("CSV", csv.read, ".csv .tsv"),
+    Format("spreadsheets", sheets.read, ".xlsx .xls .ods", binary=True, large=True),
     Format("Jupyter notebooks", notebook.read, ".ipynb"),
     Format("e-mail", mail.read, ".eml .mbox", binary=True, large=True),
     Format("chat exports", chats.read, names=chats.NAMES, large=True),
@@ -78,11 +76,11 @@ _BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
 _BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 
 
-def load(path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool = True) -> Contents:
+def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
     """The texts of a file; `path` ends with its name and begins with that of its source.
 
-    `rows` is how those of tables are read; without `mask` secrets stay where the format lets them.
-    Raises UnusableFile saying why there is no text, and Unforeseen.
+    Without `mask` secrets stay where the format lets them. Raises UnusableFile saying why there is
+    no text, and Unforeseen.
     """
     if not data:
         raise UnusableFile("is empty")
@@ -90,7 +88,7 @@ def load(path: str, data: bytes, rows: RowTemplate | None = None, *, mask: bool 
     content, notes = (data, []) if form.binary else decode(data)
     # Broken files make libraries stumble anywhere, with any error.
     with contained(lambda fault: UnusableFile(BROKEN) if form.binary else Unforeseen(fault)):
-        contents = form.read(path, content, *([rows] if form.rows else []))
+        contents = form.read(path, content)
     contents.notes[:0] = notes
     contents.texts = [text for text in contents.texts if text.text.strip()]
     if not contents.texts:

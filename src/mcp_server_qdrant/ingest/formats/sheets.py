@@ -7,12 +7,11 @@ from datetime import date
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.rows import RowTemplate
 from mcp_server_qdrant.ingest.formats import csv
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded
 
 
-def read(path: str, data: bytes, template: RowTemplate | None = None) -> Contents:
+def read(path: str, data: bytes) -> Contents:
     """A text per row of each sheet. A sheet that is no table is left out, with a note."""
     from python_calamine import CalamineWorkbook
 
@@ -20,7 +19,7 @@ def read(path: str, data: bytes, template: RowTemplate | None = None) -> Content
     texts, notes = dict[str | None, Loaded](), list[str]()
     for name in book.sheet_names:
         try:
-            sheet = csv.table(f"{path}#{name}", _rows(book.get_sheet_by_name(name)), template)
+            sheet = csv.table(f"{path}#{name}", _rows(book.get_sheet_by_name(name)))
         except UnusableFile as error:
             notes.append(f"sheet {name!r} {error}")
             continue

@@ -67,10 +67,6 @@ class EdgeClient(AsyncQdrantBase):
         """True if there is such a collection."""
         return collection_name in await self._ask("collections")
 
-    async def get_aliases(self, **_: Any) -> models.CollectionsAliasesResponse:
-        """No alias: the embedded engine has none."""
-        return models.CollectionsAliasesResponse(aliases=[])
-
     async def get_collection(self, collection_name: str, **_: Any) -> models.CollectionInfo:
         """Parameters, metadata, payload indexes, and the exact number of points."""
         return plain.collection_info(await self._ask("info", collection_name))

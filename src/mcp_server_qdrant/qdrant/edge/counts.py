@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting.wire import identity
-
 INCOMPLETE = "Some of its points are missing on the disk; who runs this server can restore them."
 
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -104,14 +102,3 @@ class Census:
             self._written = None
             with contextlib.suppress(OSError):
                 self._file.unlink()
-
-
-def parts_of(shard: Path) -> frozenset[Any]:
-    """The parts of a shard's folder: some are gone once it was deleted or replaced.
-
-    The engine holds `wal` open, so that its number is the same on every file system; the others
-    are known by their names.
-    """
-    with contextlib.suppress(OSError), os.scandir(shard / "segments") as entries:
-        return frozenset({identity(shard / "wal"), *(entry.name for entry in entries)})
-    return frozenset()

@@ -3,9 +3,9 @@
 shards/<slug>           one shard per collection
 shards/<slug>.json      its sidecar; the collection exists while this file does
 shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
-shards/<slug>.next      an optimised copy, whole, about to replace the shard; .old: replaced
-shards/<slug>.arriving  a restored collection, whole, about to replace shard, sidecar and count
-shards/<slug>.opening   how often in a row opening it killed the host, and when last
+shards/<slug>.arriving  an optimised copy or a restored collection, whole, about to replace what
+                        it has of: data (the shard), json (its sidecar), count
+shards/<slug>.opening   a byte for each opening in a row that killed the host
 shards/<slug>.count     how many points it holds at least; see `counts`
 trash/ work/            emptied at every start
 """
@@ -23,11 +23,10 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from mcp_server_qdrant.core.errors import DiskFull
-from mcp_server_qdrant.hosting.wire import identity, sync
+from mcp_server_qdrant.hosting.disk import identity, sync
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
-_PIECE = 8 << 20  # bytes copied in one step
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
@@ -83,7 +82,7 @@ class Folder:
         if path.name.endswith(".draft"):
             path.unlink(missing_ok=True)
         elif path.name.endswith(".arriving"):
-            self.settle(slug)
+            self._settle(slug)
         elif path.name.endswith(".answers"):  # of an earlier version
             path.unlink(missing_ok=True)
         elif path.name.endswith((".json.new", ".json.gone")):
@@ -93,7 +92,7 @@ class Folder:
                 _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
         elif path.name.endswith((".next", ".old")):
-            # .next sorts before .old: if there was a copy, it is in place by then.
+            # An earlier version optimised so. .next sorts before .old: a copy is in place by then.
             _remove(path) if shard.exists() else path.rename(shard)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
@@ -111,32 +110,16 @@ class Folder:
             path.rename(target)
             threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
-    def swap(self, slug: str, copy: Path) -> None:
-        """Put the copy in the shard's place; a crash leaves one of the two, whole."""
-        shard, following, old = (self.shards / f"{slug}{end}" for end in ("", ".next", ".old"))
-        copy.rename(following)
-        sync(self.shards)
-        try:
-            shard.rename(old)
-            following.rename(shard)
-            sync(self.shards)
-        except OSError:
-            if not shard.exists() and old.exists():
-                old.rename(shard)
-            _remove(following)
-            raise
-        self.discard(old)  # only now: the new one would survive a power failure
-
     def receive(self, slug: str, staged: Path) -> None:
-        """Let a staged collection be the shard's from now on; `settle` makes that so.
+        """Put what is staged in the place of the shard, its sidecar and its count.
 
-        A crash before that leaves the old one, whole, a crash after it the new one.
+        A crash before the first renaming leaves the old ones, whole, a crash after it the new ones.
         """
         staged.rename(self._arriving(slug))
         sync(self.shards)
+        self._settle(slug)
 
-    def settle(self, slug: str) -> None:
-        """Put what arrived in the place of the shard, its sidecar and its count."""
+    def _settle(self, slug: str) -> None:
         arriving, shard = self._arriving(slug), self.shards / slug
         if (arriving / "data").exists():
             for end in ("opening", "count"):
@@ -162,10 +145,6 @@ class Folder:
     def require_space_to_delete(self, wanted: int) -> None:
         """The same for a deletion, which makes use of the reserve."""
         self._require("Nothing was deleted", _DELETING + wanted)
-
-    def has_room(self) -> bool:
-        """True while the engine can be expected to survive its own writes."""
-        return shutil.disk_usage(self.root).free >= _DELETING
 
     def _require(self, outcome: str, needed: int) -> None:
         free = shutil.disk_usage(self.root).free
@@ -199,46 +178,36 @@ def allocated(tree: Path | Iterable[Path]) -> int:
 
 def sync_tree(path: Path) -> None:
     """Make a whole tree safe from a power failure."""
-    for _ in syncing(path):
-        pass
-
-
-def syncing(path: Path) -> Iterator[None]:
-    """The same, in small steps."""
     for entry in path.iterdir():
         if entry.is_dir():
-            yield from syncing(entry)
+            sync_tree(entry)
         else:
             with entry.open("rb+") as file:
                 os.fsync(file.fileno())
-        yield
     sync(path)
 
 
-def copy_sparse(source: Path, target: Path) -> Iterator[None]:
-    """Copy a tree in small steps; holes stay holes where the platform can tell."""
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a tree; holes stay holes where the platform can tell."""
     target.mkdir(parents=True)
     for entry in source.iterdir():
         if entry.is_dir():
-            yield from copy_sparse(entry, target / entry.name)
+            copy_sparse(entry, target / entry.name)
         elif sys.platform == "linux":
-            yield from _copy_with_holes(entry, target / entry.name)
+            _copy_with_holes(entry, target / entry.name)
         else:
             shutil.copyfile(entry, target / entry.name)
-            yield
 
 
-def _copy_with_holes(source: Path, target: Path) -> Iterator[None]:
+def _copy_with_holes(source: Path, target: Path) -> None:
     with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
         for start, end in data_ranges(read.fileno(), size):
             write.seek(start)
             while (left := end - write.tell()) > 0:
-                piece = min(left, _PIECE)
-                if not os.sendfile(write.fileno(), read.fileno(), end - left, piece):
+                if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
                     raise OSError(errno.EIO, f"{source.name} became shorter while it was copied")
-                yield
 
 
 def data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:

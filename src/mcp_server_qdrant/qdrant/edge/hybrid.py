@@ -1,23 +1,21 @@
 """The questions of a search, to many collections in one call; plain data in and out.
 
-Each function answers one entry per collection, in their order: `(True, answer)`, or
-`(False, error)` as `hosting.wire.error_out` writes it, so that one collection fails alone.
+Each answers one entry per collection, in their order: `(True, answer)`, or `(False, error)` as
+`hosting.wire.error_out` writes it, so that one collection fails alone.
 
 A `guard` is a filter on everything that a call reads: no other point is found, or moves a score.
-`paths` are the fields to read of heavy payloads; None: all.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
-from mcp_server_qdrant.hosting.wire import error_out, pack
+from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_ids, check_query, plain_id
-from mcp_server_qdrant.qdrant.edge.payload import lightened
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
@@ -26,33 +24,22 @@ Answer = tuple[bool, Any]
 Leg = tuple[str, Any, Any, float, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
-Words = Sequence[tuple[Any, float]]
 
-Answers = Generator[None, None, list[Answer]]  # pauses between two collections
-
-FIRSTS = 50_000  # first parts of texts, kept for one shard and guard
-HEAVY_AT_ONCE = 16  # payloads, of which one can have megabytes
 TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
 
 
 class Hybrid:
-    """The searches of one client. Whatever the collections of a call share is made once."""
+    """The searches of one host. Between two collections of a call others have their turn."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
         self._shards = shards
-        self._vector: Any = None
-        self._dense: dict[tuple[str, int], Any] = {}
+        self._pause = pause
 
-    def candidates(
-        self,
-        guard: Guard,
-        questions: Sequence[tuple[str, Sequence[Leg]]],
-        k: int,
-        limit: int,
-        paths: Sequence[str] | None = None,
-    ) -> Answers:
+    async def candidates(
+        self, guard: Guard, asked: Sequence[tuple[str, Sequence[Leg]]], k: int, limit: int
+    ) -> list[Answer]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
@@ -60,68 +47,57 @@ class Hybrid:
         vector. A leg without scores is one over tags: payloads show who carries them, and are read
         for it.
         """
-        filters = _Filters(guard)
+        question = _Question(guard)
 
         def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
-            requests = []
-            for using, vector, where, weight, scored in legs:
-                scoring, words = self._scoring(vector, using, shard)
-                params = filters.params(shard, using)
-                requests.append(
-                    EngineLeg(scoring, filters.of(where), weight, scored, *params, words)
-                )
-            ids, rrf, scores = fused(engine, requests, k, limit)
+            ids, rrf, scores = fused(engine, [question.leg(shard, *leg) for leg in legs], k, limit)
             payloads = None
             if not all(scored for *_, scored in legs):
-                found = _payloads(engine, ids, paths)
+                found = _payloads(engine, ids)
                 _judge(shard, engine, found, guard)
                 payloads = [found.get(point) for point in ids]
             return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
 
-        return self._each(answer, questions)
+        return await self._each(answer, asked)
 
-    def idfs(
-        self, guard: Guard, questions: Sequence[tuple[str, str, Sequence[int] | Sequence[str]]]
-    ) -> Answers:
-        """The engine's own idf of terms of a sparse vector, or of words of a text index.
-
-        Absent ones are left out.
+    async def idfs(
+        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
+    ) -> list[Answer]:
+        """The engine's own idf of terms of a sparse vector; absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value.
         """
-        filters = _Filters(guard)
+        question = _Question(guard)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[Any]) -> Any:
-            if terms and not isinstance(terms[0], str):
-                vector = {"indices": list(terms), "values": [1.0] * len(terms)}
-                check_query(vector, using, shard.sidecar)
-            params, _ = filters.params(shard, using)
-            where = filters.of(None)
+        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
+            vector = {"indices": list(terms), "values": [1.0] * len(terms)}
+            check_query(vector, using, shard.sidecar)
+            params, _ = question.params(shard, using)
+            where = question.filter(None)
             found = {term: _idf(engine, using, term, where, params) for term in terms}
             return {term: idf for term, idf in found.items() if idf > 0}
 
-        return self._each(answer, questions)
+        return await self._each(answer, asked)
 
-    def payloads(
-        self,
-        guard: Guard,
-        questions: Sequence[tuple[str, Sequence[Any]]],
-        paths: Sequence[str] | None = None,
-    ) -> Answers:
-        """The payloads of those points that exist by id; of heavy ones the values at `paths`."""
+    async def payloads(
+        self, guard: Guard, asked: Sequence[tuple[str, Sequence[Any]]]
+    ) -> list[Answer]:
+        """The payloads of those points that exist, by id."""
 
         def answer(shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
             check_ids(ids)
-            found = _payloads(engine, _allowed(engine, ids, guard), paths)
+            found = _payloads(engine, _allowed(engine, ids, guard))
             _judge(shard, engine, found, guard)
             return found
 
-        return self._each(answer, questions)
+        return await self._each(answer, asked)
 
-    def _each(self, answer: Callable[..., Any], questions: Sequence[tuple[Any, ...]]) -> Answers:
+    async def _each(
+        self, answer: Callable[..., Any], asked: Sequence[tuple[Any, ...]]
+    ) -> list[Answer]:
         """The answers of all collections, one after the other."""
         answers: list[Answer] = []
-        for name, *arguments in questions:
+        for name, *arguments in asked:
             try:
                 with guarded(name):
                     shard = self._shards.get(name)
@@ -129,39 +105,12 @@ class Hybrid:
                     answers.append((True, answer(shard, engine, *arguments)))
             except QdrantMcpError as error:
                 answers.append((False, error_out(error)))
-            yield
+            await self._pause()
         return answers
-
-    def _scoring(self, vector: Any, using: str, shard: Shard) -> tuple[Any, Words]:
-        """The engine's query; a dense vector is checked and converted once per name and size.
-
-        For a text index, where `vector` is its words, their weights, k and b, also those of words.
-        """
-        if isinstance(vector, tuple):
-            indices, values, *params = vector
-            if params:
-                scoring = edge.Bm25Params(*params)
-                words = [edge.TextQuery(using, word, scoring) for word in indices]
-                query = edge.TextQuery(using, " ".join(indices), scoring)
-                return query, list(zip(words, values, strict=True))
-            sparse = {"indices": indices, "values": values}
-            check_query(sparse, using, shard.sidecar)
-            return edge.Query.Nearest(types.to_vector(sparse), using=using), ()
-        if vector is not self._vector:
-            self._vector, self._dense = vector, {}
-        params = shard.sidecar["vectors"].get(using)
-        key = using, params["size"] if params else 0
-        if key not in self._dense:
-            check_query(vector, using, shard.sidecar)
-            self._dense[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._dense[key], ()
 
 
 class EngineLeg(NamedTuple):
-    """A leg in the engine's types; `exact`: the parameters of a second look at few points.
-
-    The scores of a text index are sums of those of the `words`, each with its weight.
-    """
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
 
     query: Any
     where: Any
@@ -169,23 +118,49 @@ class EngineLeg(NamedTuple):
     scored: bool
     params: Any
     exact: Any
-    words: Words = ()
 
 
-class _Filters:
-    """The filters of one call, made once for all its collections."""
+class _Question:
+    """One call, in the engine's types: whatever its collections share is made once."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._made: dict[int, Any] = {}  # by the identity of the plain filter
-        self._weighing: tuple[Any, Any] | None = None
+        self._filters: dict[int, Any] = {}  # by the identity of the plain one, as are vectors
+        self._dense: dict[tuple[int, str, int], Any] = {}
 
-    def of(self, plain: Mapping[str, Any] | None) -> Any:
-        """The filter and the guard, for the engine."""
-        if id(plain) not in self._made:
+    def leg(
+        self,
+        shard: Shard,
+        using: str,
+        vector: Any,
+        where: Any,
+        weight: float,
+        scored: bool,  # noqa: FBT001
+    ) -> EngineLeg:
+        """One leg; a sparse vector is its indices and its values."""
+        if isinstance(vector, tuple):
+            sparse = dict(zip(("indices", "values"), vector, strict=True))
+            check_query(sparse, using, shard.sidecar)
+            query: Any = edge.Query.Nearest(types.to_vector(sparse), using=using)
+        else:
+            query = self._dense_query(shard, using, vector)
+        return EngineLeg(query, self.filter(where), weight, scored, *self.params(shard, using))
+
+    def _dense_query(self, shard: Shard, using: str, vector: Any) -> Any:
+        """A dense vector is checked and converted once per name and size."""
+        params = shard.sidecar["vectors"].get(using)
+        key = id(vector), using, params["size"] if params else 0
+        if key not in self._dense:
+            check_query(vector, using, shard.sidecar)
+            self._dense[key] = edge.Query.Nearest(vector, using=using or None)
+        return self._dense[key]
+
+    def filter(self, plain: Mapping[str, Any] | None) -> Any:
+        """The filter and the guard."""
+        if id(plain) not in self._filters:
             both = [where for where in (self._guard, plain) if where is not None]
-            self._made[id(plain)] = types.to_filter({"must": both}) if both else None
-        return self._made[id(plain)]
+            self._filters[id(plain)] = types.to_filter({"must": both}) if both else None
+        return self._filters[id(plain)]
 
     def params(self, shard: Shard, using: str) -> tuple[Any, Any]:
         """Parameters of a search, and of an exact one; idf is that of the guarded points."""
@@ -194,13 +169,8 @@ class _Filters:
         sparse = shard.sidecar["sparse_vectors"].get(using, {"modifier": "idf"})
         if self._guard is None or sparse.get("modifier") != "idf":
             return None, _EXACT
-        if self._weighing is None:
-            corpus = self.of(None)
-            self._weighing = (
-                types.search_params(corpus=corpus),
-                types.search_params(exact=True, corpus=corpus),
-            )
-        return self._weighing
+        corpus = self.filter(None)
+        return types.search_params(corpus=corpus), types.search_params(exact=True, corpus=corpus)
 
 
 def fused(
@@ -237,26 +207,16 @@ def fused(
 
 
 def _scores(engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int) -> Scores:
-    """The exact scores of a few points; of a text index the sums of those of the words."""
-    scores: Scores = {}
-    for query, weight in leg.words or [(leg.query, 1.0)]:
-        for point in _ask(engine, query, only, limit, leg.exact):
-            key = _key(point.id)
-            scores[key] = scores.get(key, 0.0) + weight * point.score
-    return scores
-
-
-def _ask(engine: edge.EdgeShard, query: Any, where: Any, limit: int, params: Any = None) -> Any:
-    return engine.query(
-        edge.QueryRequest(
-            limit,
-            query=query,
-            filter=where,
-            params=params,
-            with_payload=False,
-            with_vector=False,
-        )
+    """The exact scores of a few points."""
+    request = edge.QueryRequest(
+        limit,
+        query=leg.query,
+        filter=only,
+        params=leg.exact,
+        with_payload=False,
+        with_vector=False,
     )
+    return {_key(point.id): point.score for point in engine.query(request)}
 
 
 def _key(point_id: Any) -> int:
@@ -264,11 +224,8 @@ def _key(point_id: Any) -> int:
     return point_id if type(point_id) is int else ~point_id.int
 
 
-def _idf(engine: edge.EdgeShard, using: str, term: int | str, where: Any, params: Any) -> float:
+def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any) -> float:
     """Score / stored value of the term's best point; 0 where no point has it."""
-    if isinstance(term, str):
-        best = _ask(engine, edge.TextQuery(using, term, edge.Bm25Params(0, 0)), where, 1, params)
-        return float(best[0].score) if best else 0.0
     query = edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=using)
     points = engine.query(
         edge.QueryRequest(
@@ -294,34 +251,23 @@ def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Guard) -> Sequen
     return [plain_id(record.id) for record in engine.scroll(request)[0]]
 
 
-def _payloads(
-    engine: edge.EdgeShard, ids: Sequence[Any], paths: Sequence[str] | None
-) -> dict[Any, Any]:
-    """The payloads of those that exist, by id; of heavy ones the values at the paths."""
-    found: dict[Any, Any] = {}
-    for start in range(0, len(ids), HEAVY_AT_ONCE):
-        some = ids[start : start + HEAVY_AT_ONCE]
-        records = engine.retrieve(list(some), with_payload=True, with_vector=False)
-        # All exist, as a rule: asking each record for its id takes as long as reading it.
-        known = some if len(records) == len(some) else [plain_id(record.id) for record in records]
-        found.update(zip(known, lightened([r.payload for r in records], paths), strict=True))
-    return found
+def _payloads(engine: edge.EdgeShard, ids: Sequence[Any]) -> dict[Any, Any]:
+    """The payloads of those that exist, by id."""
+    records = engine.retrieve(list(ids), with_payload=True, with_vector=False)
+    # All exist, as a rule: asking each record for its id takes as long as reading it.
+    known = ids if len(records) == len(ids) else [plain_id(record.id) for record in records]
+    return {point: record.payload for point, record in zip(known, records, strict=True)}
 
 
 def _judge(shard: Shard, engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Guard) -> None:
     """Mark each further part of a text as current or replaced, by the version of its first part.
 
-    Reading the first part here saves the search a trip; it is remembered until the next write.
+    Reading the first part here saves the search a trip.
     """
     parts = parts_in(shard.name, payloads)
     if not parts:
         return
-    known = shard.firsts.setdefault(pack(guard), {})
-    if missing := {first for _, first in parts} - known.keys():
-        ids = _allowed(engine, [uuid_text(first) for first in missing], guard)
-        read = engine.retrieve(list(ids), with_payload=_DOC, with_vector=False)
-        found = {plain_id(record.id): record.payload for record in read}
-        known.update((first, found.get(uuid_text(first))) for first in missing)
-    judge(parts, {uuid_text(first): known[first] for _, first in parts})
-    if len(known) > FIRSTS:
-        shard.firsts = {}
+    firsts = {uuid_text(first) for _, first in parts}
+    ids = _allowed(engine, list(firsts), guard)
+    read = engine.retrieve(list(ids), with_payload=_DOC, with_vector=False)
+    judge(parts, {plain_id(record.id): record.payload for record in read})

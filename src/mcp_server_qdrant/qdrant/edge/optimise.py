@@ -1,71 +1,66 @@
-"""Optimising a shard without a pause: a copy is optimised in another process, then swapped in.
+"""Optimising a shard without a pause: a child process makes an optimised copy, which is swapped in.
 
-`EdgeShard.optimize` freezes its process for seconds to minutes. So the writer copies the shard
-(a copy between two writes is consistent), a child process optimises the copy, and what is
-written meanwhile is recorded and applied to the copy before it takes the shard's place.
-Reads go on all the time; writes wait only while files are copied and while the record is applied.
+`EdgeShard.optimize` freezes its process for seconds to minutes. Reads and writes go on meanwhile;
+but a copy of a shard that was written to is of no use, and the next quiet moment is waited for.
 
-    python -m mcp_server_qdrant.qdrant.edge.optimise SHARD_DIRECTORY
+    python -m mcp_server_qdrant.qdrant.edge.optimise SHARD_DIRECTORY COPY POINTS
 """
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Generator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
 from mcp_server_qdrant.hosting.log import log
-from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree, syncing
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
-_LONGEST_RECORD = 5_000  # engine updates; a busier shard is optimised at another time
 _RETRY_SECONDS = 60.0
 _FEWEST = 500  # points; a smaller gain is not worth a process
 
 
-Steps = Generator[None, None, None]
-
-
-@dataclass(frozen=True)
-class _Job:
+class _Job(NamedTuple):
     shard: Shard
-    copy: Path
+    version: int  # of the shard when it was copied
+    engine: edge.EdgeShard  # open while it was copied: closing it could change its files
+    place: Path
     process: "subprocess.Popen[bytes]"
 
 
 class Optimiser:
-    """At most one optimisation at a time; its steps are taken between writes, reads in between."""
+    """At most one optimisation at a time; each step is taken between two writes."""
 
-    def __init__(self, shards: Shards, writes: Writes, options: EdgeOptions) -> None:
-        self._shards, self._writes, self._options = shards, writes, options
+    def __init__(self, shards: Shards, options: EdgeOptions) -> None:
+        self._shards, self._options = shards, options
         self._job: _Job | None = None
         self._not_before = 0.0
 
-    def tend(self, *, idle: bool = True) -> Generator[None, None, bool]:
-        """Finish or begin what is due; True while an optimisation is under way."""
+    @property
+    def busy(self) -> bool:
+        """True while an optimisation is under way."""
+        return self._job is not None
+
+    def tend(self) -> None:
+        """Finish or begin what is due."""
         try:
             with guarded("", "could not be optimised"):
-                yield from self._steps(idle=idle)
+                if self._job is not None:
+                    self._look_after(self._job)
+                elif time.monotonic() >= self._not_before and (shard := self._due()):
+                    self._begin(shard)
         except QdrantMcpError as error:
             log(f"optimising was given up: {error}")
             self.stop()
-        return self._job is not None
-
-    def _steps(self, *, idle: bool) -> Steps:
-        if self._job is not None:
-            yield from self._look_after(self._job)
-        elif idle and time.monotonic() >= self._not_before and (shard := self._due()):
-            yield from self._begin(shard)
 
     def stop(self) -> None:
         """Give up what is under way; the shard stays as it is."""
@@ -73,12 +68,11 @@ class Optimiser:
         self._not_before = time.monotonic() + _RETRY_SECONDS
         if job is None:
             return
-        job.shard.record = None
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait()
-        with contextlib.suppress(OSError):
-            self._shards.folder.discard(job.copy)
+        job.shard.optimising = False
+        self._shards.folder.discard(job.place)
 
     def _due(self) -> Shard | None:
         """A shard with much to gain and no recent write."""
@@ -99,85 +93,58 @@ class Optimiser:
         gain = max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
         return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
-    def _begin(self, shard: Shard) -> Steps:
-        source = self._shards.path(shard)
-        self._shards.folder.require_space(_SPACE_FACTOR * allocated(source))
-        self._shards.engine(shard)
-        self._writes.touched.add(shard)
-        for _ in self._writes.flush():
-            pass
-        if shard.name in self._writes.lost():
-            raise EngineFailure("the shard could not be flushed")
-        shard.record = []
-        copy = self._shards.folder.work / f"{shard.slug}-{uuid.uuid4().hex}"
-        try:
-            yield from copy_sparse(source, copy)
-            process = _start(copy)
-        except OSError:
-            shard.record = None
-            self._shards.folder.discard(copy)
-            raise
-        self._job = _Job(shard, copy, process)
+    def _begin(self, shard: Shard) -> None:
+        self._shards.folder.require_space(_SPACE_FACTOR * allocated(shard.path))
+        place = self._shards.folder.work / f"optimised-{uuid.uuid4().hex}"
+        place.mkdir()
+        engine = self._shards.engine(shard)
+        process = _start(shard.path, place / "data", self._shards.exact_count(shard))
+        shard.optimising = True
+        self._job = _Job(shard, shard.version, engine, place, process)
 
-    def _look_after(self, job: _Job) -> Steps:
+    def _look_after(self, job: _Job) -> None:
         code = job.process.poll()
-        record = job.shard.record
-        if record is None or len(record) > _LONGEST_RECORD:
-            self.stop()  # deleted meanwhile, or too busy
-        elif code is not None:
-            if code != 0:
-                raise EngineFailure(f"the child ended with code {code}")
-            yield from self._finish(job, record)
+        if job.shard.version != job.version or job.shard.engine is not job.engine:
+            self.stop()  # its copy is of no use
+        elif code:
+            raise EngineFailure(f"the child ended with code {code}")
+        elif code == 0:
+            self._finish(job)
 
-    def _finish(self, job: _Job, record: list[edge.UpdateOperation]) -> Steps:
-        shard = job.shard
-        copied = yield from self._replay(job, record)
-        if copied != self._shards.exact_count(shard):
-            raise EngineFailure("the copy does not hold as many points as the shard")
-        yield from syncing(job.copy)  # what the record changed; the child has made the rest safe
-        self._shards.close(shard)
-        self._shards.folder.swap(shard.slug, job.copy)
-        shard.record = None
-        shard.deleted = 0
-        shard.changed()
+    def _finish(self, job: _Job) -> None:
+        shard, shards = job.shard, self._shards
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(shards.folder.shards / f"{shard.slug}.count", job.place / "count")
         self._job = None
-        self._shards.engine(shard)
-        yield
-        points = self._shards.exact_count(shard)
-        self._shards.save(shard, optimised_points=points)
-
-    def _replay(self, job: _Job, record: list[edge.UpdateOperation]) -> Generator[None, None, int]:
-        """Bring the copy up to date; how many points it holds then."""
-        copy = edge.EdgeShard.load(str(job.copy))
-        for update in record:
-            yield
-            # What failed in the shard fails here too, and in the same way.
-            with contextlib.suppress(QdrantMcpError), guarded(job.shard.name):
-                copy.update(update)
-        yield
-        copied = copy.count(edge.CountRequest(exact=True))
-        copy.flush()
-        copy.close()
-        return copied
+        shard.optimising = False
+        shards.replace(shard, job.place)
+        shards.save(shard, optimised_points=shards.exact_count(shard))
+        shard.deleted = 0
 
 
-def _start(copy: Path) -> "subprocess.Popen[bytes]":
+def _start(shard: Path, copy: Path, points: int) -> "subprocess.Popen[bytes]":
+    module = "mcp_server_qdrant.qdrant.edge.optimise"
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant.qdrant.edge.optimise", str(copy)],
+        [sys.executable, "-P", "-m", module, str(shard), str(copy), str(points)],
         cwd=copy.parent,
         stdin=subprocess.DEVNULL,
     )
 
 
 def main(arguments: list[str]) -> None:
-    """Optimise one shard directory, with low priority."""
+    """Copy a shard directory and optimise the copy, with low priority; fail if it lacks points."""
     if sys.platform != "win32":
         os.nice(10)
-    shard = edge.EdgeShard.load(arguments[0])
-    shard.optimize()
-    shard.flush()
-    shard.close()
-    sync_tree(Path(arguments[0]))
+    shard, copy = map(Path, arguments[:2])
+    copy_sparse(shard, copy)
+    engine = edge.EdgeShard.load(str(copy))
+    engine.optimize()
+    engine.flush()
+    points = engine.count(edge.CountRequest(exact=True))
+    engine.close()
+    sync_tree(copy)
+    if points != int(arguments[2]):
+        sys.exit(f"The copy holds {points} points, not {arguments[2]}.")
 
 
 if __name__ == "__main__":

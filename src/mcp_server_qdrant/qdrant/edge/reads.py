@@ -31,16 +31,12 @@ class Reads:
     def info(self, name: str) -> dict[str, Any]:
         """Sidecar, exact count, segments and payload indexes."""
         shard = self._shards.get(name)
-        points = self._shards.exact_count(shard)
-        known = shard.known
-        if "info" not in known:
-            known["info"] = _info(self._shards.engine(shard), shard.sidecar.get("indexes", {}))
         return {
             **shard.sidecar,
-            **known["info"],
-            "points_count": points,
+            **_info(self._shards.engine(shard), shard.sidecar.get("indexes", {})),
+            "points_count": self._shards.exact_count(shard),
             "damage": shard.damage(),
-            "optimising": shard.record is not None,
+            "optimising": shard.optimising,
         }
 
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:

@@ -86,7 +86,7 @@ def index_params(schema: str | Mapping[str, Any]) -> Any:
 
 
 def _text_params(fields: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"scoring": bool(fields.get("scoring"))}
+    found: dict[str, Any] = {}
     if tokenizer := fields.get("tokenizer"):
         found["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
     if words := fields.get("stopwords"):

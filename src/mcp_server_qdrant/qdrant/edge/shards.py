@@ -1,6 +1,6 @@
 """The shards of one folder: all, the open ones, and their sidecars.
 
-Used by one thread of the host (see `serve`).
+Used by one thread of the host.
 """
 
 import contextlib
@@ -8,6 +8,7 @@ import json
 import os
 import re
 import time
+from asyncio import CancelledError
 from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,9 +25,9 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import name_fault
+from mcp_server_qdrant.hosting.disk import identity, sync, write_atomically
 from mcp_server_qdrant.hosting.log import log
-from mcp_server_qdrant.hosting.wire import sync, write_atomically
-from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census, parts_of
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
@@ -37,46 +38,40 @@ _EMPTIED = (
     "The data of the collection {0!r} is gone from the disk: restore a backup, or run"
     " mcp-server-qdrant accept-loss {0!r} to forget the collection."
 )
-_TWICE = "There is another folder with the data of a collection of this name: it is not read."
 
 
 class Shard:
     """One collection: its sidecar and, while it is open, its engine.
 
-    `fault`: why it cannot be used at all. `note`: another problem.
+    `fault`: why it cannot be used at all.
     """
 
-    def __init__(
-        self, slug: str, sidecar: dict[str, Any], folder: Path, fault: str | None = None
-    ) -> None:
-        self.slug = slug
+    def __init__(self, sidecar: dict[str, Any], folder: Path, fault: str | None = None) -> None:
+        self.name = str(sidecar["name"])
+        self.slug = slug_of(self.name)
+        self.path = folder / self.slug
+        self.sidecar_path = folder / f"{self.slug}.json"
         self.sidecar = sidecar
         self.fault = fault
-        self.note: str | None = None
-        self.census = Census(folder / f"{slug}.count", str(sidecar.get("token")))
-        self.known: dict[str, Any] = {}  # its count and info, until the next write
-        self.parts: frozenset[Any] = frozenset()  # of its folder, when it was opened
+        self.census = Census(folder / f"{self.slug}.count", str(sidecar.get("token")))
+        self.count: int | None = None  # exact, until the next write
         self.engine: edge.EdgeShard | None = None
-        self.firsts: dict[bytes, dict[int, Any]] = {}  # by guard and id, likewise
-        self.record: list[edge.UpdateOperation] | None = None  # while a copy is optimised
-        self.dirty = False  # written to and not yet flushed: must not be closed
+        self.log: tuple[int, int] | None = None  # of which folder, when it was opened
+        self.pinned = False  # must not be closed: written to and not yet flushed, or being copied
         self.written = 0.0  # when, on the monotonic clock
+        self.version = 0  # other after each write
         self.deleted = 0  # points deleted since it was optimised
-
-    @property
-    def name(self) -> str:
-        """The collection's name."""
-        return str(self.sidecar["name"])
+        self.optimising = False
 
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
         lost = self.census.damage(self.name)
-        return " ".join(filter(None, (lost if numbers else lost and INCOMPLETE, self.note))) or None
+        return lost if numbers else lost and INCOMPLETE
 
     def changed(self) -> None:
         """Its points are others from now on."""
-        self.known = {}
-        self.firsts = {}
+        self.count = None
+        self.version += 1
 
 
 class Shards:
@@ -90,36 +85,23 @@ class Shards:
 
     def scan(self) -> None:
         """Read all sidecars, and find shards without one."""
-        shards: dict[str, Shard] = {}
         for path in self.folder.shards.glob("*.json"):
-            slug = path.name.removesuffix(".json")
             try:
                 sidecar = json.loads(path.read_text("utf-8"))
-                _ = sidecar["name"], sidecar["vectors"], sidecar["sparse_vectors"]
-                shards[slug] = Shard(slug, sidecar, self.folder.shards)
+                _ = sidecar["vectors"], sidecar["sparse_vectors"]
+                shard = Shard(sidecar, self.folder.shards)
             except (OSError, ValueError, LookupError, TypeError) as error:
                 log(f"sidecar {path.name} is not readable: {error}")
-        for slug in self.folder.slugs() - shards.keys():
+                continue
+            if shard.sidecar_path == path:
+                self._all[shard.name] = shard
+            else:
+                log(f"{path.name} is not read: it is a copy of {shard.sidecar_path.name}")
+        for slug in self.folder.slugs() - {shard.slug for shard in self._all.values()}:
             name = name_of(slug)
             nothing = {"name": name, "vectors": {}, "sparse_vectors": {}}
-            fault = _NAMELESS.format(name)
-            shards[slug] = Shard(slug, nothing, self.folder.shards, fault)
-            log(f"{slug}: {fault}")
-        # Of two with one name the last is the collection: whole, with the usual file names.
-        for shard in sorted(shards.values(), key=self._fitness):
-            self._enter(shard)
-
-    def _fitness(self, shard: Shard) -> tuple[bool, bool]:
-        whole = shard.fault is None and self.path(shard).is_dir()
-        return whole, shard.slug == slug_of(shard.name)
-
-    def _enter(self, shard: Shard) -> None:
-        """Make it the collection of its name; another of that name is left alone."""
-        other = self._all.get(shard.name)
-        self._all[shard.name] = shard
-        if other is not None and (other.fault or self.path(other).is_dir()):
-            shard.note = _TWICE
-            log(f"{other.slug} is not read: {shard.slug} is the collection {shard.name!r} too")
+            self._all[name] = Shard(nothing, self.folder.shards, _NAMELESS.format(name))
+            log(f"{slug}: {self._all[name].fault}")
 
     def names(self) -> list[str]:
         """All collections, sorted."""
@@ -127,7 +109,7 @@ class Shards:
 
     def recent(self, most: int) -> list[str]:
         """The collections that were written to last, the latest first."""
-        when = {name: used(self.path(shard)) for name, shard in self._all.items()}
+        when = {name: used(shard.path) for name, shard in self._all.items()}
         return sorted(when, key=lambda name: (-when[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
@@ -159,29 +141,28 @@ class Shards:
 
     def exact_count(self, shard: Shard) -> int:
         """The number of points; info's own count can be wrong after a crash."""
-        if "count" not in shard.known:
+        if shard.count is None:
             with guarded(shard.name):
-                engine = self.engine(shard)
-                shard.known["count"] = engine.count(edge.CountRequest(exact=True))
-        return int(shard.known["count"])
+                shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
+        return shard.count
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
-        if not self.path(shard).is_dir():
+        if not shard.path.is_dir():
             raise EngineFailure(_EMPTIED.format(shard.name))
         marker = self.folder.shards / f"{shard.slug}.opening"
-        deaths, last, full = _deaths(marker)
-        now, room = time.time(), self.folder.has_room()
-        if deaths >= _DEADLY_OPENINGS and abs(now - last) < _RETRY_SECONDS and not (full and room):
-            again = "once there is room on the disk" if full else "in a few minutes"
-            raise EngineFailure(
-                f"The collection {shard.name!r} could not be opened: the engine stopped"
-                f" {deaths} times while it tried. It tries again {again}."
-            )
-        with contextlib.suppress(OSError):  # a full disk must not refuse reads
-            marker.write_text(json.dumps({"deaths": deaths + 1, "time": now, "full": not room}))
+        with contextlib.suppress(OSError):
+            deaths = marker.stat()
+            age = abs(time.time() - deaths.st_mtime)
+            if deaths.st_size >= _DEADLY_OPENINGS and age < _RETRY_SECONDS:
+                raise EngineFailure(
+                    f"The collection {shard.name!r} could not be opened: the engine stopped"
+                    f" {_DEADLY_OPENINGS} times while it tried. It tries again in a few minutes."
+                )
+        with contextlib.suppress(OSError), marker.open("ab") as file:
+            file.write(b".")  # a full disk must not refuse reads
         try:
             with guarded(shard.name, "could not be opened"):
-                engine = edge.EdgeShard.load(str(self.path(shard)))
+                engine = edge.EdgeShard.load(str(shard.path))
                 self._compare(shard, engine)
                 return engine
         finally:
@@ -191,28 +172,25 @@ class Shards:
     def _compare(self, shard: Shard, engine: edge.EdgeShard) -> None:
         """Notice what was lost since it was flushed last; said once."""
         known = shard.census.missing
-        count = engine.count(edge.CountRequest(exact=True))
-        shard.census.opened(engine, count)
-        shard.parts = parts_of(self.path(shard))
-        if shard.known.setdefault("count", count) != count:  # other files than before
-            shard.known = {"count": count}
+        shard.count = engine.count(edge.CountRequest(exact=True))
+        shard.census.opened(engine, shard.count)
+        shard.log = identity(shard.path / "wal")
         if shard.census.missing not in (0, known):
             log(f"{shard.name}: {shard.damage()}")
 
-    def flushed(self, shard: Shard, engine: edge.EdgeShard) -> None:
-        """Flush it, and remember how many points are durable."""
-        self.check(shard)
-        engine.flush()
-        shard.census.flushed(engine)
+    def flush(self, shard: Shard) -> None:
+        """Make what was written to it durable, and remember how many points that are.
 
-    def check(self, shard: Shard) -> None:
-        """End the host where the files under an open shard were deleted or replaced.
-
-        A flush would write into what has taken their place. The next host opens what is there.
+        Ends the host where other files have taken the place of the open ones, which a flush would
+        write into: the next host opens what is there.
         """
-        if not shard.parts <= parts_of(self.path(shard)) and not self.folder.gone():
+        if shard.engine is None:
+            return
+        if identity(shard.path / "wal") != shard.log and not self.folder.gone():
             log(f"{shard.name}: its files were replaced while it was open; the host starts anew")
             os._exit(1)
+        shard.engine.flush()
+        shard.census.flushed(shard.engine)
 
     def accept_loss(self, name: str) -> tuple[int, int | None]:
         """Go on without what is missing: how many points that are, and how many there are.
@@ -220,7 +198,7 @@ class Shards:
         A collection that has no data any more is forgotten (None).
         """
         shard = self.get(name)
-        if not self.path(shard).is_dir():
+        if not shard.path.is_dir():
             lost = shard.census.remembered() or 0
             self.drop(shard)
             return lost, None
@@ -228,15 +206,11 @@ class Shards:
         return shard.census.accept(engine), self.exact_count(shard)
 
     def _close_idle(self, keep: Shard) -> None:
-        for shard in list(self._open.values()):
+        for shard in self.opened():
             if len(self._open) <= self._max_open:
                 return
-            if shard.record is None and not shard.dirty and shard is not keep:
+            if not shard.pinned and shard is not keep:
                 self.close(shard)
-
-    def path(self, shard: Shard) -> Path:
-        """The shard's directory."""
-        return self.folder.shards / shard.slug
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection; it exists once its sidecar does."""
@@ -248,15 +222,14 @@ class Shards:
             raise RequestError(f"The collection {name!r} already exists.")
         config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
         created_at = datetime.now(UTC).isoformat()
-        described = {**sidecar, "name": name, "created_at": created_at}
-        shard = Shard(slug_of(name), described, self.folder.shards)
+        shard = Shard({**sidecar, "name": name, "created_at": created_at}, self.folder.shards)
         draft = self.folder.shards / f"{shard.slug}.json.new"
         write_atomically(draft, json.dumps(shard.sidecar))
         with guarded(name, "could not be created"):
-            shard.engine = edge.EdgeShard.create(str(self.path(shard)), config)
+            shard.engine = edge.EdgeShard.create(str(shard.path), config)
             shard.engine.flush()
             self._compare(shard, shard.engine)
-        draft.replace(self._sidecar_path(shard))
+        draft.replace(shard.sidecar_path)
         sync(self.folder.shards)
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
@@ -264,67 +237,51 @@ class Shards:
     def adopt(self, name: str, staged: Path) -> None:
         """Make what is staged the collection of that name, in the place of one that is there."""
         sidecar = json.loads((staged / "json").read_text("utf-8"))
-        old = self._all.get(name)
-        slug = slug_of(name) if old is None else old.slug
-        if old is not None:
-            old.record = None
-            self.close(old)
-        self.folder.receive(slug, staged)
-        self._all[name] = Shard(slug, sidecar, self.folder.shards)
-        self.folder.settle(slug)
+        shard = Shard(sidecar, self.folder.shards)
+        self.replace(self._all.get(name, shard), staged)
+        self._all[name] = shard
+
+    def replace(self, shard: Shard, staged: Path) -> None:
+        """Put what is staged in the place of the shard's files."""
+        shard.changed()
+        self.close(shard)
+        self.folder.receive(shard.slug, staged)
 
     def save(self, shard: Shard, **changes: Any) -> None:
         """Change the sidecar, on the disk first."""
         sidecar = {**shard.sidecar, **changes}
-        write_atomically(self._sidecar_path(shard), json.dumps(sidecar))
+        write_atomically(shard.sidecar_path, json.dumps(sidecar))
         shard.sidecar = sidecar
-
-    def _sidecar_path(self, shard: Shard) -> Path:
-        return self.folder.shards / f"{shard.slug}.json"
 
     def drop(self, shard: Shard) -> None:
         """Delete the collection; it is gone once its sidecar is."""
         gone = self.folder.shards / f"{shard.slug}.json.gone"
         if shard.fault:  # it has no sound one
             gone.touch()
-            self._sidecar_path(shard).unlink(missing_ok=True)
+            shard.sidecar_path.unlink(missing_ok=True)
         else:
-            self._sidecar_path(shard).replace(gone)
+            shard.sidecar_path.replace(gone)
         sync(self.folder.shards)
         del self._all[shard.name]
-        shard.record = None
+        shard.changed()
         self.close(shard)
-        self.folder.discard(self.path(shard))
+        self.folder.discard(shard.path)
         for end in ("opening", "count"):
             (self.folder.shards / f"{shard.slug}.{end}").unlink(missing_ok=True)
         gone.unlink(missing_ok=True)
 
-    def close(self, shard: Shard) -> bool:
-        """Flush and close; the next use opens it again. False when that failed."""
+    def close(self, shard: Shard) -> None:
+        """Close it; the next use opens it again. What was flushed is safe even if that fails."""
         self._open.pop(shard.slug, None)
         engine, shard.engine = shard.engine, None
         if engine is not None:
-            try:
-                with guarded(shard.name, "could not be closed"):
-                    engine.close()
-            except QdrantMcpError:
-                shard.known = {}
-                return False
-        return True
+            with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed"):
+                engine.close()
 
     def close_all(self) -> None:
-        """Flush and close every shard."""
+        """Close every shard."""
         for shard in self.opened():
             self.close(shard)
-
-
-def _deaths(marker: Path) -> tuple[int, float, bool]:
-    """Deadly openings in a row, the time of the last, and whether the disk was full then."""
-    try:
-        found = json.loads(marker.read_text())
-        return int(found["deaths"]), float(found["time"]), bool(found.get("full"))
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
-        return 0, 0.0, False
 
 
 @contextlib.contextmanager
@@ -332,7 +289,7 @@ def guarded(name: str, failure: str = "answered with a failure") -> Iterator[Non
     """Turn whatever the engine raises, its panics too, into our errors."""
     try:
         yield
-    except (QdrantMcpError, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as fault:  # noqa: BLE001 - panics derive from BaseException
         raise _error_of(name, failure, fault) from None

@@ -20,29 +20,23 @@ from typing import Any
 from uuid import uuid4
 
 import qdrant_edge as edge
-from filelock import AsyncFileLock
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_schema
 
-_LOCK = "restore.lock"
-_POLL_SECONDS = 0.1
 _PAGE = 500
 
 
 @asynccontextmanager
 async def stage(root: Path) -> AsyncIterator[Path]:
-    """An empty directory for a collection, gone afterwards; one restore at a time has one."""
-    async with AsyncFileLock(root / _LOCK, mode=0o600, poll_interval=_POLL_SECONDS):
-        for left in (root / "work").glob("restored-*"):  # by one that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        place = root / "work" / f"restored-{uuid4().hex}"
-        place.mkdir()
-        try:
-            yield place
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+    """An empty directory for a collection, gone afterwards, or at the next start of the host."""
+    place = root / "work" / f"restored-{uuid4().hex}"
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 async def tried(place: Path, name: str) -> int:

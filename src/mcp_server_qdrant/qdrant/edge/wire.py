@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 8
+WIRE = 9
 NAME = "engine-host"
 WRITES = frozenset(
     {
@@ -59,6 +59,6 @@ def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "
         setting="QDRANT_LOCAL_PATH",
         error=EngineUnavailable,
         late=EngineTimeout,
-        once_only=lambda operation, _: operation in ("drop", "adopt"),
-        changes=WRITES.__contains__,
+        changes=WRITES,
+        once_only=frozenset({"drop", "adopt"}),
     )

@@ -1,14 +1,14 @@
 """The writes of the engine, each checked as a whole before anything is written.
 
-Each operation is a generator that does a small piece of work between two yields, so that
-readers get in between, and returns its plain result. The host's only writer thread runs them
-one after the other and flushes before it acknowledges.
+Each operation returns its plain result. It pauses between small pieces of work, so that reads get
+in between. The host does one after the other, and flushes before it acknowledges.
 """
 
+import asyncio
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -38,60 +38,46 @@ _MODES = {
     "update_only": edge.UpdateMode.UpdateOnly,
 }
 
-Step = Generator[None, None, Any]
 Update = edge.UpdateOperation
 
 
 class Writes:
     """The writes of one host."""
 
-    def __init__(self, shards: Shards) -> None:
+    def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
         self._shards = shards
-        self.touched: set[Shard] = set()  # to be flushed before they are acknowledged
-        self._lost: dict[str, QdrantMcpError] = {}
+        self._pause = pause
 
-    def flush(self) -> Step:
-        """Make everything applied so far durable; `lost` has what failed."""
-        while self.touched:
-            shard = self.touched.pop()
-            shard.dirty = False
-            if shard.engine is not None:
-                try:
-                    with guarded(shard.name, _NOT_FLUSHED):
-                        self._shards.flushed(shard, shard.engine)
-                except QdrantMcpError as error:
-                    self._lost[shard.name] = unsure(error)
-            yield
+    def flush(self, name: str) -> None:
+        """Make what was written to a collection durable. Raises EngineFailure."""
+        if name not in self._shards.names() or not (shard := self._shards.listed(name)).pinned:
+            return
+        shard.pinned = False
+        try:
+            with guarded(name, _NOT_FLUSHED):
+                self._shards.flush(shard)
+        except QdrantMcpError as error:
+            raise unsure(error) from None
 
-    def lost(self) -> dict[str, QdrantMcpError]:
-        """The collections whose writes since the last call may not be durable, and why."""
-        lost, self._lost = self._lost, {}
-        return lost
-
-    def apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
-        """One engine update; recorded when a copy of the shard is being optimised."""
+    def _apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
         engine = self._shards.engine(shard)
-        if shard.record is not None:
-            shard.record.append(update)
         shard.changed()
         shard.written = time.monotonic()
-        self.touched.add(shard)
-        shard.dirty = True
+        shard.pinned = True
         try:
             with guarded(shard.name):
                 engine.update(update)
         except EngineFailure as error:
             # What it holds in memory is no longer sure; the files and the log are.
-            if not self._shards.close(shard):
-                self._lost[shard.name] = unsure(error)
+            self._shards.close(shard)
             raise unsure(error) from None
 
-    def remove(self, shard: Shard, update: edge.UpdateOperation) -> None:
-        """One engine update after which fewer points may be there."""
+    def _remove(self, shard: Shard, update: edge.UpdateOperation) -> None:
+        """An update after which fewer points may be there."""
         engine = self._shards.engine(shard)
         before = engine.info().points_count
         with shard.census.deleting(engine):
-            self.apply(shard, update)
+            self._apply(shard, update)
         shard.deleted += max(0, before - engine.info().points_count)
 
     def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
@@ -104,85 +90,66 @@ class Writes:
 
     # Collections
 
-    def create(self, name: str, sidecar: dict[str, Any]) -> Step:
+    async def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make a collection; refused when it exists."""
         check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
         self._room()
         self._shards.create(name, sidecar)
-        yield
 
-    def update_metadata(self, name: str, metadata: dict[str, Any]) -> Step:
+    async def update_metadata(self, name: str, metadata: dict[str, Any]) -> None:
         """Merge into the collection's metadata, as the server does."""
         shard = self._shards.get(name)
         self._room()
         merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
         self._shards.save(shard, metadata=merged)
-        yield
 
-    def drop(self, name: str) -> Step:
+    async def drop(self, name: str) -> bool:
         """Delete a collection; False when there was none."""
         if name not in self._shards.names():
             return False
-        shard = self._shards.listed(name)
-        self.touched.discard(shard)
-        self._shards.drop(shard)
-        yield
+        self._shards.drop(self._shards.listed(name))
         return True
 
-    def accept_loss(self, name: str) -> Step:
+    async def accept_loss(self, name: str) -> tuple[int, int | None]:
         """Go on without points that are missing on the disk; see `Shards.accept_loss`."""
-        found = self._shards.accept_loss(name)
-        yield
-        return found
+        return self._shards.accept_loss(name)
 
-    def save(self, name: str, folder: str) -> Step:
+    async def save(self, name: str, folder: str) -> int:
         """Copy a collection, as it is now, into another folder of shards; its number of points.
 
         Writes wait meanwhile, reads go on.
         """
         shard = self._shards.get(name)
         points = self._shards.exact_count(shard)
-        self.touched.add(shard)
-        yield from self.flush()
-        if error := self._lost.get(name):
-            raise error
-        source, target = self._shards.path(shard), Path(folder) / shard.slug
-        shard.dirty = True  # it must not be closed, which could change its files
+        with guarded(name, _NOT_FLUSHED):
+            self._shards.flush(shard)
+        shard.pinned = True  # closing it could change its files
         try:
             with _copying(name):
-                shutil.rmtree(target, ignore_errors=True)  # of a host that died
-                yield from copy_sparse(source, target)
-                for file in source.parent.glob(f"{source.name}.*"):
-                    if file.suffix in (".json", ".count"):
-                        shutil.copyfile(file, target.with_name(file.name))
+                await asyncio.to_thread(_copy, shard, Path(folder))
         finally:
-            shard.dirty = False
+            shard.pinned = False
         return points
 
-    def adopt(self, name: str, staged: str, replace: bool) -> Step:  # noqa: FBT001
+    async def adopt(self, name: str, staged: str, replace: bool) -> None:  # noqa: FBT001
         """Make a collection that was staged, in a directory of that name, the one of its name."""
-        known = name in self._shards.names()
-        if known and not replace:
+        if name in self._shards.names() and not replace:
             raise RequestError(f"The collection {name!r} already exists.")
-        if known:
-            self.touched.discard(self._shards.listed(name))
         with _copying(name):
             self._shards.adopt(name, self._shards.folder.work / Path(staged).name)
-        yield
 
-    def index(self, name: str, field: str, declared: Any) -> Step:
+    async def index(self, name: str, field: str, declared: Any) -> None:
         """Index a payload field; cheap while the collection is empty."""
         shard = self._shards.get(name)
         with guarded(name):
             update = Update.create_field_index(field, schema.index_params(declared))
         self._room(self._rewritten(shard, {"filter": None}))
-        self.apply(shard, update)
+        self._apply(shard, update)
         if isinstance(declared, dict):
             indexes = {**shard.sidecar.get("indexes", {}), field: declared}
             self._shards.save(shard, indexes=indexes)
-        yield
 
-    def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> Step:
+    async def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> None:
         """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
 
         Asked for again with the same parameters it changes nothing, as with the server.
@@ -199,15 +166,13 @@ class Writes:
         self._room()
         with guarded(name):
             update = schema.new_vector(vector, kind, params)
-        self.apply(shard, update)
+        self._apply(shard, update)
         # Durable in the engine first: points may bring the vector once the sidecar tells of it.
-        for _ in self.flush():
-            pass
+        self.flush(name)
         changes = {kind: declared[kind], "optimised_points": 0}  # the new vector is not, yet
         self._shards.save(shard, **changes)
-        yield
 
-    def drop_vector(self, name: str, vector: str) -> Step:
+    async def drop_vector(self, name: str, vector: str) -> None:
         """Take a vector, and what the points have of it, away for good."""
         shard = self._shards.get(name)
         kind = next((k for k in ("vectors", "sparse_vectors") if vector in shard.sidecar[k]), None)
@@ -218,43 +183,42 @@ class Writes:
         left = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
         self._room()
         self._shards.save(shard, **{kind: left})
-        self.apply(shard, Update.delete_vector_name(vector))
-        yield
+        self._apply(shard, Update.delete_vector_name(vector))
 
     # Points
 
-    def upsert(
+    async def upsert(
         self,
         name: str,
         blobs: list[bytes],
         mode: str = "upsert",
         where: Mapping[str, Any] | None = None,
-    ) -> Step:
+    ) -> None:
         """Insert or replace points; each blob is a pickled list of them.
 
         `mode` "insert_only" leaves those that exist as they are, "update_only" writes no others;
         `where` leaves out those that exist and do not match.
         """
         shard = self._shards.get(name)
-        batches = yield from self._checked(shard, blobs)
+        batches = await self._checked(shard, blobs)
         for points in batches:
             with guarded(name):
                 converted = [types.to_point(point) for point in points]
                 # Without a mode the host was seen to die more often in mid-write on a full disk.
                 update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
-            self.apply(shard, update)
-            yield
+            self._apply(shard, update)
+            await self._pause()
 
-    def update_vectors(self, name: str, blobs: list[bytes]) -> Step:
+    async def update_vectors(self, name: str, blobs: list[bytes]) -> None:
         """Replace some vectors of points that exist; refused when one does not."""
         shard = self._shards.get(name)
-        batches = yield from self._checked(shard, blobs)
+        batches = await self._checked(shard, blobs)
         for points in batches:
             found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
             for point_id, *_ in points:
                 if _canonical(point_id) not in found:
                     raise RequestError(f"There is no point with id {point_id}.")
-            yield
+            await self._pause()
         for points in batches:
             with guarded(name):
                 converted = [
@@ -262,43 +226,43 @@ class Writes:
                     for point_id, vector, _ in points
                 ]
                 update = Update.update_vectors(converted)
-            self.apply(shard, update)
-            yield
+            self._apply(shard, update)
+            await self._pause()
 
-    def _checked(self, shard: Shard, blobs: list[bytes]) -> Generator[None, None, list[list[Any]]]:
+    async def _checked(self, shard: Shard, blobs: list[bytes]) -> list[list[Any]]:
         """The points of the blobs, all of them checked; each blob is one update of the engine."""
         self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
         batches = []
         for blob in blobs:
             batches.append(unpack(blob))
             check.check_points(batches[-1], shard.sidecar)
-            yield
+            await self._pause()
         return batches
 
-    def delete(self, name: str, selector: Mapping[str, Any]) -> Step:
+    async def delete(self, name: str, selector: Mapping[str, Any]) -> None:
         """Delete points."""
         shard = self._shards.get(name)
         count = self._chosen(shard, selector)
         self._shards.folder.require_space_to_delete(_GOING * count)
         by = (Update.delete_points, Update.delete_points_by_filter)
-        yield from self._select(shard, selector, by, self.remove)
+        await self._select(shard, selector, by, self._remove)
 
-    def set_payload(
+    async def set_payload(
         self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
-    ) -> Step:
+    ) -> None:
         """Merge into the payload (or, with a key, into that part of it)."""
         shard = self._shards.get(name)
         growth = _GROWTH * len(pack(payload)) * self._chosen(shard, selector)
         self._room(growth + self._rewritten(shard, selector))
         by = (Update.set_payload, Update.set_payload_by_filter)
-        yield from self._select(shard, selector, by, self.apply, payload, key)
+        await self._select(shard, selector, by, self._apply, payload, key)
 
-    def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> Step:
+    async def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> None:
         """Remove keys from the payload."""
         shard = self._shards.get(name)
         self._room(self._rewritten(shard, selector))
         by = (Update.delete_payload, Update.delete_payload_by_filter)
-        yield from self._select(shard, selector, by, self.apply, keys)
+        await self._select(shard, selector, by, self._apply, keys)
 
     def _chosen(self, shard: Shard, selector: Mapping[str, Any]) -> int:
         """The number of points that a selector chooses at most."""
@@ -309,16 +273,16 @@ class Writes:
     def _rewritten(self, shard: Shard, selector: Mapping[str, Any]) -> int:
         """Bytes that a change to what is stored may take: of many points, those of the shard."""
         many = "filter" in selector and self._chosen(shard, selector) > 0
-        return _SMALL + (allocated(self._shards.path(shard)) if many else 0)
+        return _SMALL + (allocated(shard.path) if many else 0)
 
-    def _select(
+    async def _select(
         self,
         shard: Shard,
         selector: Mapping[str, Any],
         by: tuple[Any, Any],
         apply: Callable[[Shard, Update], None],
         *arguments: Any,
-    ) -> Step:
+    ) -> None:
         """Apply to the filtered points, or to those of the ids that exist."""
         by_ids, by_filter = by
         if "filter" in selector:
@@ -326,7 +290,6 @@ class Writes:
                 condition = types.to_filter(selector["filter"]) or edge.Filter()
                 update = by_filter(condition, *arguments)
             apply(shard, update)
-            yield
             return
         ids = selector["points"]
         check.check_ids(ids)
@@ -336,7 +299,16 @@ class Writes:
                 with guarded(shard.name):
                     update = by_ids(existing, *arguments)
                 apply(shard, update)
-            yield
+            await self._pause()
+
+
+def _copy(shard: Shard, folder: Path) -> None:
+    target = folder / shard.slug
+    shutil.rmtree(target, ignore_errors=True)  # of a host that died
+    copy_sparse(shard.path, target)
+    for file in shard.path.parent.glob(f"{shard.slug}.*"):
+        if file.suffix in (".json", ".count"):
+            shutil.copyfile(file, folder / file.name)
 
 
 @contextlib.contextmanager

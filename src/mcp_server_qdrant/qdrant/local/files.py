@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -74,18 +73,15 @@ def is_local_mode(folder: Path) -> bool:
 class LocalFiles:
     """The collections of such a folder, which may be in use meanwhile.
 
-    Of some collections only the points `since` a row. By collection, `last` is the row that was
-    written last, `unreadable` counts the points left out; both are known after `count`.
+    `unreadable` counts the points left out by collection, once `count` was asked for.
     """
 
-    def __init__(self, folder: Path, since: Mapping[str, int] = MappingProxyType({})) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._since = since
         self._shapes = _shapes(folder / META)
         self._rows: dict[str, dict[PointId, int]] = {}
         self._open: dict[str, sqlite3.Connection] = {}
         self._files = contextlib.ExitStack()
-        self.last: dict[str, int] = {}
         self.unreadable: dict[str, int] = {}
 
     async def names(self) -> list[str]:
@@ -128,20 +124,6 @@ class LocalFiles:
         rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
         return await asyncio.to_thread(self._read, name, rows)
 
-    async def row(self, name: str, number: int) -> int:
-        """The last of the so many rows that were written first."""
-        found = "SELECT coalesce(max(rowid), 0) FROM (SELECT rowid FROM points ORDER BY 1 LIMIT ?)"
-        return await asyncio.to_thread(self._number, name, found, number)
-
-    async def newer(self, name: str, row: int) -> int:
-        """The number of rows that were written after that row."""
-        found = "SELECT count(*) FROM points WHERE rowid > ?"
-        return await asyncio.to_thread(self._number, name, found, row)
-
-    def _number(self, name: str, question: str, value: int) -> int:
-        with _readable(name):
-            return int(self._storage(name).execute(question, (value,)).fetchone()[0])
-
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, storage = self._shapes[name], self._storage(name)
         question = "SELECT point FROM points WHERE rowid = ?"
@@ -153,12 +135,9 @@ class LocalFiles:
         """Id -> row; the latest of several rows, as local mode has it."""
         rows: dict[Any, int] = {}
         damaged = 0
-        self.last[name] = self._since.get(name, 0)
         try:
-            question = "SELECT rowid, point FROM points WHERE rowid > ? ORDER BY 1 DESC"
-            found = self._storage(name).execute(question, (self.last[name],))
+            found = self._storage(name).execute("SELECT rowid, point FROM points ORDER BY 1 DESC")
             for number, row in found:
-                self.last[name] = max(number, self.last[name])
                 try:
                     with contained():
                         rows.setdefault(_point(row, self._shapes[name]).id, number)

@@ -1,7 +1,6 @@
 """The collections: their names, which of them may be seen, and how each is searched."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +20,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownC
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg, text_leg
+from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.listing import is_glob, listed
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PENDING_KEY
 from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update
 
 NAMES_SECONDS = 2.0
@@ -33,8 +31,6 @@ LOOK_UP_SECONDS = 3.0
 AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
 NEAR = 0.7
 NEAR_NAMES = 3
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -51,8 +47,7 @@ class Catalog:
     a hidden collection reads like one about a collection that does not exist. `folder` is where the
     server's client works. `gained` is called
     when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown; `dates` are payload paths of dates,
-    `content_fields` the payload keys that may hold a text.
+    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -66,7 +61,6 @@ class Catalog:
         gained: Callable[[str], None] = lambda _: None,
         shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
-        content_fields: Sequence[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -77,12 +71,10 @@ class Catalog:
         self._allowed = tuple(allowed)
         self._folder = folder
         self._dates = tuple(dates)
-        self._content_fields = tuple(content_fields)
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
         self._failed: dict[str, tuple[float, Target]] = {}
-        self._warned: dict[str, str] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
         self._gate = asyncio.Semaphore(AT_ONCE)
 
@@ -158,12 +150,8 @@ class Catalog:
         return home[0]
 
     async def _wanted(self, patterns: Sequence[str]) -> list[str]:
-        """The names that they choose, or all, without those of a `-pattern`.
-
-        What begins with a dash and is a collection's name is that name.
-        """
-        dashed = [one for one in patterns if one.startswith("-")]
-        left_out = [one for one in dashed if one not in await self.names()]
+        """The names that they choose, or all, without those of a `-pattern`."""
+        left_out = [one for one in patterns if one.startswith("-")]
         chosen = await self._matching([one for one in patterns if one not in left_out] or ["*"])
         fewer = await self._matching([one[1:] for one in left_out])
         return [name for name in chosen if name not in fewer]
@@ -272,9 +260,6 @@ class Catalog:
         documents = points
         if sparse is None:
             filling = sparse_leg(info, frozenset()) if unfinished else None
-            sparse = await text_leg(self._client, name, info, self._content_fields)
-            if sparse is not None:
-                documents = info.payload_schema[sparse.vector].points or points
         elif sparse.idf:
             having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
             documents = (await self._client.count(name, count_filter=having)).count
@@ -290,9 +275,6 @@ class Catalog:
             dates=dated_paths(info, self._dates),
         )
         before = self._entries.get(name)
-        if (damage := marks.damage(info)) and damage != self._warned.get(name):
-            self._warned[name] = damage
-            logger.warning("The collection %r is damaged: %s", name, damage)
         self._entries[name] = _Entry(target, info, self._clock())
         if before is not None and _upgraded(before.target, target):
             self._gained(name)
@@ -317,20 +299,13 @@ class Catalog:
         for name in list(self._entries):
             self.forget(name)
 
-    def has_document_index(self, name: str) -> bool:
-        """True where the chunks of a document are found fast."""
-        return self._ours_or(name, DOCUMENT_KEY)
-
     def indexed(self, name: str, key: str) -> bool:
         """True where this payload key of a collection that was looked up has an index."""
         entry = self._entries.get(name)
         return entry is not None and key in entry.info.payload_schema
 
-    def has_pending_index(self, name: str) -> bool:
-        """True where points may have been written here without their dense vector."""
-        return self._ours_or(name, PENDING_KEY)
-
-    def _ours_or(self, name: str, key: str) -> bool:
+    def ours_or_indexed(self, name: str, key: str) -> bool:
+        """True where we made the collection, or the key has an index: points are found by it."""
         return self.indexes_of_ours(name) is not None or self.indexed(name, key)
 
     def indexes_of_ours(self, name: str) -> Container[str] | None:
@@ -353,13 +328,11 @@ class Catalog:
         return [name for name in await self.names() if fnmatchcase(name.casefold(), glob)]
 
     async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
-        """These collections, or all, as a person wants to see them; at most two seconds old."""
-        before = self._clock() - NAMES_SECONDS
+        """These collections, or all, looked up anew, as a person wants to see them."""
         wanted = await self.names() if names is None else names
-        known = {name: self._entries[name] for name in wanted if name in self._entries}
-        old = [name for name, entry in known.items() if entry.looked_up <= before]
-        if old:
-            await asyncio.wait(map(self._looking_up, old), timeout=LOOK_UP_SECONDS)
+        known = [name for name in wanted if name in self._entries]
+        if known:
+            await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
         targets = await asyncio.gather(*map(self._unless_gone, wanted))
         return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
 

@@ -1,13 +1,11 @@
 """The same random points of a collection, with their vectors, every time it is asked.
 
-The engine's own sample cannot be seeded. Here chance lies in the ids: of a collection whose ids
-can all be read, those with the smallest hash are drawn, so that a point more changes the sample by
-one at most; of a larger one, what follows random ids.
+The engine's own sample cannot be seeded. Here chance lies in the ids: those with the smallest hash
+are drawn, so that a point more changes the sample by one at most.
 """
 
 import heapq
-import random
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import blake2b
 from typing import Any
@@ -17,19 +15,17 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
-from mcp_server_qdrant.core.notation import document_id, uuid_number, uuid_text
+from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
 
-READABLE = 100_000  # points whose ids are all read, in half a second
+READABLE = 200_000  # ids that are read, in a second; of a larger collection the first
 IDS = 2_000
 PAGE = 128  # points with their vectors in one trip; the event loop goes on between them
-BLOCK = 16  # neighbours read behind one random id
 TITLE = 80
 SNIPPET = 160
 LONGEST = 1_000  # characters read of a text
-SEED = 0
 SHOWN = (
     "title",
     "name",
@@ -43,8 +39,6 @@ SHOWN = (
 )
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
-Spell = Callable[[int], PointId]  # a number as an id
-
 
 class Drawer:
     """Reads points of collections at random, and the vectors of given ones."""
@@ -57,13 +51,7 @@ class Drawer:
     async def draw(self, target: Target, count: int) -> Drawn:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""
         assert target.dense is not None
-        if target.points <= count:
-            found = pages(self._client, target.collection, PAGE, **self._whole(target.dense))
-        elif target.points <= READABLE:
-            found = self._chosen(target, target.dense, count)
-        else:
-            shown = self._whole(target.dense)
-            found = scattered(self._client, target.collection, count, BLOCK, **shown)
+        found = at_random(self._client, target, count, PAGE, **self._whole(target.dense))
         drawing = _Drawing(target.collection, target.dense, self._fields)
         async with aclosing(found):
             async for records in found:
@@ -89,69 +77,29 @@ class Drawer:
             "with_vectors": [leg.vector] if leg.vector else True,
         }
 
-    async def _chosen(self, target: Target, leg: DenseLeg, count: int) -> AsyncGenerator[list[Any]]:
-        """The points of the smallest hashes."""
-        ids: list[PointId] = []
-        async for page in pages(self._client, target.collection, IDS, with_payload=False):
-            ids += [record.id for record in page]
-            if len(ids) > 2 * READABLE:
-                break
-        chosen = heapq.nsmallest(count, ids, key=_chance)
-        for start in range(0, len(chosen), PAGE):
-            wanted: list[Any] = chosen[start : start + PAGE]
-            records = await self._client.retrieve(target.collection, wanted, **self._whole(leg))
-            found = {record.id: record for record in records}
-            yield [found[point] for point in wanted if point in found]
 
-
-async def scattered(
-    client: AsyncQdrantBase, collection: str, count: int, block: int, **shown: Any
+async def at_random(
+    client: AsyncQdrantBase, target: Target, count: int, size: int, **shown: Any
 ) -> AsyncGenerator[list[Any]]:
-    """About `count` points, those that follow random ids, a block at a time; none twice.
+    """`count` points of the target in pages of `size`, or all where it holds no more.
 
     `shown` says what of them, as `scroll` takes it.
     """
-    spans = await _spans(client, collection)
-    seen: set[PointId] = set()
-    chance = random.Random(SEED)
-    for turn in range(2 * -(-count // block)):
-        low, high, spell = spans[turn % len(spans)]
-        start: Any = spell(chance.randint(low, high))
-        found = await client.scroll(collection, limit=block, offset=start, **shown)
-        records: list[Any] = found[0]
-        yield [record for record in records if record.id not in seen]
-        seen.update(record.id for record in records)
-        if len(seen) >= count:
-            return
-
-
-async def _spans(client: AsyncQdrantBase, collection: str) -> list[tuple[int, int, Spell]]:
-    """The least and the greatest id, as numbers, among the numbers and among the UUIDs."""
-    spans: list[tuple[int, int, Spell]] = []
-    kinds: list[tuple[Spell, int]] = [(int, 64), (uuid_text, 128)]
-    for spell, bits in kinds:
-        low = await _at(client, collection, spell(0))
-        if low is None:
-            continue
-        greatest, high = low, 2**bits - 1
-        while greatest < high:
-            middle = (greatest + high + 1) // 2
-            there = await _at(client, collection, spell(middle))
-            if there is None or not middle <= there <= high:
-                high = middle - 1
-            else:
-                greatest = there
-        spans.append((low, greatest, spell))
-    return spans
-
-
-async def _at(client: AsyncQdrantBase, collection: str, start: Any) -> int | None:
-    """The first id from `start` on, as a number, if of its kind; numbers come before UUIDs."""
-    records, _ = await client.scroll(collection, limit=1, offset=start, with_payload=False)
-    found: Any = records[0].id if records else None
-    if not isinstance(found, type(start)):
-        return None
-    return found if isinstance(found, int) else uuid_number(found)
+    name = target.collection
+    if target.points <= count:
+        async for records in pages(client, name, size, **shown):
+            yield records
+        return
+    ids: list[PointId] = []
+    async for page in pages(client, name, IDS, with_payload=False):
+        ids += [record.id for record in page]
+        if len(ids) >= READABLE:
+            break
+    chosen = heapq.nsmallest(count, ids, key=_chance)
+    for start in range(0, len(chosen), size):
+        wanted: list[Any] = chosen[start : start + size]
+        found = {one.id: one for one in await client.retrieve(name, wanted, **shown)}
+        yield [found[point] for point in wanted if point in found]
 
 
 class _Drawing:

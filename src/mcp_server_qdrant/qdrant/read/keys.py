@@ -1,7 +1,5 @@
 """The payload keys that texts have: what to tell of a filter that asks for one that none has."""
 
-import asyncio
-import time
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
@@ -21,7 +19,6 @@ MOST_COLLECTIONS = 16
 SAMPLE = 30  # texts of each
 MOST_OF_ONE = 256  # keys of a text that are looked at
 MOST_KEYS = 30  # named
-KEPT_SECONDS = 60.0  # a sample, for it may take long to read
 DEPTH = 3
 OUR_OWN = "doc"
 
@@ -32,8 +29,6 @@ class PayloadKeys:
     def __init__(self, client: AsyncQdrantBase, configured: Container[str] = ()) -> None:
         self._client = client
         self._configured = configured
-        self._sampled: dict[str, tuple[float, Counter[str]]] = {}  # since when
-        self._sampling = asyncio.Lock()
 
     async def check(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
@@ -43,32 +38,30 @@ class PayloadKeys:
         names = [target.collection for target in targets]
         if not names or len(names) > MOST_COLLECTIONS:
             return
-        sampled, failed = await gathered(names, self._sample)
-        known = sum(sampled.values(), Counter[str]())
         for key in _asked(raw):
-            if failed or bare(key) in known or key in self._configured:
+            if key in self._configured:
                 continue
             found, failed = await gathered(names, partial(self._has, key))
             if not failed and not any(found.values()):
-                listed = sorted(key for key, _ in known.most_common(MOST_KEYS))
-                raise InvalidFilter(
-                    f"No text there has the key {key!r}; there are: {every(listed) or 'none'}."
-                )
-
-    async def _sample(self, collection: str) -> Counter[str]:
-        async with self._sampling:
-            since, known = self._sampled.get(collection, (0.0, None))
-            if known is None or time.monotonic() - since > KEPT_SECONDS:
-                records, _ = await self._client.scroll(collection, limit=SAMPLE, with_payload=True)
-                known = Counter(key for one in records for key in _few(one.payload or {}))
-                self._sampled[collection] = time.monotonic(), known
-            return known
+                there = every(await self._usual(names)) or "none"
+                raise InvalidFilter(f"No text there has the key {key!r}; there are: {there}.")
 
     async def _has(self, key: str, collection: str) -> bool:
         missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
         where = models.Filter(must_not=[missing])
         records, _ = await self._client.scroll(collection, where, limit=1, with_payload=False)
         return bool(records)
+
+    async def _usual(self, names: Sequence[str]) -> list[str]:
+        """The keys that most of some texts have, in the order of the alphabet."""
+
+        async def sampled(name: str) -> Counter[str]:
+            records, _ = await self._client.scroll(name, limit=SAMPLE, with_payload=True)
+            return Counter(key for one in records for key in _few(one.payload or {}))
+
+        found, _ = await gathered(names, sampled)
+        known = sum(found.values(), Counter[str]())
+        return sorted(key for key, _ in known.most_common(MOST_KEYS))
 
 
 def _asked(raw: Mapping[str, Any]) -> Iterator[str]:

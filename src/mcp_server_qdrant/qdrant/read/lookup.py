@@ -1,6 +1,5 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,6 @@ from mcp_server_qdrant.qdrant.write.points import Points
 PAGE = 256  # chunks read in one trip
 AT_ONCE = 8  # points read with all that they hold
 RACES = 5  # versions that may replace each other while one is read
-ROOM = 200_000  # characters of metadata that are read for one answer, and then no more
 
 
 class Lookup:
@@ -168,7 +166,7 @@ class Lookup:
             raise BackendError(
                 f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
             )
-        return [one._replace(metadata=head.metadata, unread=False) for one in found] or [head]
+        return [one._replace(metadata=head.metadata) for one in found] or [head]
 
     async def _from(
         self,
@@ -179,7 +177,7 @@ class Lookup:
         whole: Collection[str],
     ) -> list[Document]:
         """The documents of `ids` in one collection: a trip, and one per document of many parts."""
-        named = await self.named(name, ids, ROOM)
+        named = await self.named(name, ids)
         found = []
         for wanted in ids:
             if (document := named.get(wanted)) is None:
@@ -191,32 +189,22 @@ class Lookup:
                 found.append(await self._whole(document, room))
         return found
 
-    async def named(
-        self, collection: str, ids: Sequence[str], room: int | None = None
-    ) -> dict[str, Document]:
+    async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         """Id -> its point, or the first part of the document of that id.
 
         A few are read in one trip, with one more for further parts: a part whose text was replaced
-        meanwhile gives the first part of the new text. After `room` characters of metadata the rest
-        is read without metadata.
+        meanwhile gives the first part of the new text.
         """
         named: dict[str, Document] = {}
-        used = 0
         for start in range(0, len(ids), AT_ONCE):
-            bare = room is not None and used > room
-            found = await self._named(collection, ids[start : start + AT_ONCE], bare=bare)
-            named |= found
-            if room is not None and not bare:
-                used += sum(len(json.dumps(d.metadata, default=str)) for d in found.values())
+            named |= await self._named(collection, ids[start : start + AT_ONCE])
         return named
 
-    async def _named(
-        self, collection: str, ids: Sequence[str], *, bare: bool
-    ) -> dict[str, Document]:
+    async def _named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         points = {wanted: as_point_id(wanted) for wanted in ids}
         firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
-        found = await self._points.by_id(collection, list(asked), bare=bare)
+        found = await self._points.by_id(collection, list(asked))
         current = await self._points.current(found)
         by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
         named = {}

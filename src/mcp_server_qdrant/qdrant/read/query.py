@@ -1,13 +1,12 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -17,7 +16,6 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
-    Sparse,
     SparseLeg,
     Target,
 )
@@ -25,22 +23,14 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
-from mcp_server_qdrant.qdrant.memo import Memo
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
-from mcp_server_qdrant.qdrant.server.inference import inference_errors, native
-from mcp_server_qdrant.qdrant.tenant.guard import check
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
 
 
 class Leg(NamedTuple):
-    """A query, and the name of the vectors or the payload key that it is compared with.
-
-    A text index ranks candidates by their collection's own idf: their scores are sums of those of
-    the `words`, each with its weight.
-    """
+    """A query, and the name of the vectors that it is compared with."""
 
     query: Any
     using: str | None
-    words: Sequence[tuple[models.TextQuery, float]] = ()
 
 
 # The scores of quantised vectors are approximate, unless they are computed again. Where a filter
@@ -57,14 +47,12 @@ _EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchP
 class Queries:
     """The read side of a Qdrant server, one collection per trip.
 
-    `hidden` are the fields that a caller's filter may not ask about, `dates` the paths of dates in
-    a collection that has no index of any.
+    `dates` are the paths of dates in a collection that has no index of any.
     """
 
     def __init__(
         self,
         client: AsyncQdrantBase,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
         paths: Sequence[str] | None = None,
     ) -> None:
@@ -72,10 +60,7 @@ class Queries:
         self._client = client
         self._paths = paths
         self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
-        self._hidden = tuple(hidden)
         self._dates = tuple(dates)
-        self._prefetches: Memo[models.Prefetch] = Memo()  # collections share them
-        self._probes: Memo[models.QueryRequest] = Memo()
 
     def prepare(
         self, raw: Mapping[str, Any] | None, within: Document | None = None
@@ -85,18 +70,7 @@ class Queries:
         Raises InvalidFilter.
         """
         parsed = parse(raw)
-        check(parsed, self._hidden)
         return both(of_text(within), parsed) if within else parsed
-
-    def without(
-        self, condition: models.Filter | None, versions: Collection[str]
-    ) -> models.Filter | None:
-        """The condition, without the points of these versions."""
-        if not versions:
-            return condition
-        among = models.MatchAny(any=sorted(versions))
-        kept = [models.FieldCondition(key=VERSION_KEY, match=among)]
-        return models.Filter(must=[condition] if condition else None, must_not=kept)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together: here each by itself."""
@@ -117,11 +91,7 @@ class Queries:
         answers: list[Legs | QdrantMcpError] = []
         for target, query in asked:
             narrowed = dated(condition, period, target.dates or self._dates)
-            try:
-                answers.append(await self._search(target, query, depth, narrowed))
-            except QdrantMcpError:
-                with inference_errors(query.dense):
-                    raise
+            answers.append(await self._search(target, query, depth, narrowed))
         return answers
 
     async def _search(
@@ -129,9 +99,9 @@ class Queries:
     ) -> Legs:
         """The `depth` best points by the server's RRF over the legs, and their scores on each."""
         legs = _legs(target, query)
-        prefetches = [self._prefetch(leg, condition, depth) for leg in legs]
+        prefetches = [_prefetch(leg, condition, depth) for leg in legs]
         if query.tags:
-            prefetches.append(self._prefetch(legs[0], carrying(query.tags, condition), depth))
+            prefetches.append(_prefetch(legs[0], carrying(query.tags, condition), depth))
         rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
         fusion = models.QueryRequest.model_construct(
             prefetch=prefetches,
@@ -162,13 +132,6 @@ class Queries:
         """A payload of which only some fields were read, marked as such."""
         return payload or {} if self._paths is None else {**(payload or {}), PARTIAL: True}
 
-    def _prefetch(self, leg: Leg, where: models.Filter | None, depth: int) -> models.Prefetch:
-        """The best points of a leg; collections share what is made of a dense vector."""
-        parts = (leg.query, leg.using, where, depth)
-        if isinstance(leg.query, list):
-            return self._prefetches.of(parts, _prefetching)
-        return _prefetching(*parts)
-
     async def _scores(
         self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
     ) -> list[dict[PointId, float]]:
@@ -181,17 +144,12 @@ class Queries:
         scores: list[dict[PointId, float]] = [{} for _ in legs]
         if not points:
             return scores
-        asked, lacking = [], []
-        for leg, known in zip(legs, scores, strict=True):
-            for query, weight in leg.words or [(leg.query, 1.0)]:
-                asked.append(_request(query, leg.using, _only(points), len(points)))
-                lacking.append((known, weight))
+        asked = [_request(leg.query, leg.using, _only(points), len(points)) for leg in legs]
         parts = parts_in(target.collection, {c.id: c.payload for c in candidates})
         heads = _heads(parts)
         found = await self._points(target, [*asked, *heads])
-        for (known, weight), exact in zip(lacking, found, strict=False):
-            for point in exact:
-                known[point.id] = known.get(point.id, 0.0) + weight * point.score
+        for known, exact in zip(scores, found, strict=False):
+            known.update({point.id: point.score for point in exact})
         if heads:
             judge(parts, {point.id: point.payload for point in found[-1]})
         return scores
@@ -202,25 +160,23 @@ class Queries:
         return [answer.points for answer in answers]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
         return [await self._probe(target, terms) for target, terms in asked]
 
-    async def _probe(self, target: Target, terms: Probed) -> dict[int, float]:
+    async def _probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
         """A query of one term with weight 1 scores idf(t) * stored value.
 
-        The value comes with the vector; that of a text index is 1. All probes travel in one batch.
+        The value comes with the vector. All probes travel in one batch.
         """
         leg = target.sparse
         assert leg is not None
-        by_index = isinstance(terms, Mapping)
-        probes = [terms[term] for term in terms] if isinstance(terms, Mapping) else terms
-        requests = [self._probes.of((probe, leg.vector), _probing) for probe in probes]
+        requests = [_probing(term, leg.vector) for term in terms]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self._points(target, requests), strict=True):
             if points:
-                value = 1.0 if by_index else _stored(points[0].vector, leg, term)
+                value = _stored(points[0].vector, leg, term)
                 if value > 0:
                     found[term] = points[0].score / value
         return found
@@ -239,29 +195,22 @@ class Queries:
     async def _read(
         self, target: Target, ids: Sequence[PointId], shown: Any
     ) -> dict[PointId, Payload]:
-        """The payloads of these points, fewer at once where they are too large.
+        """The payloads of these points, in halves where they are too large together.
 
         Raises AnswerTooLarge where one is by itself.
         """
-        found: dict[PointId, Payload] = {}
-        lacking, most = list(ids), len(ids)
-        while lacking:
-            asked, later = lacking[:most], lacking[most:]
-            request = models.QueryRequest.model_construct(
-                filter=_only(asked), limit=len(asked), with_payload=shown
-            )
-            try:
-                (points,) = await self._points(target, [request])
-            except AnswerTooLarge:
-                if most == 1:
-                    raise
-                most //= 2
-                continue
-            found |= {point.id: point.payload or {} for point in points}
-            # Strict mode may allow fewer at once; of those that are gone there are none.
-            left = [point for point in asked if point not in found]
-            lacking = [*left, *later] if len(left) < len(asked) else later
-        return found
+        request = models.QueryRequest.model_construct(
+            filter=_only(ids), limit=len(ids), with_payload=shown
+        )
+        try:
+            (points,) = await self._points(target, [request])
+        except AnswerTooLarge:
+            if len(ids) == 1:
+                raise
+            middle = len(ids) // 2
+            first = await self._read(target, ids[:middle], shown)
+            return first | await self._read(target, ids[middle:], shown)
+        return {point.id: point.payload or {} for point in points}
 
 
 def _request(
@@ -273,11 +222,10 @@ def _request(
     )
 
 
-def _prefetching(
-    vector: Any, using: str | None, where: models.Filter | None, limit: int
-) -> models.Prefetch:
+def _prefetch(leg: Leg, where: models.Filter | None, limit: int) -> models.Prefetch:
+    """The best points of a leg."""
     return models.Prefetch.model_construct(
-        query=vector, using=using, filter=where, limit=limit, params=_RESCORED
+        query=leg.query, using=leg.using, filter=where, limit=limit, params=_RESCORED
     )
 
 
@@ -299,9 +247,7 @@ def of_text(text: Document) -> models.Filter:
     return models.Filter(must=[equal(DOCUMENT_KEY, text.document)])
 
 
-def _probing(term: int | str, using: str) -> models.QueryRequest:
-    if isinstance(term, str):
-        return models.QueryRequest.model_construct(query=_text(term, 0, 0), using=using, limit=1)
+def _probing(term: int, using: str) -> models.QueryRequest:
     return models.QueryRequest.model_construct(
         query=_sparse([term], [1.0]), using=using, limit=1, with_vector=[using]
     )
@@ -321,25 +267,11 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
     """The legs to search, dense first; the name of an unnamed vector is None."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
-        legs.append(Leg(native(query.dense), target.dense.vector or None))
+        legs.append(Leg(query.dense, target.dense.vector or None))
     if target.sparse is not None and query.sparse is not None:
-        legs.append(_words(target.sparse, query.sparse))
+        sparse = query.sparse
+        legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))
     return legs
-
-
-def _words(leg: SparseLeg, query: Sparse) -> Leg:
-    if leg.average is None:
-        return Leg(_sparse(query.indices, query.values), leg.vector)
-    k, b, factor = of_index(leg.average)
-    weighed = zip(query.words, query.values, strict=True)
-    words = [(_text(word, k, b), factor * value) for word, value in weighed]
-    return Leg(_text(" ".join(query.words), k, b), leg.vector, words)
-
-
-def _text(words: str, k: float, b: float) -> models.TextQuery:
-    """BM25 of the words by a text index."""
-    scoring = models.Bm25Scoring(bm25=models.Bm25Params(k=k, b=b))
-    return models.TextQuery(text=models.TextQueryInput(query=words, scoring=scoring))
 
 
 def weights(target: Target, query: LegQuery) -> list[float] | None:

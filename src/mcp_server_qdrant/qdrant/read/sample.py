@@ -6,8 +6,7 @@ from contextlib import aclosing
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import Payload, Target
-from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.read.draw import scattered
+from mcp_server_qdrant.qdrant.read.draw import at_random
 
 MOST_POINTS = 20_000
 PAGE = 200
@@ -26,15 +25,10 @@ class Sampler:
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.
 
-        All of a collection of at most 20,000 points, and as many draws from a larger one; what is
-        drawn twice counts once.
+        All of a collection of at most 20,000 points, and as many of a larger one.
         """
-        name, read = target.collection, 0
-        found = (
-            pages(self._client, name, PAGE, with_payload=self._shown)
-            if target.points <= MOST_POINTS
-            else scattered(self._client, name, MOST_POINTS, PAGE, with_payload=self._shown)
-        )
+        read = 0
+        found = at_random(self._client, target, MOST_POINTS, PAGE, with_payload=self._shown)
         async with aclosing(found):
             async for records in found:
                 yield [text for record in records if (text := self._text(record.payload or {}))]

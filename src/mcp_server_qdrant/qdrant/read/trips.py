@@ -6,7 +6,6 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.bm25 import Probed, of_index
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -14,8 +13,6 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
-    Sparse,
-    SparseLeg,
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
@@ -31,7 +28,6 @@ Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, 
 # next, and a collection that hangs takes few others along.
 TRIPS = 4
 TOGETHER = 16  # collections that one trip asks in any case
-HEAVY_AT_ONCE = 4  # payloads
 
 
 class EdgeQueries(Queries):
@@ -40,12 +36,10 @@ class EdgeQueries(Queries):
     def __init__(
         self,
         client: Any,
-        hidden: Sequence[str] = (),
         dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[str] | None = None,  # noqa: ARG002 - payloads are read in whole
     ) -> None:
-        """`paths` are the fields that a search reads of heavy payloads."""
-        super().__init__(client, hidden, dates, paths)
+        super().__init__(client, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
@@ -74,53 +68,40 @@ class EdgeQueries(Queries):
             dates = (target.dates or self._dates) if period else ()
             tagged = where(dates, query.tags) if query.tags else None
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        sought = RRF_K, depth, self._paths
-        answers = await self._edge.hybrid("candidates", legs, *sought)
+        answers = await self._edge.hybrid("candidates", legs, RRF_K, depth)
         return [
             _found(target, query, value) if well else error_in(value)
             for (target, query), (well, value) in zip(asked, answers, strict=True)
         ]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Probed]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
         questions = [
-            (target.collection, target.sparse.vector, _plain(terms))
+            (target.collection, target.sparse.vector, list(terms))
             for target, terms in asked
             if target.sparse
         ]
-        found = await self._each("idfs", questions)
-        return [
-            {term: answer[word] for term, word in terms.items() if word in answer}
-            if isinstance(terms, Mapping) and not isinstance(answer, QdrantMcpError)
-            else answer
-            for (_, terms), answer in zip(asked, found, strict=True)
-        ]
+        return await self._each("idfs", questions)
 
     async def payloads(
         self,
         asked: Sequence[tuple[Target, Sequence[PointId]]],
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads by id; of heavy ones a part."""
+        """For each target the payloads by id."""
         named = [(target.collection, ids) for target, ids in asked]
-        return await self._each("payloads", named, self._paths)
+        return await self._each("payloads", named)
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads, a few at a time: the event loop goes on between them."""
-        found: dict[PointId, Payload] = {}
-        for start in range(0, len(ids), HEAVY_AT_ONCE):
-            some = (target.collection, ids[start : start + HEAVY_AT_ONCE])
-            (answer,) = await self._each("payloads", [some], None)
-            if isinstance(answer, QdrantMcpError):
-                raise answer
-            found |= answer
-        return found
+        """The payloads of some points of one target."""
+        (answer,) = await self.payloads([(target, ids)])
+        if isinstance(answer, QdrantMcpError):
+            raise answer
+        return answer
 
-    async def _each(
-        self, question: str, asked: Sequence[tuple[Any, ...]], *arguments: Any
-    ) -> list[Any]:
-        answers = await self._edge.hybrid(question, asked, *arguments)
+    async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
+        answers = await self._edge.hybrid(question, asked)
         return [value if well else error_in(value) for well, value in answers]
 
 
@@ -130,7 +111,8 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]
     if target.dense is not None and query.dense is not None:
         asked.append((target.dense.vector, query.dense, where))
     if target.sparse is not None and query.sparse is not None:
-        asked.append((target.sparse.vector, _words(target.sparse, query.sparse), where))
+        words = list(query.sparse.indices), list(query.sparse.values)
+        asked.append((target.sparse.vector, words, where))
     scored = len(asked)
     if asked and tagged is not None:
         asked.append((*asked[0][:2], tagged))
@@ -139,18 +121,6 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]
         (*leg, share, number < scored)
         for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
     ]
-
-
-def _words(leg: SparseLeg, query: Sparse) -> tuple[Any, ...]:
-    """A sparse vector; for a text index its words and their weights, its k and its b."""
-    if leg.average is None:
-        return list(query.indices), list(query.values)
-    k, b, factor = of_index(leg.average)
-    return list(query.words), [factor * value for value in query.values], k, b
-
-
-def _plain(terms: Probed) -> list[int] | list[str]:
-    return list(terms.values()) if isinstance(terms, Mapping) else list(terms)
 
 
 def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:

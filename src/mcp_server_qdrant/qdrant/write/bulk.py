@@ -1,7 +1,7 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,9 @@ from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.qdrant.server.inference import as_vector
-from mcp_server_qdrant.qdrant.server.version import at_least
+from mcp_server_qdrant.qdrant.write.points import as_vector
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
-NO_RANKING = (
-    "This Qdrant cannot rank by a text index; from 1.20 on it can. Without --index-only, upgrade "
-    "adds keyword vectors instead."
-)
-RANKING_SINCE = (1, 20)
-UNSPACED = ("chinese", "japanese")
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
 
 
@@ -69,16 +62,6 @@ class Shape:
         """The same in the embedded engine's own terms."""
         return {"name": "", **sidecar(self.vectors, self.sparse, None)}
 
-    def with_vector(self, name: str, size: int | None) -> "Shape":
-        """The same with one vector more: dense of `size`, or sparse."""
-        if size is None:
-            return replace(self, sparse={**self.sparse, name: _SPARSE})
-        params = models.VectorParams(size=size, distance=models.Distance.COSINE)
-        return replace(self, vectors={**self.vectors, name: params})
-
-
-_SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
-
 
 class Bulk:
     """The collections of one engine, whole. All calls raise our errors."""
@@ -90,13 +73,12 @@ class Bulk:
     # Collections
 
     async def names(self) -> list[str]:
-        """All collections, copies that upgrades made among them."""
+        """All collections."""
         return sorted(found.name for found in (await self._client.get_collections()).collections)
 
-    async def aliases(self) -> dict[str, str]:
-        """Alias -> collection."""
-        found = await self._client.get_aliases()
-        return {alias.alias_name: alias.collection_name for alias in found.aliases}
+    async def exists(self, name: str) -> bool:
+        """True where a collection, or an alias, has this name."""
+        return bool(await self._client.collection_exists(name))
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
         """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
@@ -132,21 +114,6 @@ class Bulk:
         )
         for field, index in shape.indexes.items():
             await self._client.create_payload_index(name, field, index)
-
-    async def drop(self, name: str) -> None:
-        """Delete a collection."""
-        await self._client.delete_collection(name)
-
-    async def lead(self, alias: str, to: str) -> None:
-        """Let the alias lead to a collection, in one step where it led to another."""
-        changes: list[Any] = []
-        if alias in await self.aliases():
-            changes.append(
-                models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=alias))
-            )
-        create = models.CreateAlias(collection_name=to, alias_name=alias)
-        changes.append(models.CreateAliasOperation(create_alias=create))
-        await self._client.update_collection_aliases(change_aliases_operations=changes)
 
     # Vectors
 
@@ -186,10 +153,6 @@ class Bulk:
         """Write down where the collection comes from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
 
-    async def note_row(self, name: str, row: int) -> None:
-        """Write down the last row of local mode that was imported."""
-        await self._describe(name, {marks.ROW_KEY: row})
-
     async def describe(self, name: str, text: str) -> None:
         """Write down what the collection is about; "" takes that back."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
@@ -201,35 +164,6 @@ class Bulk:
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
         await self._client.update_collection(name, metadata={**known, **more})
-
-    @property
-    def embedded(self) -> bool:
-        """True for the embedded engine, which answers nobody while it makes an index."""
-        return isinstance(self._client, EdgeClient)
-
-    async def texts(self, name: str, limit: int) -> dict[str, list[str]]:
-        """The texts of so many points by their payload key."""
-        found: dict[str, list[str]] = {}
-        for payload in (await self.page(name, limit, None))[0].values():
-            keys = (key for key in self._content_fields if isinstance(payload.get(key), str))
-            if key := next(keys, None):
-                found.setdefault(key, []).append(payload[key])
-        return found
-
-    async def rank_by_index(self, name: str, key: str, language: str) -> None:
-        """Make a text index that ranks by BM25 of a payload key, or let the one there rank.
-
-        Raises EngineTooOld where the engine cannot, RequestError for an index of another type.
-        """
-        if not self.embedded and not at_least((await self._client.info()).version, RANKING_SINCE):
-            raise EngineTooOld(NO_RANKING)
-        index = (await self.shape(name)).indexes.get(key, models.PayloadSchemaType.TEXT)
-        if index == models.PayloadSchemaType.TEXT:
-            index = _text_index(language)
-        if not isinstance(index, models.TextIndexParams):
-            raise RequestError(f"{name!r} has an index of another type of {key!r}.")
-        ranking = index.model_copy(update={"scoring": True})
-        await self._client.create_payload_index(name, key, ranking)
 
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
@@ -286,23 +220,17 @@ class Bulk:
         """The payloads of these points by id."""
         return _payloads(await self.fetch(name, ids))
 
-    async def put(
-        self, name: str, points: Sequence[Any], only: Container[str] | None = None
-    ) -> None:
-        """Write points as `fetch` returned them, with these vectors `only`."""
+    async def put(self, name: str, points: Sequence[Any]) -> None:
+        """Write points as `fetch` returned them."""
         structs = [
             models.PointStruct(
                 id=point.id,
-                vector=_some(point.vector, only),
+                vector=point.vector if point.vector is not None else {},
                 payload=point.payload or {},
             )
             for point in points
         ]
         await self._client.upsert(name, structs)
-
-    async def remove(self, name: str, ids: Sequence[PointId]) -> None:
-        """Delete these points."""
-        await self._client.delete(name, list(ids))
 
     def _document(self, name: str, record: Any) -> Document:
         return read(name, record.id, record.payload, self._content_fields)
@@ -310,29 +238,6 @@ class Bulk:
     async def close(self) -> None:
         """Leave the engine."""
         await self._client.close()
-
-
-def _text_index(language: str) -> models.TextIndexParams:
-    stemmed = language in {known.value for known in models.SnowballLanguage}
-    stopped = language in {known.value for known in models.Language}
-    unspaced = language in UNSPACED
-    return models.TextIndexParams(
-        type=models.TextIndexType.TEXT,
-        tokenizer=models.TokenizerType.MULTILINGUAL if unspaced else models.TokenizerType.WORD,
-        stopwords=models.Language(language) if stopped else None,
-        stemmer=models.SnowballParams(
-            type=models.Snowball.SNOWBALL, language=models.SnowballLanguage(language)
-        )
-        if stemmed
-        else None,
-        enable_hnsw=False,
-    )
-
-
-def _some(vectors: Any, only: Container[str] | None) -> Any:
-    if only is None or not isinstance(vectors, dict):
-        return vectors if vectors is not None else {}
-    return {name: vector for name, vector in vectors.items() if name in only}
 
 
 def _without(vector: str) -> models.Filter:

@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.datatypes import (
     TAG_KEYS,
     Document,
     PointId,
+    Sparse,
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES
@@ -35,7 +36,6 @@ from mcp_server_qdrant.qdrant.payload import (
     paths,
     read,
 )
-from mcp_server_qdrant.qdrant.server.inference import as_vector, inference_errors
 
 PENDING = "dense"
 PAGE = 500
@@ -154,9 +154,7 @@ class Points:
             )
             for point in points
         ]
-        dense = next((point.dense for point in points), None)
-        with inference_errors(dense):
-            await self._client.upsert(target.collection, structs, **only)
+        await self._client.upsert(target.collection, structs, **only)
         self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
@@ -170,7 +168,7 @@ class Points:
         shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
         records = await self._client.retrieve(collection, ids, with_payload=shown)
         found = [self._document(collection, record) for record in records]
-        return [part._replace(metadata=None, unread=True) for part in found] if bare else found
+        return [part._replace(metadata=None) for part in found] if bare else found
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]
@@ -347,9 +345,8 @@ class Points:
             )
             for point, dense in vectors.items()
         ]
-        with inference_errors(next(iter(vectors.values()))):
-            await self._client.update_vectors(target.collection, updates)
-            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
+        await self._client.update_vectors(target.collection, updates)
+        await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
         self._tally.filled += len(updates)
 
     def _document(self, collection: str, record: Any) -> Document:
@@ -365,6 +362,13 @@ def unchanged(seen: Document) -> list[models.Condition]:
     if when is None:
         return []
     return [models.FieldCondition(key="updated_at", range=models.DatetimeRange(gte=when, lte=when))]
+
+
+def as_vector(value: Sparse | Dense) -> Any:
+    """A vector of a point as qdrant-client takes it."""
+    if isinstance(value, Sparse):
+        return models.SparseVector(indices=list(value.indices), values=list(value.values))
+    return list(value)
 
 
 def _vectors(target: Target, point: StoredPoint) -> Any:

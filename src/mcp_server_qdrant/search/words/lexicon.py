@@ -1,92 +1,92 @@
-"""The vocabularies of collections: sampled in the background, kept in memory and on disk."""
+"""The words of collections: sampled in the background, kept in memory and on disk.
+
+Only words of prose in the Latin alphabet: nobody misspells what stands beside a digit or an
+underscore, or inside a dotted name. The files are a cache: what is lost or damaged is sampled
+again.
+"""
 
 import asyncio
-import contextlib
+import json
 import logging
 import math
+import os
+import re
 import time
+import unicodedata
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
+from tempfile import mkstemp
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.words.cache import WordCache
-from mcp_server_qdrant.search.words.vocabulary import Vocabulary, tally
 
 DRIFT = 0.1
-REST_SECONDS = 30.0
-LONGEST_REST = 3_600.0  # of a collection whose sampling fails time and again
-LOAD_SECONDS = 0.1
-SLICE = 25_000
-MOST_STORED = 5_000
-MOST_HELD = 2_000_000
+REST_SECONDS = 30.0  # between two samplings of a collection
+MOST_WORDS = 50_000  # of a collection
+MOST_HELD = 500_000  # in memory, some 100 bytes each
+MOST_FILES = 256
+STORED = 25_000  # characters of what is stored at once
 FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and shown
+
+LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
+_WORD = re.compile(rf"(?<![\w.])[{LATIN}]{{4,30}}(?![\w]|\.\w)")
+
+Vocabulary = Counter[str]  # word -> how many of the sampled texts have it
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Entry:
-    """The words of one collection: its sample, and those that this process stored since."""
+class _Sampled:
+    """The words of a collection that had so many points; not sampled again before `rests`."""
 
-    sample: Vocabulary | None = None
-    points: int = 0
-    stored: Counter[str] = field(default_factory=Counter)
-    recent: Vocabulary | None = None
-    looked_for: bool = False
+    words: Vocabulary
+    points: int
     rests: float = 0.0
-    pause: float = REST_SECONDS
-
-    def vocabularies(self) -> list[Vocabulary]:
-        if self.recent is None and self.stored:
-            self.recent = Vocabulary.of(self.stored)
-        return [words for words in (self.sample, self.recent) if words is not None]
-
-    def size(self) -> int:
-        return len(self.stored) + (len(self.sample) if self.sample else 0)
 
 
 class Lexicon:
     """The words of collections. Nothing waits for a sample: it is there, or it is scheduled.
 
     `texts` gives a sample of a collection's texts by the page. One collection is sampled at a time,
-    in slices of about a millisecond, with a pause as long after each. A sample serves until its
-    collection has grown or shrunk by a tenth.
+    with a pause after each page as long as it took. A sample serves until its collection has grown
+    or shrunk by a tenth. It is kept in `folder`, under a name of `owner`: an engine, and a tenant.
     """
 
     def __init__(
         self,
         texts: Callable[[Target], AsyncGenerator[list[str]]],
-        disk: WordCache | None = None,
+        folder: Path | None = None,
+        owner: str = "",
         clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._texts = texts
-        self._disk = disk
+        self._folder = folder
+        self._owner = owner
         self._clock = clock
-        self._pause = pause
-        self._entries: dict[str, _Entry] = {}
+        self._known: dict[str, _Sampled] = {}  # the longest unused one first
         self._wanted: dict[str, Target] = {}
         self._worker: asyncio.Task[None] | None = None
         self.tasks = Tasks()
 
-    async def of(self, targets: Sequence[Target]) -> Mapping[str, Sequence[Vocabulary]]:
-        """Collection -> its vocabularies, as far as they are there; the others are scheduled.
-
-        A slow disk delays this by a tenth of a second at most.
-        """
-        await self._look_on_disk([target.collection for target in targets])
-        found: dict[str, list[Vocabulary]] = {}
+    async def of(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
+        """Collection -> its words, as far as they are known; the others are scheduled."""
+        found: dict[str, Vocabulary] = {}
         for target in targets:
-            entry = self._used(target.collection)
-            if not target.failed and self._stale(target, entry):
-                self._wanted[target.collection] = target
-            if known := entry.vocabularies():
-                found[target.collection] = known
+            name = target.collection
+            if name not in self._known and (kept := await asyncio.to_thread(self._load, name)):
+                self._known.setdefault(name, kept)
+            known = self._known[name] = self._known.pop(name, _Sampled(Counter(), -1))
+            if not target.failed and self._stale(target, known):
+                self._wanted[name] = target
+            if known.points >= 0 or known.words:
+                found[name] = known.words
         if self._wanted and (self._worker is None or self._worker.done()):
             self._worker = self.tasks.start("The sampling of words", self._work)
         return found
@@ -95,16 +95,13 @@ class Lexicon:
         self, targets: Sequence[Target], telling: Callable[[str], bool]
     ) -> dict[str, str]:
         """Collection -> the `telling` words that tell it from the others, as far as known."""
-        found = await self.of(targets)
-        held = {name: entry.vocabularies() for name, entry in self._entries.items()}
-        return await asyncio.to_thread(_about, [*found], held, telling)
+        names = [*await self.of(targets)]
+        held = {name: known.words.copy() for name, known in self._known.items()}
+        return await asyncio.to_thread(_about, names, held, telling)
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
-        """Know the words of texts that were just stored: of the first 25,000 characters."""
-        entry = self._used(collection)
-        if len(entry.stored) < MOST_STORED:
-            tally(entry.stored, next(slices(texts), []))
-            entry.recent = None
+        """Know the words of texts that were just stored."""
+        self._entry(collection).words.update(words_of("\n".join(texts)[:STORED]))
 
     async def settled(self) -> None:
         """Wait until nothing is being sampled."""
@@ -115,92 +112,106 @@ class Lexicon:
         """Stop sampling."""
         await self.tasks.close()
 
-    def _used(self, collection: str) -> _Entry:
-        """The entry of a collection, moved to the end: the longest unused one comes first."""
-        entry = self._entries.pop(collection) if collection in self._entries else _Entry()
-        self._entries[collection] = entry
-        return entry
+    def _entry(self, name: str) -> _Sampled:
+        return self._known.setdefault(name, _Sampled(Counter(), -1))
 
-    def _stale(self, target: Target, entry: _Entry) -> bool:
-        if entry.rests > self._clock():
-            return False
-        drifted = abs(target.points - entry.points) > DRIFT * entry.points
-        return entry.sample is None or drifted or len(entry.stored) >= MOST_STORED
-
-    async def _look_on_disk(self, names: Sequence[str]) -> None:
-        fresh = [name for name in names if not self._used(name).looked_for]
-        if self._disk is None or not fresh:
-            return
-        for name in fresh:
-            self._entries[name].looked_for = True
-            self._entries[name].rests = math.inf
-        load = partial(self._load, self._disk, fresh)
-        task = self.tasks.start("The reading of words from the disk", load)
-        await asyncio.wait([task], timeout=LOAD_SECONDS)
-
-    async def _load(self, disk: WordCache, names: Sequence[str]) -> None:
-        for name in names:
-            kept = await asyncio.to_thread(disk.load, name)
-            entry = self._used(name)
-            entry.rests = 0.0
-            if kept is not None:
-                entry.sample, entry.points = kept
-        self._forget_unused()
+    def _stale(self, target: Target, known: _Sampled) -> bool:
+        drifted = abs(target.points - known.points) > DRIFT * known.points
+        return drifted and known.rests <= self._clock()
 
     async def _work(self) -> None:
         """Sample the wanted collections, one after the other."""
         while self._wanted:
             target = self._wanted.pop(next(iter(self._wanted)))
-            entry = self._used(target.collection)
-            entry.rests = self._clock() + entry.pause
-            entry.pause = min(2 * entry.pause, LONGEST_REST)
-            known = Counter(entry.stored)
+            name, rests = target.collection, self._clock() + REST_SECONDS
+            self._entry(name).rests = rests
             try:
-                sample = await self._sampled(target, Counter(known))
+                sampled = _Sampled(await self._sample(target), target.points, rests)
             except QdrantMcpError as error:
                 logger.info("The words of a collection could not be read: %s", error)
             else:
-                entry.sample, entry.points = sample, target.points
-                entry.stored -= known
-                entry.recent = None
-                entry.pause = REST_SECONDS
-                entry.rests = self._clock() + REST_SECONDS
-                if self._disk is not None:
-                    await asyncio.to_thread(
-                        self._disk.save, target.collection, sample, target.points
-                    )
+                self._known[name] = sampled
+                await asyncio.to_thread(self._save, name, sampled)
             self._forget_unused()
 
-    async def _sampled(self, target: Target, counts: Counter[str]) -> Vocabulary:
-        """The words of a sample of the collection, counted on top of `counts`."""
+    async def _sample(self, target: Target) -> Vocabulary:
+        counts: Vocabulary = Counter()
         began = self._clock()
-        async with contextlib.aclosing(self._texts(target)) as pages:
+        async with aclosing(self._texts(target)) as pages:
             async for page in pages:
-                for group in slices(page):
-                    await asyncio.to_thread(tally, counts, group)
-                    await self._pause(self._clock() - began)
-                    began = self._clock()
-        return await asyncio.to_thread(Vocabulary.of, counts)
+                await asyncio.to_thread(tally, counts, page)
+                await asyncio.sleep(self._clock() - began)
+                began = self._clock()
+        return Counter(dict(counts.most_common(MOST_WORDS)))
 
     def _forget_unused(self) -> None:
-        held = sum(entry.size() for entry in self._entries.values())
-        for name in list(self._entries)[:-1]:
+        held = sum(len(known.words) for known in self._known.values())
+        for name in list(self._known)[:-1]:
             if held <= MOST_HELD:
                 return
-            held -= self._entries.pop(name).size()
+            held -= len(self._known.pop(name).words)
+
+    def path(self, folder: Path, collection: str) -> Path:
+        """The file of a collection, whose name does not give the collection's away."""
+        named = f"{self._owner}\0{collection}".encode("utf-8", "surrogatepass")
+        return folder / f"{blake2b(named, digest_size=20).hexdigest()}.json"
+
+    def _load(self, collection: str) -> _Sampled | None:
+        if self._folder is None:
+            return None
+        with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            kept = json.loads(self.path(self._folder, collection).read_bytes())
+            counts = {str(word): int(count) for word, count in kept["counts"].items()}
+            return _Sampled(Counter(counts), int(kept["points"]))
+        return None
+
+    def _save(self, collection: str, sampled: _Sampled) -> None:
+        """Keep it in a file, which is replaced as a whole; the oldest files go."""
+        if self._folder is None:
+            return
+        held = json.dumps({"points": sampled.points, "counts": sampled.words})
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, draft = mkstemp(dir=self._folder)
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(held)
+            Path(draft).replace(self.path(self._folder, collection))
+            files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+            for old in files[:-MOST_FILES]:
+                old.unlink(missing_ok=True)
+
+
+def words_of(text: str) -> set[str]:
+    """The distinct words of a text, of 4 to 30 letters, in lower case."""
+    return set(_WORD.findall(lowered(text)))
+
+
+def lowered(text: str) -> str:
+    """The text in lower case, its characters composed."""
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).lower()
+
+
+def tally(counts: Vocabulary, texts: Iterable[str]) -> None:
+    """Add to each word the number of `texts` that hold it.
+
+    Where the words become too many, those seen once are dropped.
+    """
+    for text in texts:
+        counts.update(words_of(text))
+    if len(counts) > 4 * MOST_WORDS:
+        for word in [word for word, count in counts.items() if count == 1]:
+            del counts[word]
 
 
 def _about(
-    names: Sequence[str],
-    held: Mapping[str, Sequence[Vocabulary]],
-    telling: Callable[[str], bool],
+    names: Sequence[str], held: Mapping[str, Vocabulary], telling: Callable[[str], bool]
 ) -> dict[str, str]:
     """The words of collections by class-based tf-idf.
 
     weight(w) = tf(w) * ln(1 + C / f(w)), where f(w) is how often all collections together have
     the word and C how many words a collection has on average (Grootendorst, BERTopic, 2022).
     """
-    counts = {name: _frequent(vocabularies) for name, vocabularies in held.items() if vocabularies}
+    counts = {name: Counter(dict(words.most_common(FREQUENT))) for name, words in held.items()}
     everywhere = sum(counts.values(), Counter())
     average = everywhere.total() / max(len(counts), 1)
     found: dict[str, str] = {}
@@ -209,24 +220,3 @@ def _about(
         best = sorted(weights, key=lambda word: (-weights[word], word))
         found[name] = ", ".join(islice(filter(telling, best), TOLD))
     return found
-
-
-def _frequent(vocabularies: Sequence[Vocabulary]) -> Counter[str]:
-    """The most frequent words of a collection."""
-    counts: Counter[str] = Counter()
-    for vocabulary in vocabularies:
-        counts.update(vocabulary.frequent(FREQUENT))
-    return counts
-
-
-def slices(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in groups of about 25,000 characters; a longer one is cut to that."""
-    group, size = list[str](), 0
-    for text in texts:
-        group.append(text[:SLICE])
-        size += len(group[-1])
-        if size >= SLICE:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group

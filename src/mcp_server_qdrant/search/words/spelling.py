@@ -4,24 +4,28 @@ Left alone: words that a probe found; words that the embedding model knows as on
 collection lacks most words of its language, and "broken" is no misspelling of "broke"; words of
 fewer than 5 letters, in another alphabet than the Latin, or with capitals inside; and whatever
 looks like a name or a path, with a digit, an underscore, a dot or a slash in it; and queries in a
-language of which the collections have no text. Similarity is Damerau-Levenshtein, at least 0.75.
-Source: DESIGN 3.4.
+language of which the collections have no text. Two neighbouring letters exchanged are one edit;
+similarity, 1 - edits / length of the longer word, is at least 0.75. Source: DESIGN 3.4.
 """
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
-from rapidfuzz.distance import DamerauLevenshtein
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
-from mcp_server_qdrant.search.words.lexicon import Lexicon
-from mcp_server_qdrant.search.words.vocabulary import LATIN, Variant, Vocabulary, folded, nearest
+from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, lowered
 
 SHORTEST = 5
 CORRECTED_WORDS = 8
 EXPANDED_WORDS = 12
+SIMILAR = 0.75
+MOST_EDITS = 2
 VARIANTS = 3
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
@@ -30,6 +34,13 @@ _PROSE = re.compile(
     rf"(?<!\S){_OPEN}([{LATIN}]+(?:[-\u2013\u2014][{LATIN}]+)?)(?:['\u2019]s)?{_CLOSE}(?!\S)"
 )
 _PART = re.compile(rf"[{LATIN}]+")
+
+
+class Variant(NamedTuple):
+    """A word spelled almost like another; similarity in [0.75, 1)."""
+
+    word: str
+    similarity: float
 
 
 # A word of the query -> words spelled almost like it.
@@ -77,7 +88,7 @@ class Speller:
         known = await self._lexicon.of(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
-        return await asyncio.to_thread(self._corrected, terms, wrong, _all(known))
+        return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()])
 
     def _corrected(
         self, terms: Terms, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
@@ -109,7 +120,7 @@ class Speller:
             return {}, ()
         known = await self._lexicon.of(targets)
         words = list(chosen)[:EXPANDED_WORDS]
-        near = await asyncio.to_thread(_expanded, words, _all(known))
+        near = await asyncio.to_thread(_expanded, words, [*known.values()])
         names = (target.collection for target in targets if target.sparse)
         return near, tuple(name for name in names if name not in known)
 
@@ -161,11 +172,11 @@ def corrected(
     """
     corrections = []
     for start, word in reversed(wrong):
-        lowered = folded(word)
-        if any(lowered in vocabulary for vocabulary in vocabularies):
+        small = lowered(word)
+        if any(small in vocabulary for vocabulary in vocabularies):
             continue
-        for near, _ in nearest(lowered, vocabularies, 1):
-            if slips and not is_slip(lowered, near):
+        for near, _ in nearest(small, vocabularies, 1):
+            if slips and not is_slip(small, near):
                 continue
             to = near.capitalize() if word[0].isupper() else near
             query = f"{query[:start]}{to}{query[start + len(word) :]}"
@@ -178,14 +189,38 @@ def is_slip(word: str, near: str) -> bool:
 
     "speichert" is no slip of "speicher", nor "abstellen" of "erstellen".
     """
-    if DamerauLevenshtein.distance(word, near, score_cutoff=1) > 1:
+    if OSA.distance(word, near, score_cutoff=1) > 1:
         return False
     return word[0] == near[0] and word[-2:] == near[-2:]
 
 
-def _all(known: Mapping[str, Sequence[Vocabulary]]) -> list[Vocabulary]:
-    return [vocabulary for several in known.values() for vocabulary in several]
+def nearest(word: str, vocabularies: Sequence[Vocabulary], most: int) -> list[Variant]:
+    """The `most` words nearest to `word` and at most two edits away, with their similarity.
+
+    By edits, then by frequency in all vocabularies together, then by name. Left out are the word
+    itself, words that are not similar, and words made of it by a prefix or ending of two letters
+    or more: "associated" is no spelling of "unassociated".
+    """
+    edits: dict[str, int] = {}
+    counts: Counter[str] = Counter()
+    for vocabulary in vocabularies:
+        found = process.extract_iter(
+            word, list(vocabulary), scorer=OSA.distance, score_cutoff=MOST_EDITS
+        )
+        for other, distance, _ in found:
+            edits[other] = distance
+            counts[other] += vocabulary[other]
+    order = sorted(edits, key=lambda other: (edits[other], -counts[other], other))
+    alike = (Variant(one, 1 - edits[one] / max(len(word), len(one))) for one in order)
+    return [one for one in alike if SIMILAR <= one.similarity < 1 and not derived(word, one.word)][
+        :most
+    ]
+
+
+def derived(word: str, other: str) -> bool:
+    """True where one of the two is in the other, which is longer by two letters or more."""
+    return abs(len(word) - len(other)) > 1 and (word in other or other in word)
 
 
 def _expanded(words: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
-    return {word: nearest(folded(word), vocabularies, VARIANTS) for word in words}
+    return {word: nearest(lowered(word), vocabularies, VARIANTS) for word in words}

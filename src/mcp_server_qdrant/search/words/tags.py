@@ -1,7 +1,7 @@
 """The tags of collections that a query names.
 
-The tags of a collection are remembered for a minute, then looked up again in the background while
-the old ones serve. A search waits only for collections that were never looked up, and not for long.
+The tags of a collection are remembered for a minute. A search waits a moment for them, then goes on
+with what was known before.
 """
 
 import asyncio
@@ -17,11 +17,10 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import called, some
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.lift import Tokens
-from mcp_server_qdrant.search.steps.tags import folded
+from mcp_server_qdrant.search.relevance import Tokens, folded_tag
 
 CACHE_SECONDS = 60.0
-COLD_SECONDS = 0.25
+WAIT_SECONDS = 0.25
 MOST = 1_000
 NAMED = 30  # in an answer
 AT_ONCE = 8
@@ -62,11 +61,8 @@ class TagIndex:
         if not names or not wanted:
             return {}
         stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
-        tasks = [self._looking_up(name) for name in stale if name not in self._known]
-        for name in stale:
-            self._looking_up(name)
-        if tasks:
-            await asyncio.wait(tasks, timeout=COLD_SECONDS)
+        if tasks := [self._looking_up(name) for name in stale]:
+            await asyncio.wait(tasks, timeout=WAIT_SECONDS)
         known = [name for name in wanted if name in self._known]
         matches = {name: match(names, self._known[name][0]) for name in known}
         return {name: found for name, found in matches.items() if found}
@@ -129,7 +125,7 @@ class TagIndex:
 
 def names_in(query: str) -> dict[str, frozenset[int]]:
     """Each word of the query and each run of up to three, with the places of their words."""
-    words = folded(query).split()[:QUERY_WORDS]
+    words = folded_tag(query).split()[:QUERY_WORDS]
     found: dict[str, frozenset[int]] = {}
     for first in range(len(words)):
         for last in range(first + 1, min(first + LONGEST, len(words)) + 1):
@@ -142,7 +138,7 @@ def by_name(tags: Iterable[Stored]) -> dict[str, tuple[Stored, ...]]:
     """The tags under the names by which they are compared."""
     found: dict[str, tuple[Stored, ...]] = {}
     for key, value in tags:
-        name = folded(value)
+        name = folded_tag(value)
         if name:
             found[name] = (*found.get(name, ()), (key, value))
     return found

@@ -8,20 +8,103 @@ idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
-from mcp_server_qdrant.search.engine import Engine
-from mcp_server_qdrant.search.words.probes import Probes, by_index
-from mcp_server_qdrant.search.words.vocabulary import Variant
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.search.engine import Engine, ask
+from mcp_server_qdrant.search.words.spelling import Variant
 
 VARIANT_SHARE = 0.3
+CACHE_SECONDS = 600.0
+ABSENT_SECONDS = 5.0
+CACHE_TERMS = 20_000
+DRIFT = 0.1
+PROBE_SECONDS = 2.0
 
 Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
+
+
+@dataclass(slots=True)
+class _Known:
+    """The idf of terms in one collection, and until when other terms count as absent from it."""
+
+    documents: int
+    expires: float
+    idf: dict[int, float]
+    absent: dict[int, float]
+
+
+@dataclass(eq=False)
+class Probes:
+    """The idf of the terms that a collection has.
+
+    That a collection lacks a term is remembered for seconds only, and until something is stored
+    there: a text must be found by its words as soon as it is stored. Of the `lasting` terms it is
+    remembered like an idf.
+    """
+
+    engine: Engine
+    lasting: Container[int] = ()
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, _Known] = field(default_factory=dict)
+
+    def idf(self, target: Target) -> Mapping[int, float]:
+        """The idf of terms there, as far as they were learned."""
+        return self._fresh(target).idf
+
+    async def learn(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
+        """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
+        now = self.clock()
+        lacking: dict[str, list[int]] = {}
+        for target in targets:
+            known = self._fresh(target)
+            terms = [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
+            if terms:
+                lacking[target.collection] = terms
+
+        async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
+            return await self.engine.probe([(t, lacking[t.collection]) for t in group])
+
+        failures = {}
+        asked = [target for target in targets if target.collection in lacking]
+        for target, answer in await ask(self.engine, asked, probe, PROBE_SECONDS):
+            if isinstance(answer, QdrantMcpError):
+                failures[target.collection] = str(answer)
+                continue
+            known = self._fresh(target)
+            known.idf.update(answer)
+            for term in lacking[target.collection]:
+                if term not in answer:
+                    lasts = term in self.lasting
+                    known.absent[term] = known.expires if lasts else now + ABSENT_SECONDS
+        return failures
+
+    def changed(self, collection: str) -> None:
+        """Something was stored there: it may have terms that it lacked."""
+        if known := self._known.get(collection):
+            known.absent.clear()
+
+    def forget(self, collection: str) -> None:
+        """Something was deleted there: terms may be rarer than they were, or gone."""
+        self._known.pop(collection, None)
+
+    def _fresh(self, target: Target) -> _Known:
+        known = self._known.get(target.collection)
+        now = self.clock()
+        if (
+            known is None
+            or known.expires <= now
+            or abs(known.documents - target.documents) > DRIFT * known.documents
+            or len(known.idf) + len(known.absent) > CACHE_TERMS
+        ):
+            known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
+            self._known[target.collection] = known
+        return known
 
 
 @dataclass(frozen=True)
@@ -47,8 +130,7 @@ class TermWeights:
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
-    several of its words: not all vectors have them, and they count where some do. `written` tells
-    the word that makes each term of a query, as a text index is asked for it.
+    several of its words: not all vectors have them, and they count where some do.
     """
 
     def __init__(
@@ -57,13 +139,11 @@ class TermWeights:
         engine: Engine,
         markers: Markers = NO_MARKERS,
         compounds: Callable[[str], Collection[int]] = lambda _: (),
-        written: Callable[[str], Mapping[int, str]] = lambda _: {},
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
         self._markers = markers
         self._compounds = compounds
-        self._written = written
         self.probes = Probes(engine, markers.languages, clock)
 
     async def of(
@@ -77,16 +157,14 @@ class TermWeights:
         `variants` of words are searched along with them, see `widened`.
         """
         searched = [target for target in targets if target.sparse]
-        written = self._words_of(query, variants or {}) if any(map(by_index, searched)) else {}
         asked = self._asked(query, variants or {})
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        weigh = partial(self._local, weighing, written)
-        local, failures = await weigh([*asked.terms, *self._markers.foreign])
+        local, failures = await self._local(weighing, [*asked.terms, *self._markers.foreign])
         if languages := await self._languages(weighing, local):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            local, failures = await weigh(asked.terms)
+            local, failures = await self._local(weighing, asked.terms)
         probed = [target for target in weighing if target.collection in local]
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
@@ -104,7 +182,7 @@ class TermWeights:
                 target.collection: vector
                 for target in searched
                 if target.collection not in failures
-                and (vector := _query(target, idf, local.get(target.collection), written))
+                and (vector := query_vector(idf, local.get(target.collection)))
             },
             local=local,
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
@@ -114,13 +192,10 @@ class TermWeights:
         )
 
     async def _local(
-        self,
-        targets: Sequence[Target],
-        written: Mapping[int, str],
-        tokens: Sequence[int],
+        self, targets: Sequence[Target], tokens: Sequence[int]
     ) -> tuple[Local, dict[str, str]]:
         """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        failures = await self.probes.learn(targets, tokens, written)
+        failures = await self.probes.learn(targets, tokens)
         local = {}
         for target in targets:
             name = target.collection
@@ -137,7 +212,7 @@ class TermWeights:
             for target in targets
             if any(term in local.get(target.collection, ()) for term in foreign)
         ]
-        known, _ = await self._local(marked, {}, [*languages])
+        known, _ = await self._local(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     def _asked(
@@ -158,28 +233,10 @@ class TermWeights:
                         group[other] = max(group.get(other, 0.0), variant.similarity)
         return _Asked(words, near)
 
-    def _words_of(self, query: str, variants: Mapping[str, Sequence[Variant]]) -> dict[int, str]:
-        """The word that makes each term of the query and of the variants."""
-        texts = [query, *(variant.word for several in variants.values() for variant in several)]
-        return dict(chain.from_iterable(self._written(text).items() for text in texts))
-
 
 def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:
     """The terms that no collection has."""
     return {term for term in terms if not any(known.get(term) for known in local.values())}
-
-
-def _query(
-    target: Target,
-    idf: Mapping[int, float],
-    local: Mapping[int, float] | None,
-    written: Mapping[int, str],
-) -> Sparse | None:
-    """The query of one target, see `query_vector`."""
-    if not by_index(target):
-        return query_vector(idf, local)
-    vector = query_vector({t: value for t, value in idf.items() if t in written}, local)
-    return vector and replace(vector, words=tuple(written[term] for term in vector.indices))
 
 
 def global_idf(

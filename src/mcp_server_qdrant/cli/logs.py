@@ -1,0 +1,67 @@
+"""Log lines for people or for machines, on stderr, without what was asked for or stored."""
+
+import json
+import logging
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from typing_extensions import override
+
+from mcp_server_qdrant.core.telemetry import request_id
+
+LogFormat = Literal["text", "json"]
+TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+# Libraries whose DEBUG lines hold whole messages, and with them queries and texts.
+TALKATIVE = ("mcp", "sse_starlette", "httpx", "httpcore", "openai", "urllib3")
+
+
+def configure(level: str, style: LogFormat) -> None:
+    """Set up the root logger, before any library does. stdout stays free for the transport."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if style == "json" else TextLines(TEXT))
+    logging.basicConfig(level=level, handlers=[handler])
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
+
+
+class TextLines(logging.Formatter):
+    """As `logging` writes them, with the fields of a line at its end."""
+
+    @override
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """One line."""
+        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
+        return super().formatMessage(record) + fields
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, request id, fields, error.
+
+    Of an error only its class and stack are logged: its message may quote a stored text.
+    """
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_fields(record),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            frames = traceback.extract_tb(record.exc_info[2])
+            line["error"] = record.exc_info[0].__name__
+            line["stack"] = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The fields of a line: those of `extra={"fields": {...}}`, and the request id."""
+    fields: dict[str, object] = getattr(record, "fields", {})
+    request = request_id()
+    return fields if request is None else {**fields, "request_id": request}

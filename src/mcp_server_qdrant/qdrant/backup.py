@@ -1,0 +1,278 @@
+"""Backups of the embedded engine's collections: a folder that is complete, or not there.
+
+backup.json      what it holds: of each collection points, and size and digest of its files
+shards/          copies of the collections, in a folder that the engine can open
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    QdrantMcpError,
+    RequestError,
+    UnusableFile,
+)
+from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.core.opening import opened
+from mcp_server_qdrant.hosting.disk import sync, write_atomically
+from mcp_server_qdrant.qdrant.edge import staged
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import (
+    Folder,
+    allocated,
+    data_ranges,
+    slug_of,
+    sync_tree,
+)
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+
+MANIFEST = "backup.json"
+OVERWRITE = "pass --overwrite to replace"
+_PIECE = 1 << 16
+
+Tell = Callable[[str, int, int], None]  # the collection, and how many of how many are done
+Put = Callable[[int, bytes], object]  # gets a piece's place, and the piece
+
+
+class Saved(BaseModel):
+    """A collection in a backup: size and digest of each file, by its path in the folder."""
+
+    points: int = Field(ge=0)
+    files: dict[str, int]
+    digests: dict[str, str] = {}
+
+
+class Manifest(BaseModel):
+    """What a backup holds."""
+
+    format: Literal[2] = 2
+    engine: Literal["embedded"] = "embedded"
+    made_at: str = ""
+    collections: dict[str, Saved]
+
+
+async def back_up(
+    client: EdgeClient,
+    names: Sequence[str],
+    folder: Path,
+    now: datetime,
+    tell: Tell,
+    *,
+    replace: bool,
+) -> dict[str, int]:
+    """Copy the collections into the folder, which exists once all of them are whole in it.
+
+    Their numbers of points.
+    """
+    draft = folder.with_name(f".{folder.name}.part")
+    _begin(folder, draft, replace=replace)
+    done: dict[str, Saved] = {}
+    try:
+        with _sentences("written"):
+            for name in names:
+                tell(name, len(done), len(names))
+                done[name] = await _save(client, name, draft)
+            about = Manifest(made_at=now.isoformat(), collections=done)
+            write_atomically(draft / MANIFEST, about.model_dump_json())
+            _finish(folder, draft)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return {name: saved.points for name, saved in done.items()}
+
+
+def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
+    _mend(folder)
+    if folder.exists() and not folder.is_dir():
+        raise RequestError(f"{folder} is a file: name a folder.")
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MANIFEST).is_file():
+            raise RequestError(f"{folder} is not empty, and no backup: name another folder.")
+        if not replace:
+            raise RequestError(f"{folder} holds a backup: name another folder, or {OVERWRITE} it.")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)  # of a backup that was killed
+        (draft / "shards").mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise RequestError(f"{folder} cannot be made: {error.strerror}.") from error
+
+
+async def _save(client: EdgeClient, name: str, draft: Path) -> Saved:
+    """Copy a collection into the draft, an absolute path."""
+    place = draft / "shards"
+    saved = Saved(points=await client.save(name, place), files={})
+    copied = place / slug_of(name)
+    sync_tree(copied)
+    files = [file for file in copied.rglob("*") if file.is_file()]
+    for file in [*files, *place.glob(f"{copied.name}.*")]:
+        path = file.relative_to(draft).as_posix()
+        saved.files[path] = file.stat().st_size
+        with file.open("rb") as read:
+            saved.digests[path] = await asyncio.to_thread(digest, read)
+    return saved
+
+
+def _finish(folder: Path, draft: Path) -> None:
+    """Put the draft in the folder's place. After a crash in between, `_mend` takes this back."""
+    old = _old(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    draft.rename(folder)
+    sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _old(folder: Path) -> Path:
+    """Where a backup is while another one takes its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _mend(folder: Path) -> None:
+    """Put a backup back that was about to be replaced when the command was killed."""
+    with suppress(OSError):
+        if not folder.exists() and (_old(folder) / MANIFEST).is_file():
+            _old(folder).rename(folder)
+
+
+def saved_in(folder: Path) -> dict[str, Saved]:
+    """The collections in a backup. Raises RequestError."""
+    _mend(folder)
+    try:
+        with opened(folder / MANIFEST, folder) as file:
+            return Manifest.model_validate_json(file.read()).collections
+    except FileNotFoundError:
+        raise RequestError(f"There is no backup in {folder}: it has no {MANIFEST}.") from None
+    except (ValidationError, OSError, UnusableFile) as error:
+        raise RequestError(
+            f"The {MANIFEST} of {folder} cannot be read: it is damaged, or another version's."
+        ) from error
+
+
+def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) -> None:
+    """Raise RequestError where a restore would replace what is `there` unasked."""
+    taken = sorted({*there} & {*wanted})
+    if taken and not replace:
+        raise RequestError(f"Already there: {every(taken)}. Name others, or {OVERWRITE} them.")
+
+
+async def restore(
+    client: EdgeClient,
+    root: Path,
+    folder: Path,
+    wanted: Mapping[str, Saved],
+    tell: Tell,
+    *,
+    replace: bool,
+) -> dict[str, int]:
+    """Bring the collections back into the engine's folder `root`, one after the other.
+
+    Their numbers of points.
+    """
+    done: dict[str, int] = {}
+    for name, saved in wanted.items():
+        tell(name, len(done), len(wanted))
+        try:
+            with _sentences("restored"):
+                await _load(client, root, name, folder, saved, replace=replace)
+        except QdrantMcpError as error:
+            if done:
+                error.args = (f"{error} Restored until then: {every(done)}.",)
+            raise
+        done[name] = saved.points
+    return done
+
+
+async def _load(
+    client: EdgeClient, root: Path, name: str, folder: Path, saved: Saved, *, replace: bool
+) -> None:
+    """Bring a collection back, once its copy has proved to be whole."""
+    targets = {file: _staged(name, file) for file in saved.files}
+    needed = allocated([folder / file for file in saved.files])
+    Folder(root, EdgeOptions().min_free).require_space(needed)
+    async with staged.stage(root) as place:
+        for file, target in targets.items():
+            await asyncio.to_thread(_fetch, folder, name, saved, file, place / target)
+        if (points := await staged.tried(place, name)) != saved.points:
+            raise RequestError(
+                f"The backup of {name!r} is damaged: {points:,} of {saved.points:,} points."
+            )
+        await asyncio.to_thread(sync_tree, place)
+        await client.adopt(name, place.name, replace=replace)
+
+
+def _staged(name: str, file: str) -> PurePosixPath:
+    """The place of a collection's file while it is staged. Raises RequestError for any other."""
+    path, shard = PurePosixPath(file), PurePosixPath("shards", slug_of(name))
+    if path in (shard.with_name(f"{shard.name}.{end}") for end in ("json", "count")):
+        return PurePosixPath(path.suffix[1:])
+    if not path.is_relative_to(shard) or ".." in path.parts:
+        raise _damaged(name, file)
+    return "data" / path.relative_to(shard)
+
+
+def _fetch(folder: Path, name: str, saved: Saved, file: str, target: Path) -> None:
+    """Copy a file of a backup, if it is as it was saved; holes stay holes.
+
+    Raises RequestError, OSError where the copy cannot be written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as write, _undamaged(name, file), opened(folder / file, folder) as read:
+
+        def put(place: int, piece: bytes) -> None:
+            write.seek(place)
+            write.write(piece)
+
+        write.truncate(os.fstat(read.fileno()).st_size)
+        if digest(read, put) != saved.digests.get(file):
+            raise _damaged(name, file)
+
+
+def digest(file: BinaryIO, put: Put = lambda *_: None) -> str:
+    """A SHA-256 of a file's size, and of its pieces that are not all zeros, each after its place.
+
+    `put` gets those. Holes cost nothing: a collection has some 140 MB of them.
+    """
+    size, following = os.fstat(file.fileno()).st_size, 0
+    found, nothing = sha256(str(size).encode()), bytes(_PIECE)
+    for start, end in data_ranges(file.fileno(), size):
+        for place in range(max(following, start - start % _PIECE), end, _PIECE):
+            file.seek(place)
+            piece = file.read(_PIECE)
+            if piece != nothing[: len(piece)]:
+                found.update(place.to_bytes(8, "little"))
+                found.update(piece)
+                put(place, piece)
+            following = place + _PIECE
+    return found.hexdigest()
+
+
+@contextmanager
+def _undamaged(name: str, file: str) -> Iterator[None]:
+    """Turn what a file that is gone, or is something else, raises into our error."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, UnusableFile) as error:
+        raise _damaged(name, file) from error
+
+
+def _damaged(name: str, file: str) -> RequestError:
+    return RequestError(f"The backup of {name!r} is damaged: {file} is not as it was saved.")
+
+
+@contextmanager
+def _sentences(outcome: str) -> Iterator[None]:
+    """Turn what the disk refuses into our error."""
+    try:
+        yield
+    except OSError as error:
+        raise EngineFailure(f"The backup cannot be {outcome}: {error.strerror}.") from error

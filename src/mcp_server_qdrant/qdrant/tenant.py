@@ -1,0 +1,381 @@
+"""One tenant's view of an engine: what is another's is not there.
+
+Every call goes through here and gets the tenant's filter. A method that this class does not
+confine it does not have: new code that calls anything else of the client fails.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from qdrant_client import models
+from qdrant_client.http.models.models import QueryResponse
+
+from mcp_server_qdrant.core.datatypes import Payload
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    InvalidPoint,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.filters import among, both, equal
+from mcp_server_qdrant.qdrant.server.remote import at_least
+
+SEEN_SECONDS = 60.0
+UNSEEN_SECONDS = 15.0
+AT_ONCE = 16
+CORPUS_SINCE = (1, 19)
+
+# Queries that hold their vector. A query by a point's id would use a vector that may be another
+# tenant's.
+_QUERIES = (list, tuple, models.SparseVector, models.Document)
+_PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant, and the payload field that says whose a point is."""
+
+    name: str
+    field: str
+
+    @property
+    def own(self) -> models.Filter:
+        """The tenant's points."""
+        return models.Filter(must=[equal(self.field, self.name)])
+
+    @property
+    def indexes(self) -> dict[str, Any]:
+        """The payload index by which a tenant's points are found, and lie together."""
+        kind = models.KeywordIndexType.KEYWORD
+        return {self.field: models.KeywordIndexParams(type=kind, is_tenant=True)}
+
+    def stamped(self, payload: Mapping[str, Any] | None) -> Payload:
+        """The payload as the tenant's own, whatever it says itself."""
+        return _with(dict(payload or {}), self.field.split("."), self.name)
+
+    def shown(self, payload: Payload | None) -> Payload | None:
+        """The payload as the tenant sees it: without the field."""
+        return _without(payload, self.field.split(".")) if payload else payload
+
+
+class Corpus:
+    """The check that the engine can weigh words over one tenant's points alone; made once.
+
+    `version` reads a server's version; None: an engine that is known to be able to.
+    """
+
+    def __init__(self, version: Callable[[], Awaitable[str]] | None = None) -> None:
+        self._version = version
+
+    async def check(self) -> None:
+        """Raises EngineFailure where a server is too old."""
+        if self._version is None:
+            return
+        version = await self._version()
+        if not at_least(version, CORPUS_SINCE):
+            raise EngineFailure(
+                "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
+                f"this one is {version}."
+            )
+        self._version = None
+
+
+class TenantClient:
+    """The calls of AsyncQdrantBase that this server uses, for one tenant."""
+
+    def __init__(
+        self,
+        inner: Any,
+        tenant: Tenant,
+        corpus: Corpus,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._inner = inner
+        self._tenant = tenant
+        self._corpus = corpus
+        self._own = tenant.own
+        self._plain_own = plain(self._own)
+        self._clock = clock
+        self._gate = asyncio.Semaphore(AT_ONCE)
+        self._seen: dict[str, tuple[float, bool]] = {}  # which collections, and until when
+        self._weighed: dict[str, frozenset[str]] = {}
+
+    # Collections: those in which the tenant has a point
+
+    async def get_collections(self) -> models.CollectionsResponse:
+        """The names that the tenant may see."""
+        response = await self._inner.get_collections()
+        names = [found.name for found in response.collections]
+        seen, failed = await gathered(names, self._sees)
+        if failed and not seen:
+            raise next(iter(failed.values()))
+        for name in failed:
+            seen[name] = self._seen.get(name, (0.0, False))[1]  # as it was before
+        return models.CollectionsResponse(
+            collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
+        )
+
+    async def collection_exists(self, collection_name: str) -> bool:
+        """True where the tenant may see it; what it did not see before is asked for again."""
+        return await self._sees(collection_name, again=True)
+
+    async def _sees(self, name: str, *, again: bool = False) -> bool:
+        until, seen = self._seen.get(name, (0.0, False))
+        if until > self._clock() and (seen or not again):
+            return seen
+        try:
+            async with self._gate:
+                records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
+        except UnknownCollection:
+            records = []
+        self._see(name, seen=bool(records))
+        return bool(records)
+
+    def _see(self, name: str, *, seen: bool) -> None:
+        self._seen[name] = (self._clock() + (SEEN_SECONDS if seen else UNSEEN_SECONDS), seen)
+
+    async def get_collection(self, collection_name: str) -> models.CollectionInfo:
+        """The collection's parameters, and the number of the tenant's points in it."""
+        if not await self.collection_exists(collection_name):
+            raise UnknownCollection(collection_name)
+        info = await self._inner.get_collection(collection_name)
+        self._weighed[collection_name] = _weighed(info)
+        schema = {
+            key: index.model_copy(update={"points": 0})
+            for key, index in info.payload_schema.items()
+        }
+        damaged = info.status == models.CollectionStatus.RED
+        return models.CollectionInfo(
+            status=info.status if damaged else models.CollectionStatus.GREEN,
+            warnings=[models.CollectionWarning(message=INCOMPLETE)] if damaged else None,
+            optimizer_status=models.OptimizersStatusOneOf.OK,
+            points_count=(await self.count(collection_name)).count,
+            segments_count=1,
+            config=info.config,
+            payload_schema=schema,
+        )
+
+    async def create_collection(self, collection_name: str, **made: Any) -> bool:
+        """Make it, or use what others have made of this name; whether it was made.
+
+        The tenant sees it from now on, to write its first point, and no longer if it does not.
+        """
+        made_now = await self._make(collection_name, made)
+        self._see(collection_name, seen=True)
+        return made_now
+
+    async def _make(self, collection_name: str, made: Mapping[str, Any]) -> bool:
+        if await self._inner.collection_exists(collection_name):
+            return False
+        try:
+            return bool(await self._inner.create_collection(collection_name, **made))
+        except (EngineFailure, RequestError):
+            if await self._inner.collection_exists(collection_name):
+                return False  # made by another meanwhile
+            raise
+
+    async def create_payload_index(
+        self, collection_name: str, field_name: str, field_schema: Any = None
+    ) -> None:
+        """Index a field: it says nothing of anybody's points."""
+        await self._inner.create_payload_index(collection_name, field_name, field_schema)
+
+    # Reads
+
+    async def query_batch_points(
+        self, collection_name: str, requests: Sequence[models.QueryRequest]
+    ) -> list[QueryResponse]:
+        """One answer per request."""
+        made: dict[int, models.Filter] = {}
+        confined = [await self._confined(collection_name, request, made) for request in requests]
+        answers: list[QueryResponse]
+        answers = await self._inner.query_batch_points(collection_name, confined)
+        for point in (point for answer in answers for point in answer.points):
+            point.payload = self._tenant.shown(point.payload)
+        return answers
+
+    async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
+        """A QueryRequest, or each prefetch of one, with the tenant's filter on it.
+
+        `made` holds the filters of one call by what they were made of: each is sent once.
+        """
+        by_value = request.query is None or isinstance(request.query, _QUERIES)
+        fused = bool(request.prefetch) and isinstance(request.query, models.RrfQuery)
+        if request.lookup_from is not None or not (fused or (by_value and not request.prefetch)):
+            raise RequestError("Only a vector may be searched for while tenants are kept apart.")
+        if fused:
+            legs = [await self._confined(name, leg, made) for leg in request.prefetch]
+            return request.model_copy(update={"prefetch": legs})
+        where = request.filter
+        if id(where) not in made:
+            made[id(where)] = both(self._own, where)
+        changed: dict[str, Any] = {"filter": made[id(where)]}
+        if isinstance(request.query, models.SparseVector):
+            changed["params"] = await self._weighing(name, request.using, request.params)
+        return request.model_copy(update=changed)
+
+    async def _weighing(
+        self, name: str, using: str | None, params: models.SearchParams | None
+    ) -> models.SearchParams | None:
+        """The engine's idf is of the tenant's points: others' texts must not move a score."""
+        if name not in self._weighed:
+            self._weighed[name] = _weighed(await self._inner.get_collection(name))
+        if using not in self._weighed[name]:
+            return params
+        await self._corpus.check()
+        idf = models.IdfCorpusParams(corpus=self._own)
+        return (params or models.SearchParams()).model_copy(update={"idf": idf})
+
+    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+        """The embedded engine's answers to a search; it puts the filter on each part."""
+        if question not in _PLAIN_QUESTIONS:
+            raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
+        answers: list[tuple[bool, Any]] = await self._inner.hybrid(
+            question, *arguments, guard=self._plain_own
+        )
+        return [
+            (well, self._seen_in(question, value) if well else value) for well, value in answers
+        ]
+
+    def _seen_in(self, question: str, value: Any) -> Any:
+        """An answer with its payloads as the tenant sees them."""
+        shown = self._tenant.shown
+        if question == "payloads":
+            return {point: shown(payload) for point, payload in value.items()}
+        if question == "candidates":
+            *found, payloads, damage = value
+            return (*found, payloads and [shown(payload) for payload in payloads], damage)
+        return value
+
+    async def retrieve(
+        self, collection_name: str, ids: Sequence[Any], **shown: Any
+    ) -> list[models.Record]:
+        """The tenant's points of these ids."""
+        if not ids:
+            return []
+        these = models.Filter(must=[among(ids)])
+        records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
+        return records
+
+    async def scroll(
+        self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any
+    ) -> tuple[list[models.Record], Any]:
+        """One page of the tenant's points."""
+        where = both(self._own, scroll_filter)
+        records, following = await self._inner.scroll(collection_name, where, **page)
+        for record in records:
+            record.payload = self._tenant.shown(record.payload)
+        return records, following
+
+    async def count(
+        self, collection_name: str, count_filter: models.Filter | None = None
+    ) -> models.CountResult:
+        """The number of the tenant's points that match; exact: an estimate counts others too."""
+        where = both(self._own, count_filter)
+        found: models.CountResult
+        found = await self._inner.count(collection_name, count_filter=where, exact=True)
+        return found
+
+    async def facet(
+        self,
+        collection_name: str,
+        key: str,
+        facet_filter: models.Filter | None = None,
+        limit: int = 10,
+    ) -> models.FacetResponse:
+        """The most frequent values in the tenant's points; exact."""
+        where = both(self._own, facet_filter)
+        found: models.FacetResponse = await self._inner.facet(
+            collection_name, key, facet_filter=where, limit=limit, exact=True
+        )
+        return found
+
+    # Writes
+
+    async def upsert(
+        self,
+        collection_name: str,
+        points: Sequence[models.PointStruct],
+        update_filter: models.Filter | None = None,
+        update_mode: models.UpdateMode | None = None,
+    ) -> None:
+        """Write them as the tenant's, those of them that filter and mode let through.
+
+        Raises InvalidPoint where an id is of a point of another's. Ids follow from the tenant, so
+        that never happens to what this server writes.
+        """
+        these = among(point.id for point in points)
+        others = models.Filter(must=[these], must_not=[self._own])
+        if (await self._inner.count(collection_name, count_filter=others, exact=True)).count:
+            raise InvalidPoint("A point of this id cannot be written: choose another id.")
+        stamped = [
+            point.model_copy(update={"payload": self._tenant.stamped(point.payload)})
+            for point in points
+        ]
+        await self._inner.upsert(
+            collection_name, stamped, update_filter=update_filter, update_mode=update_mode
+        )
+        self._see(collection_name, seen=True)
+
+    async def delete(self, collection_name: str, points_selector: Any) -> None:
+        """Delete those of the selected points that are the tenant's own."""
+        await self._inner.delete(collection_name, self._chosen(points_selector))
+        self._seen.pop(collection_name, None)  # it may have been the last
+
+    async def set_payload(
+        self,
+        collection_name: str,
+        payload: Mapping[str, Any],
+        points: Any,
+        key: str | None = None,
+    ) -> None:
+        """Merge into the payload of the tenant's own points, but for whose they are."""
+        self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
+        await self._inner.set_payload(collection_name, dict(payload), self._chosen(points), key=key)
+
+    async def delete_payload(self, collection_name: str, keys: Sequence[str], points: Any) -> None:
+        """Take fields off the tenant's own points, but for whose they are."""
+        self._refuse_ownership(keys, "removed")
+        await self._inner.delete_payload(collection_name, list(keys), self._chosen(points))
+
+    def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
+        """Refuse a change at, inside or around the field that says whose a point is."""
+        field = self._tenant.field
+        for path in paths:
+            if f"{path}.".startswith(f"{field}.") or f"{field}.".startswith(f"{path}."):
+                raise RequestError(f"The field {field!r} cannot be {changed}.")
+
+    def _chosen(self, selector: Any) -> models.Filter:
+        """The own points among those selected, by a filter or by ids."""
+        if not isinstance(selector, models.Filter):
+            selector = models.Filter(must=[among(selector)])
+        return both(self._own, selector)
+
+
+def _weighed(info: models.CollectionInfo) -> frozenset[str]:
+    """The sparse vectors to which the engine applies an idf."""
+    vectors = info.config.params.sparse_vectors or {}
+    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+
+
+def _with(payload: Payload, steps: list[str], value: Any) -> Payload:
+    first, *deeper = steps
+    if deeper:
+        inner = payload.get(first)
+        value = _with(inner if isinstance(inner, dict) else {}, deeper, value)
+    return payload | {first: value}
+
+
+def _without(payload: Payload, steps: list[str]) -> Payload:
+    """A copy of the payload without the value at a path."""
+    first, *deeper = steps
+    if not deeper:
+        return {key: value for key, value in payload.items() if key != first}
+    inner = payload.get(first)
+    return payload | {first: _without(inner, deeper)} if isinstance(inner, dict) else payload

@@ -1,1 +1,0 @@
-"""Backups of collections, and what such a folder holds."""

@@ -1,1 +1,0 @@
-"""Ranking steps, one per file: pure functions of hits and plain values. None knows another."""

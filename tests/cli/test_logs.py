@@ -1,0 +1,73 @@
+"""Log lines, for people and for machines."""
+
+import json
+import logging
+import subprocess
+import sys
+
+from mcp_server_qdrant.cli.logs import TEXT, JsonLines, TextLines
+from mcp_server_qdrant.core.telemetry import within_request
+
+SECRET = "the combination of the safe"
+
+
+def record(message: str, **more) -> logging.LogRecord:
+    made = logging.makeLogRecord({"name": "a.b", "levelno": 30, "levelname": "WARNING"})
+    made.msg, made.created = message, 1_700_000_000.5
+    made.__dict__.update(more)
+    return made
+
+
+def test_a_line_for_machines_is_one_json_object():
+    with within_request("r-1"):
+        line = JsonLines().format(record("Call\nof ä", fields={"tool": "qdrant-find", "ms": 1.5}))
+
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "2023-11-14T22:13:20.500+00:00",
+        "level": "WARNING",
+        "logger": "a.b",
+        "message": "Call\nof ä",
+        "tool": "qdrant-find",
+        "ms": 1.5,
+        "request_id": "r-1",
+    }
+
+
+def test_outside_a_request_there_is_no_id():
+    assert "request_id" not in json.loads(JsonLines().format(record("Started")))
+
+
+def test_of_an_error_its_kind_and_place_are_told_and_not_what_it_quotes():
+    try:
+        raise ValueError(SECRET)
+    except ValueError:
+        line = JsonLines().format(record("A tool failed", exc_info=sys.exc_info()))
+
+    told = json.loads(line)
+    assert told["error"] == "ValueError"
+    assert told["stack"][0].startswith("test_logs.py:")
+    assert SECRET not in line
+
+
+def test_a_line_for_people_ends_with_its_fields():
+    with within_request("r-1"):
+        line = TextLines(TEXT).format(record("Call", fields={"tool": "qdrant-find"}))
+
+    assert line.endswith(" WARNING a.b: Call tool=qdrant-find request_id=r-1")
+
+
+CODE = """
+import logging
+from mcp_server_qdrant.cli import logs
+logs.configure("DEBUG", "json")
+logging.getLogger("mcp.server").debug("a whole message")
+logging.getLogger("ours").debug("a line")
+"""
+
+
+def test_lines_go_to_stderr_and_libraries_that_tell_all_are_kept_from_it():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
+
+    assert done.stdout == ""
+    assert [json.loads(line)["message"] for line in done.stderr.splitlines()] == ["a line"]

@@ -1,0 +1,140 @@
+"""A host at work: callers take turns, and what comes too late is not done."""
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import pytest
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.hosting.dial import ask, dial
+from mcp_server_qdrant.hosting.host import Work, listening
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+
+WIRE = 1
+
+
+class Somebody:
+    """A client that remembers its replies."""
+
+    ended = False
+
+    def __init__(self) -> None:
+        self.replies: list[tuple[int, bool, Any]] = []
+
+    def reply(self, *reply: Any) -> None:
+        self.replies.append(reply)
+
+
+class Desk(Work):
+    """Work in steps, whose order is remembered; calls of one operation share a queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def queue(self, call: wire.Call) -> str:
+        return call.operation
+
+    async def do(self, client: Any, call: wire.Call) -> str:
+        if call.operation == "refuse":
+            raise RequestError("No.")
+        if call.operation == "break":
+            raise ZeroDivisionError("/secret/path")
+        for _ in range(*call.arguments):
+            self.done.append(f"{call.caller} {call.number}")
+            await asyncio.sleep(0)
+        return call.caller
+
+    async def finished(self, *calls: wire.Call) -> list[tuple[int, bool, Any]]:
+        """The replies to calls that came together."""
+        somebody = Somebody()
+        for call in calls:
+            self.take(somebody, call)
+        await self.finish()
+        return somebody.replies
+
+
+def call(number: int, steps: int = 1, caller: str = "", until: float = math.inf, what="do"):
+    return wire.Call(number, what, (steps,), until, caller)
+
+
+async def test_calls_of_one_caller_are_done_in_their_order():
+    desk = Desk()
+    replies = await desk.finished(call(1, 3), call(2, 1), call(3, 2))
+
+    assert desk.done == [" 1", " 1", " 1", " 2", " 3", " 3"]
+    assert [number for number, *_ in replies] == [1, 2, 3]
+
+
+async def test_a_caller_with_many_calls_leaves_room_for_anothers():
+    desk = Desk()
+    many = [call(number, caller="red") for number in range(50)]
+    await desk.finished(*many, call(50, caller="blue"), call(51, caller="blue"))
+
+    assert desk.done[:4] == ["red 0", "blue 50", "red 1", "blue 51"]
+
+
+async def test_a_quick_call_of_another_caller_overtakes_a_slow_one():
+    replies = await Desk().finished(call(1, 9, "red"), call(2, 1, "blue"))
+
+    assert replies == [(2, True, "blue"), (1, True, "red")]
+
+
+async def test_a_call_that_is_late_when_its_turn_comes_is_not_done():
+    desk = Desk()
+    replies = await desk.finished(call(1), call(2, until=time.monotonic() - 1), call(3))
+
+    assert desk.done == [" 1", " 3"]
+    assert [number for number, *_ in replies] == [1, 3]
+
+
+async def test_an_error_is_its_calls_alone_and_one_that_nobody_foresaw_says_no_more(capsys):
+    broken, refused, well = await Desk().finished(
+        call(1, what="break"), call(2, what="refuse"), call(3)
+    )
+
+    assert (str(wire.error_in(refused[2])), well) == ("No.", (3, True, ""))
+    assert not broken[1]
+    assert "/secret/path" not in str(wire.error_in(broken[2]))
+    assert "/secret/path" in capsys.readouterr().err
+
+
+async def test_who_knows_the_key_is_answered_and_nobody_else(tmp_path):
+    place = tmp_path / "desk.json"
+    async with listening(place, WIRE, Desk()) as here:
+        found = Rendezvous.read(place)
+        stranger = found._replace(key=b"another")
+
+        assert await asyncio.to_thread(dial, stranger, WIRE, 20.0) is None
+        assert here == set()
+        line = await asyncio.to_thread(dial, found, WIRE, 20.0)
+        assert len(here) == 1
+        assert await asyncio.to_thread(ask, line, 20.0, "do", 1) == ""
+    assert not place.exists()
+    assert await asyncio.to_thread(dial, found, WIRE, 20.0) is None
+
+
+@pytest.mark.parametrize("frame", [b"", b"short", b"x" * 64, b"x" * 5_000])
+async def test_whatever_a_stranger_sends_it_is_never_unpickled(tmp_path, monkeypatch, frame):
+    monkeypatch.setattr(wire, "unpack", None)
+    async with listening(tmp_path / "desk.json", WIRE, Desk()) as here:
+        address = Rendezvous.read(tmp_path / "desk.json").address
+        reader, writer = await asyncio.open_unix_connection(address)
+        await reader.readexactly(4 + wire.NONCE)
+        writer.write(wire.framed(frame))
+
+        assert await reader.read() == b""
+        assert here == set()
+        writer.close()
+
+
+async def test_a_host_leaves_the_files_of_the_next_one_alone(tmp_path):
+    place = tmp_path / "desk.json"
+    async with listening(place, WIRE, Desk()):
+        following = Rendezvous("elsewhere", b"key", 1, WIRE)
+        following.write(place)
+
+    assert Rendezvous.read(place) == following

@@ -1,0 +1,436 @@
+"""Backups: complete or not there, and nothing overwritten unasked; on the real embedded engine."""
+
+import asyncio
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.app.backup import back_up, restore
+from mcp_server_qdrant.core.errors import DiskFull, EngineFailure, RequestError
+from mcp_server_qdrant.qdrant import backup
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.e2e.raw import clean_environment
+from tests.support import make_settings
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+def quiet(name, done, total):
+    """Tell nobody."""
+
+
+def settings(folder, **more):
+    return make_settings(qdrant_url=None, qdrant_local_path=folder, **more)
+
+
+async def fill(client, name, numbers):
+    if not await client.collection_exists(name):
+        vector = models.VectorParams(size=4, distance=models.Distance.COSINE)
+        await client.create_collection(name, {"v": vector}, metadata={"model": "m"})
+        await client.create_payload_index(name, "n", models.PayloadSchemaType.INTEGER)
+    points = [
+        models.PointStruct(id=n, vector={"v": [1.0, n, 0, 0]}, payload={"n": n}) for n in numbers
+    ]
+    await client.upsert(name, points)
+
+
+async def contents(client, name):
+    records, _ = await client.scroll(name, limit=10_000, with_vectors=True)
+    return {record.id: (record.payload, record.vector) for record in records}
+
+
+@pytest.fixture
+async def client(tmp_path):
+    client = await EdgeClient.open(tmp_path / "engine", options=EdgeOptions(idle_seconds=0.3))
+    await fill(client, "notes", range(1, 51))
+    await fill(client, "Räume & co", range(1, 6))
+    yield client
+    await client.close()
+
+
+async def test_what_was_backed_up_comes_back_as_it_was_while_the_engine_runs(client, tmp_path):
+    before = await contents(client, "notes")
+    own = settings(tmp_path / "engine")
+    told = []
+
+    def tell(*progress):
+        told.append(progress)
+
+    done = await back_up(own, tmp_path / "b", [], NOW, tell, replace=False)
+    await client.delete("notes", [1, 2, 3])
+    await client.delete_collection("Räume & co")
+    with pytest.raises(RequestError, match="Already there: notes"):
+        await restore(own, tmp_path / "b", [], quiet, replace=False)
+    unchanged = await client.collection_exists("Räume & co")
+    back = await restore(own, tmp_path / "b", [], quiet, replace=True)
+
+    assert done == back == {"Räume & co": 5, "notes": 50}
+    assert told == [("Räume & co", 0, 2), ("notes", 1, 2)]
+    assert not unchanged
+    assert await contents(client, "notes") == before
+    info = await client.get_collection("notes")
+    assert info.config.metadata == {"model": "m"}
+    assert list(info.payload_schema) == ["n"]
+    await fill(client, "notes", [99])
+    assert (await client.count("notes")).count == 51
+
+
+async def test_a_backup_taken_during_writes_holds_whole_writes(client, tmp_path):
+    async def write():
+        for start in range(1_000, 3_000, 100):
+            await fill(client, "notes", range(start, start + 100))
+
+    writing = asyncio.create_task(write())
+    own = settings(tmp_path / "engine")
+    done = await back_up(own, tmp_path / "b", ["notes"], NOW, quiet, replace=False)
+    await writing
+    back = await restore(settings(tmp_path / "other"), tmp_path / "b", [], quiet, replace=False)
+
+    assert back == done
+    assert (done["notes"] - 50) % 100 == 0
+    assert (await client.count("notes")).count == 2_050
+
+
+async def test_a_backup_is_a_folder_that_the_engine_can_open(client, tmp_path):
+    await back_up(settings(tmp_path / "engine"), tmp_path / "b", [], NOW, quiet, replace=False)
+    copy = await EdgeClient.open(tmp_path / "b", options=EdgeOptions(idle_seconds=0.3))
+
+    assert await contents(copy, "notes") == await contents(client, "notes")
+    await copy.close()
+
+
+async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "mine.txt").write_text("mine")
+    (tmp_path / "file").touch()
+
+    refusals = [
+        (place, [], False, "holds a backup"),
+        (full, [], True, "is not empty, and no backup"),
+        (tmp_path / "file", [], True, "is a file"),
+        (tmp_path / "new", ["noets"], False, "There is no collection 'noets'; there is notes"),
+    ]
+    for folder, names, replace, sentence in refusals:
+        with pytest.raises(RequestError, match=sentence):
+            await back_up(own, folder, names, NOW, quiet, replace=replace)
+
+    def stop(name, done, total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await back_up(own, tmp_path / "new", [], NOW, stop, replace=False)
+    with pytest.raises(KeyboardInterrupt):
+        await back_up(own, place, [], NOW, stop, replace=True)
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
+    assert list(backup.saved_in(place)) == ["notes"]
+    assert await back_up(own, place, [], NOW, quiet, replace=True) == {"Räume & co": 5, "notes": 50}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
+
+
+def said(place, change, file="backup.json"):
+    """Change what a file of the backup says."""
+    found = json.loads((place / file).read_text())
+    change(found)
+    (place / file).write_text(json.dumps(found))
+
+
+def described(**fields):
+    def fault(place):
+        said(place, lambda sidecar: sidecar.update(fields), "shards/c-notes.json")
+
+    return fault
+
+
+def cut(place):
+    file = place / "shards" / "c-notes.json"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def nameless(place):
+    said(place, lambda sidecar: sidecar.pop("name"), "shards/c-notes.json")
+
+
+def overwritten(part):
+    """Bytes of another kind, as many as before."""
+
+    def fault(place):
+        files = [*(place / "shards" / "c-notes" / "segments").glob(f"*/{part}")]
+        assert files
+        for file in files:
+            with file.open("r+b") as write:
+                write.write(b"\xff" * min(file.stat().st_size, 1 << 20))
+
+    return fault
+
+
+def exchanged(by):
+    """Something else in the place of a file."""
+
+    def fault(place):
+        file = place / "shards" / "c-notes" / "edge_config.json"
+        file.rename(place.parent / "elsewhere")
+        by(file, place.parent / "elsewhere")
+
+    return fault
+
+
+def unlisted(place):
+    said(place, lambda found: found["collections"]["notes"].update(files={}))
+
+
+def of_another_number(place):
+    said(place, lambda found: found["collections"]["notes"].update(points=49))
+
+
+def of_another(place):
+    """A file is listed that is not the collection's."""
+    (place / "shards" / "c-other.json").touch()
+    said(
+        place,
+        lambda found: found["collections"]["notes"]["files"].update({"shards/c-other.json": 0}),
+    )
+
+
+DAMAGE = [
+    cut,
+    nameless,
+    described(name="other"),
+    described(name="notes2"),
+    described(vectors=5),
+    described(vectors={"v": {"size": 8, "distance": "Cosine"}}),
+    described(vectors={"w": {"size": 4, "distance": "Cosine"}}),
+    described(metadata=[1]),
+    overwritten("segment.json"),
+    overwritten("mutable_id_tracker.mappings"),
+    overwritten("payload_storage/page_0.dat"),
+    exchanged(lambda file, _: os.mkfifo(file)),
+    exchanged(lambda file, elsewhere: file.symlink_to(elsewhere)),
+    exchanged(lambda file, _: file.mkdir()),
+    exchanged(lambda file, _: None),
+    unlisted,
+    of_another,
+    of_another_number,
+]
+
+
+async def test_a_damaged_backup_changes_nothing(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    before = await contents(client, "notes")
+    told = []
+    for fault in DAMAGE:
+        await back_up(own, place, ["notes"], NOW, quiet, replace=True)
+        fault(place)
+        with pytest.raises(RequestError) as refusal:
+            await restore(own, place, [], quiet, replace=True)
+        told.append(str(refusal.value))
+        for left in (place, tmp_path / "elsewhere"):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+    assert [one for one in told if not one.startswith("The backup of 'notes' is damaged: ")] == []
+    assert await contents(client, "notes") == before
+    names = [one.name for one in (await client.get_collections()).collections]
+    assert names == ["Räume & co", "notes"]
+    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+
+
+ODD = [
+    ([], "cannot be read"),
+    ({}, "cannot be read"),
+    ({"format": 99}, "cannot be read: it is damaged, or another version's"),
+    ({"engine": "other"}, "cannot be read"),
+    ({"engine": ["embedded"]}, "cannot be read"),
+    ({"engine": "server"}, "cannot be read"),
+    ({"collections": [1]}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": "x", "files": {}}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": -1, "files": {}}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "files": ["a"]}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "files": {"\0": 1}}}}, "is damaged"),
+    ({"collections": {"../notes": {"points": 1, "files": {}}}}, "is damaged"),
+    ({"collections": {"notes": {"points": 1, "files": {"/etc/passwd": 1}}}}, "is damaged"),
+]
+
+
+async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    whole = json.loads((place / "backup.json").read_text())
+    texts = [
+        (json.dumps(whole | odd if odd else odd), sentence)  # the empty ones are all there is
+        for odd, sentence in ODD
+    ]
+    for text, sentence in [*texts, ("[" * 100_000, "cannot be read"), ("{", "cannot be read")]:
+        (place / "backup.json").write_text(text)
+        with pytest.raises(RequestError, match=sentence):
+            await restore(own, place, [], quiet, replace=True)
+    (place / "backup.json").unlink()
+    with pytest.raises(RequestError, match="There is no backup in"):
+        await restore(own, place, [], quiet, replace=True)
+    os.mkfifo(place / "backup.json")
+    with pytest.raises(RequestError, match="cannot be read"):
+        await restore(own, place, [], quiet, replace=True)
+
+    assert (await client.count("notes")).count == 50
+
+
+async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    (tmp_path / "secret").write_text("the key")
+    shard = place / "shards" / "c-notes"
+    os.mkfifo(shard / "pipe")
+    (shard / "segments" / "link").symlink_to(tmp_path / "secret")
+    (shard / "more").write_text("more")
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    there = tmp_path / "engine" / "shards" / "c-notes"
+    assert {"pipe", "more", "link"}.isdisjoint(path.name for path in there.rglob("*"))
+
+
+async def test_a_fault_in_one_of_several_names_those_that_are_back(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, [], NOW, quiet, replace=False)
+    overwritten("segment.json")(place)
+    await client.delete("Räume & co", [1])
+
+    with pytest.raises(RequestError, match=r"'notes' is damaged: .* until then: 'Räume & co'\.$"):
+        await restore(own, place, [], quiet, replace=True)
+    assert (await client.count("Räume & co")).count == 5
+
+
+async def test_a_backup_that_was_being_replaced_when_the_power_failed_is_there(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    place.rename(tmp_path / ".b.old")
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    place.rename(tmp_path / ".b.old")
+    with pytest.raises(RequestError, match="holds a backup"):
+        await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+
+
+async def test_of_a_server_there_are_no_backups(tmp_path):
+    with pytest.raises(RequestError, match="make snapshots there"):
+        await back_up(make_settings(), tmp_path / "b", [], NOW, quiet, replace=False)
+    assert not (tmp_path / "b").exists()
+
+
+async def test_two_restores_of_a_collection_take_turns(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, [], NOW, quiet, replace=False)
+    both = [restore(own, place, ["notes"], quiet, replace=True) for _ in range(2)]
+
+    assert await asyncio.gather(*both) == [{"notes": 50}] * 2
+
+
+def test_a_digest_is_of_the_contents_wherever_holes_are(tmp_path):
+    whole, sparse, other = (tmp_path / name for name in ("whole", "sparse", "other"))
+    whole.write_bytes(b"a" * 10 + bytes(1 << 20) + b"b" + bytes(100))
+    with sparse.open("wb") as write:
+        write.write(b"a" * 10)
+        write.seek(10 + (1 << 20))
+        write.write(b"b")
+        write.truncate(whole.stat().st_size)
+    kinds = [
+        whole.read_bytes(),
+        whole.read_bytes() + b"\0",
+        bytes(1 << 16) + whole.read_bytes(),
+        b"",
+    ]
+
+    def digest(path, **more):
+        with path.open("rb") as read:
+            return backup.digest(read, **more)
+
+    found = []
+    for contents in kinds:
+        other.write_bytes(contents)
+        found.append(digest(other))
+    pieces = {}
+    assert digest(sparse, put=pieces.__setitem__) == digest(whole) == found[0]
+    assert len(set(found)) == len(kinds)
+    assert sum(map(len, pieces.values())) < 1 << 18
+
+
+async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, monkeypatch):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+
+    def filling(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(backup, "digest", filling)
+
+    with pytest.raises(EngineFailure, match="cannot be restored: No space left on device"):
+        await restore(own, place, [], quiet, replace=True)
+    assert (await client.count("notes")).count == 50
+    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+
+
+async def test_a_restore_that_does_not_fit_on_the_disk_changes_nothing(
+    client, tmp_path, monkeypatch
+):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    monkeypatch.setattr(Folder, "_require", full)
+
+    with pytest.raises(DiskFull, match="Nothing was written"):
+        await restore(own, place, [], quiet, replace=True)
+    assert (await client.count("notes")).count == 50
+
+
+def full(*_):
+    raise DiskFull("Nothing was written: 1 MB are free on the disk, 2 MB are needed.")
+
+
+async def test_the_allow_list_and_read_only_hold(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    some = settings(tmp_path / "engine", qdrant_collections=("notes",))
+
+    assert await back_up(some, place, [], NOW, quiet, replace=False) == {"notes": 50}
+    with pytest.raises(RequestError, match="There is no collection 'Räume & co'"):
+        await back_up(some, tmp_path / "c", ["Räume & co"], NOW, quiet, replace=False)
+    await back_up(own, place, [], NOW, quiet, replace=True)
+    with pytest.raises(RequestError, match="is not among QDRANT_COLLECTIONS"):
+        await restore(some, place, [], quiet, replace=True)
+    with pytest.raises(Exception, match="QDRANT_READ_ONLY is set"):
+        await restore(
+            settings(tmp_path / "engine", qdrant_read_only=True), place, [], quiet, replace=True
+        )
+
+
+async def test_a_killed_backup_is_not_there_and_the_next_one_is(client, tmp_path):
+    await fill(client, "notes", range(100, 2_000))
+    env = clean_environment({"QDRANT_LOCAL_PATH": str(tmp_path / "engine")})
+    words = [sys.executable, "-P", "-m", "mcp_server_qdrant", "backup", str(tmp_path / "b")]
+    killed = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while killed.poll() is None and not (tmp_path / ".b.part").exists():
+        await asyncio.sleep(0.001)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+
+    assert (tmp_path / "b").exists() == (tmp_path / "b" / "backup.json").exists()
+    done = await asyncio.to_thread(
+        subprocess.run, [*words, "--overwrite"], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "'Räume & co': 5 points",
+        "notes: 1,950 points",
+        "Done: 2 collections.",
+    ]
+    assert not (tmp_path / ".b.part").exists()

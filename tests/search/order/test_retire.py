@@ -1,0 +1,56 @@
+"""Texts that another one supersedes."""
+
+from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.order import SUPERSEDED
+from mcp_server_qdrant.search.order import retire as retired
+
+
+def hit(point: int, score: float, by: int | None = None) -> Hit:
+    payload = {"superseded_by": str(by)} if by else None
+    return Hit("a", point, score, score, 0.0, None, None, payload)
+
+
+def retire(hits: list[Hit]) -> list[Hit]:
+    return retired(hits, lambda collection, text: int(text))
+
+
+def test_a_successor_takes_the_place_whatever_its_relevance():
+    ranked = retire([hit(1, 0.9, by=4), hit(2, 0.5), hit(3, 0.05), hit(4, 0.0)])
+
+    assert [(one.id, one.relevance, one.supersedes) for one in ranked] == [
+        (4, 0.9, "1"),
+        (2, 0.5, None),
+        (3, 0.05, None),
+        (1, 0.9, None),
+    ]
+    assert ranked[3].factors == (("superseded", SUPERSEDED),)
+
+
+def test_a_better_successor_keeps_its_own_place():
+    ranked = retire([hit(2, 0.9), hit(1, 0.4, by=2)])
+
+    assert [(one.id, one.score, one.supersedes) for one in ranked] == [
+        (2, 0.9, "1"),
+        (1, 0.4 * SUPERSEDED, None),
+    ]
+
+
+def test_the_last_of_several_versions_takes_the_place_of_all():
+    ranked = retire([hit(1, 0.9, by=2), hit(2, 0.5, by=3), hit(3, 0.1)])
+
+    assert [one.id for one in ranked] == [3, 1, 2]
+    assert ranked[0].score == 0.9
+
+
+def test_without_its_successor_it_comes_behind_all_others():
+    assert [one.id for one in retire([hit(1, 0.9, by=7), hit(2, 0.1)])] == [2, 1]
+
+
+def test_versions_that_supersede_one_another_end():
+    assert len(retire([hit(1, 0.9, by=2), hit(2, 0.5, by=1)])) == 2
+
+
+def test_without_any_the_order_stays():
+    hits = [hit(1, 0.2), hit(2, 0.3)]
+
+    assert retire(hits) == hits

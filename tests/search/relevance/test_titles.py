@@ -1,0 +1,121 @@
+"""Titles are compared where the BM25 vector does not hold them."""
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import Hit, Terms
+from mcp_server_qdrant.qdrant.payload import title_of
+from mcp_server_qdrant.search import relevance as module
+from mcp_server_qdrant.search.relevance import lift_titles, stored_with_title
+from tests.support import COSINE, IDF, dense, find, foreign, memory_engine, memory_services, texts
+
+WORDS = {"roses": 1, "sun": 2, "moss": 3}
+TERMS = Terms("roses sun", {1: 3.0, 2: 1.0}, {})
+
+
+def lifted(hits: list[Hit], alpha: float = 0.5) -> list[Hit]:
+    def tokens(text: str) -> list[int]:
+        return [WORDS[w] for w in text.lower().split() if w in WORDS]
+
+    return lift_titles(hits, TERMS, alpha, lambda hit: title_of(hit.payload), tokens)
+
+
+def hit(point: int, value: float, *, sparse: float | None = 1.0, **payload) -> Hit:
+    return Hit("c", point, value, value, 0.01, 0.6, sparse, payload)
+
+
+def test_a_title_lifts_by_the_part_of_the_query_it_holds():
+    (raised,) = lifted([hit(1, 0.4, title="Roses")])
+
+    assert raised.relevance == pytest.approx(0.475)  # 0.4 + 0.5 * 0.2 * 3/4
+    assert raised.gains == (("title", pytest.approx(0.075)),)
+
+
+def test_the_title_decides_between_hits_that_are_alike():
+    hits = [hit(1, 0.4, title="Moss"), hit(2, 0.4, title="Sun"), hit(3, 0.4, title="Roses")]
+
+    assert [h.id for h in lifted(hits)] == [3, 2, 1]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"title": ""},
+        {"title": "Moss"},
+        {"title": 7},
+        {"title": "Roses", "doc": {"id": "d"}},  # ours: BM25 has it already
+    ],
+)
+def test_other_hits_stay_as_they_are(payload):
+    assert lifted([hit(1, 0.4, **payload)]) == [hit(1, 0.4, **payload)]
+
+
+def test_pure_meaning_leaves_hits_and_order_alone():
+    hits = [hit(1, 0.3, title="Roses"), hit(2, 0.4)]
+
+    assert lifted(hits, alpha=1.0) == hits
+
+
+@pytest.mark.parametrize(
+    ("most", "relevance"),
+    [(0.0, 0.4), (0.2, 0.5), (0.9, 0.844240)],  # 0.4 + 0.5 * most, bent at 0.8
+)
+def test_a_whole_title_lifts_by_its_weight_and_never_above_the_ceiling(
+    most, relevance, monkeypatch
+):
+    monkeypatch.setattr(module, "TITLE_GAIN", most)
+    (raised,) = lifted([hit(1, 0.4, title="Roses sun")])
+
+    assert raised.relevance == pytest.approx(relevance)
+
+
+def test_what_we_stored_without_a_bm25_vector_is_compared():
+    assert stored_with_title(hit(1, 0.4, doc={"id": "d"}))
+    assert not stored_with_title(hit(1, 0.4, sparse=None, doc={"id": "d"}))
+
+
+def test_the_title_may_be_called_name_and_stand_in_the_metadata():
+    assert title_of({"metadata": {"title": "a"}, "name": "b"}) == "a"
+    assert title_of({"name": "b"}) == "b"
+    assert title_of({"metadata": ["title"]}) is None
+    assert title_of(None) is None
+
+
+@pytest.mark.parametrize("sparse", [None, {"bm25": IDF}])
+async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(sparse, monkeypatch):
+    """Same vectors; the word stands in the title of one and in the text of the other."""
+    same = dense("harbour notes")
+    async with memory_engine() as engine:
+        await foreign(
+            engine,
+            "papers",
+            {
+                1: {"text": "notes on the harbour"},
+                2: {"text": "notes on that", "title": "Harbour"},
+            },
+            vectors={"fast-bag-of-words": COSINE},
+            sparse=sparse,
+            values=lambda _: {"fast-bag-of-words": same},
+        )
+        async with memory_services(engine=engine) as services:
+            page = await find(services, "harbour", "papers")
+        monkeypatch.setattr(module, "TITLE_GAIN", 0.0)
+        async with memory_services(engine=engine) as services:
+            off = await find(services, "harbour", "papers")
+
+    assert texts(page) == ["notes on that", "notes on the harbour"]
+    assert texts(off) == ["notes on the harbour", "notes on that"]
+    assert len({result.relevance for result in off.results}) == 1
+
+
+async def test_a_stored_title_outranks_the_same_match_in_the_text():
+    """The two texts have the same words in all, so that only their places tell them apart."""
+    from tests.support import remember
+
+    async with memory_services() as services:
+        await remember(services, "notes", "harbour gate and pier", title="Morning")
+        await remember(services, "notes", "morning gate and pier", title="Harbour")
+        page = await find(services, "harbour", "notes")
+
+    assert [result.document.title for result in page.results] == ["Harbour", "Morning"]
+    assert page.results[0].relevance > page.results[1].relevance
