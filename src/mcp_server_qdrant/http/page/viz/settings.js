@@ -74,7 +74,8 @@ function tagBoxes(field, box, visit) {
   const now = state.route.tag;
   const names = [...new Set([...now, ...chosen().flatMap((name) => state.tags[name] ?? [])])];
   const chip = (tag) => {
-    const choose = (on) => visit({ tag: on ? [...now, tag] : now.filter((one) => one !== tag) });
+    const tagged = (on) => (on ? [...now, tag] : now.filter((one) => one !== tag));
+    const choose = (on) => visit({ tag: tagged(on), view: state.route.q ? state.route.view : "texts" }); // or nothing would show it
     return h("label", { class: "chip" }, box({ id: `tag-${tag}` }, now.includes(tag), choose), h("span", {}, tag));
   };
   const list = h("div", { class: "chips" }, names.slice(0, TAGS).map(chip));
