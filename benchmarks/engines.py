@@ -19,7 +19,6 @@ import numpy as np
 import servers
 from fill_ours import NEVER, synthetic_notes, write
 
-from mcp_server_qdrant.app.models import cluster
 from mcp_server_qdrant.app.services import Services, open_encoders, wire
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.telemetry import PHASES, Recorder
@@ -167,7 +166,6 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
             url=settings.qdrant_url,
             local_path=settings.local_path,
             timeout=60,
-            cluster=cluster(settings),
         )
     made = wire(settings, client, open_encoders(settings))
     phases = Phases()

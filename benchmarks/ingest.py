@@ -3,9 +3,8 @@
     python benchmarks/ingest.py [--files 2000] [--model-cache PATH]
 
 Writes Markdown files, stores them part by part, and before or after each part has the encoder
-alone, without the cache of vectors, read the very texts that are stored. Then all goes into another
-collection, by the cache. Then the command `sync` runs three times in a process of its own: nothing
-changed, 10 files changed and 5 removed, nothing changed.
+alone read the very texts that are stored. Then the command `sync` runs three times in a process of
+its own: nothing changed, 10 files changed and 5 removed, nothing changed.
 """
 
 import argparse
@@ -77,8 +76,6 @@ async def throughput(services: Services, folder: Path) -> None:
         f"{stored} texts: ingest {stored / whole:.1f}/s, encoder alone {stored / alone:.1f}/s, "
         f"ratio {alone / whole:.3f}"
     )
-    report = await services.sync.run(SyncRequest(tuple(sources([folder])), "again", create=True))
-    print(f"again, from the cache of vectors: {report.texts / report.seconds:.1f}/s", flush=True)
 
 
 async def encoding(encoder: Encoder, texts: list[str]) -> float:

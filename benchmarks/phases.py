@@ -153,7 +153,7 @@ def watch(clock: Clock, services: Services) -> None:
     """Time the phases where the pipeline calls them."""
     search = services.pipeline
     clock.watch(search.understanding, "resolve", "collections")
-    clock.watch(search.understanding.terms, "of", "terms")
+    clock.watch(search.understanding.terms, "weighed", "terms")
     clock.watch(search.understanding, "encode", "embedding")
     clock.watch(search.engine, "search", "candidates")
     clock.watch(search.engine, "payloads", "payloads")

@@ -32,11 +32,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def page(query: str) -> Any:
     """Five results, as a search of two collections gives them."""
-    from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
+    from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status
 
-    results = [
-        Result(Document("notes", f"id-{n}", TEXT * 3, None), 0.5, 0.5, TEXT * 3) for n in range(5)
-    ]
+    found = [Document("notes", f"id-{n}", TEXT * 3, None) for n in range(5)]
+    results = [Result(one, 0.5, 0.5, (Passage(TEXT * 3, one),)) for one in found]
     statuses = [Status("notes", "ok"), Status("meetings", "ok")]
     return SearchPage(query, results, statuses, [])
 
@@ -47,11 +46,11 @@ def bare() -> Any:
     from mcp.types import CallToolResult, TextContent
 
     from mcp_server_qdrant.tools import output as tool_output
-    from mcp_server_qdrant.tools import text as tool_text
+    from mcp_server_qdrant.tools import rendering
 
     mcp = MCPServer("bare", log_level="WARNING")
     made = page("x")
-    text, structured = tool_text.page(made, "minimal"), tool_output.find_output(made, "minimal")
+    text, structured = rendering.page(made, "minimal"), tool_output.find_output(made, "minimal")
 
     @mcp.tool(name="qdrant-find")
     async def find(query: str) -> Annotated[CallToolResult, tool_output.FindOutput]:  # noqa: ARG001
@@ -98,16 +97,15 @@ def serve(kind: str, port: int) -> None:
     if kind == "bare":
         uvicorn.run(bare().streamable_http_app(), port=port, log_level="warning", access_log=False)
         return
-    from mcp_server_qdrant.app.server import Calls, make_server
+    from mcp_server_qdrant.app.server import make_server
     from mcp_server_qdrant.http import serving as http
-    from mcp_server_qdrant.http.watch import Watch
+    from mcp_server_qdrant.http.monitor import Monitor
 
     chosen = settings()
-    calls = Calls()
-    watch = Watch(chosen, calls.held)
-    mcp = make_server(chosen, ready if kind == "tool" else whole, calls, watch=watch)
+    monitor = Monitor(chosen)
+    mcp = make_server(chosen, ready if kind == "tool" else whole, monitor=monitor)
     with http.listening("127.0.0.1", port) as listener:
-        http.serve(mcp, "streamable-http", chosen, watch, listener)
+        http.serve(mcp, "streamable-http", chosen, monitor, listener)
 
 
 async def asking(callers: list[Caller], seconds: float) -> int:

@@ -57,7 +57,7 @@ def processor(mark: str) -> float:
 
 
 async def alone(texts: list[str], mark: str) -> tuple[float, float]:
-    """Seconds for a text by the clock and of the processor, without the cache of vectors."""
+    """Seconds for a text by the clock and of the processor."""
     services = await open_services(Settings())
     try:
         encoder = services.encoders.of(MODEL)

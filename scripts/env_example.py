@@ -11,7 +11,7 @@ HEAD = """\
 # Settings of mcp-server-qdrant. Copy this file to ~/.config/mcp-server-qdrant/.env (on macOS
 # ~/Library/Application Support/mcp-server-qdrant/.env), or anywhere and name it with --env-file,
 # and take the # off what you change. Nobody else may be able to write it. Variables of the
-# environment win over this file. Relative paths are relative to it.
+# environment win over this file. Paths are whole, or begin with ~/.
 """
 
 

@@ -73,7 +73,6 @@ EXAMPLES = {
     "FASTMCP_ALLOWED_HOSTS": "mcp.example.com",
     "FASTMCP_ALLOWED_ORIGINS": "https://app.example.com",
     "HTTP_MAX_CALLS": "128",
-    "HTTP_DRAIN_SECONDS": "30",
     "FORWARDED_ALLOW_IPS": "10.0.0.0/8",
     "TENANT_FIELD": "tenant",
     "TENANT_CLAIM": "team",

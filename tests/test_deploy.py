@@ -10,7 +10,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.http.watch import Watch
+from mcp_server_qdrant.http.monitor import Monitor
+from mcp_server_qdrant.http.serving import DRAIN_SECONDS
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.support import make_settings
 
@@ -22,7 +23,7 @@ QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["
 
 def exposed() -> dict[str, set[str]]:
     """Sample -> its labels, of a server on which everything happened once."""
-    metrics = Watch(make_settings()).metrics
+    metrics = Monitor(make_settings()).metrics
     metrics.called("qdrant-find", "ok", 0.1)
     metrics.fared([Status("notes", "failed")])
     metrics.answered("weak", corrected=True)
@@ -70,7 +71,7 @@ def test_the_manifests_set_variables_that_there_are_and_probe_what_is_answered()
     assert read.auth_mode == "token"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    assert pod["terminationGracePeriodSeconds"] > make_settings().http_drain_seconds
+    assert pod["terminationGracePeriodSeconds"] > DRAIN_SECONDS
     assert pod["securityContext"]["runAsUser"] == 10001
     assert "--uid 10001" in (ROOT / "Dockerfile").read_text()
     mounted = {mount["name"] for mount in container["volumeMounts"]}

@@ -19,10 +19,7 @@ README = ROOT / "README.md"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "benchmarks" / "README.md"]
 READ = [README, *(ROOT / "docs").glob("*.md")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-MAINTAINERS = {"benchmarks.md", "experiments.md", "internals.md"}  # pages for them
 MOST_WORDS = 1_500
-LONGEST = 30  # words of a sentence
-WIDEST = 60  # words of a table's cell
 # Other people's installers, in documents and in what the code prints.
 INSTALLS = re.compile(
     r"\b(?:pip3? install|pipx (?:install|inject|run)|uv tool (?:install|run)|uvx)[ \t]+([^\n`]*)"
@@ -53,20 +50,6 @@ def anchors(path: Path) -> set[str]:
     """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", text_of(path), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
-
-
-def prose(path: Path) -> list[str]:
-    """The sentences of a page, without code and tables."""
-    text = re.sub(r"^```.*?^```$|<!--.*?-->", "", text_of(path), flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^(\||#|    |!\[).*$", "\n", text, flags=re.MULTILINE)
-    text = re.sub(r"\]\([^)]*\)|\*\*", "", text)
-    blocks = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", text)
-    return [one for block in blocks for one in re.split(r"(?<=[.!?:;])\s+", block) if one.strip()]
-
-
-def cells(path: Path) -> list[str]:
-    rows = [line for line in text_of(path).splitlines() if line.startswith("|")]
-    return [cell for row in rows for cell in re.split(r"(?<!\\)\|", row)]
 
 
 def blocks(path: Path) -> list[tuple[str, str]]:
@@ -112,14 +95,8 @@ def test_every_page_is_named_in_the_readme():
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - linked == set()
 
 
-def test_the_readme_is_short_and_the_sentences_too():
+def test_the_readme_is_short():
     assert len(text_of(README).split()) <= MOST_WORDS
-    pages = [path for path in READ if path.name not in MAINTAINERS]
-    long = {path.name: [one for one in prose(path) if len(one.split()) > LONGEST] for path in pages}
-    wide = {path.name: [one for one in cells(path) if len(one.split()) > WIDEST] for path in READ}
-
-    assert {name: found for name, found in long.items() if found} == {}
-    assert {name: found for name, found in wide.items() if found} == {}
 
 
 def test_every_command_of_the_pages_is_one_of_this_program():

@@ -14,7 +14,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import mcp_server_qdrant
-from mcp_server_qdrant.settings.former import FORMER
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -93,7 +92,7 @@ def test_every_variable_that_the_documents_name_is_a_setting():
     theirs = {name for name in named if name.startswith("QDRANT__")}  # a Qdrant server's own
 
     assert named - theirs
-    assert named - theirs <= known_variables() | FORMER
+    assert named - theirs <= known_variables()
 
 
 def test_every_variable_of_the_container_files_is_a_setting():

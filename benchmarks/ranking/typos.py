@@ -113,7 +113,7 @@ async def correction_times(services: Services, trial: Trial, queries: Sequence[Q
     targets = await services.catalog.resolve(trial.names)
     took = []
     for _, text, _ in queries:
-        terms = await services.pipeline.understanding.terms.of(text, targets)
+        terms = await services.pipeline.understanding.terms.weighed(text, targets)
         began = time.perf_counter()
         await services.pipeline.understanding.speller.correct(terms, targets)
         if terms.unknown:
@@ -170,9 +170,9 @@ async def main() -> None:
             await fill(services, points, corpus, corpus.name, rows)
         targets = await services.catalog.resolve([corpus.name for corpus in corpora])
         began = time.perf_counter()
-        await services.lexicon.of(targets)
+        await services.lexicon.vocabularies(targets)
         await services.lexicon.settled()
-        words = {n: len(v) for n, v in (await services.lexicon.of(targets)).items()}
+        words = {n: len(v) for n, v in (await services.lexicon.vocabularies(targets)).items()}
         print(f"vocabularies of {words} words in {time.perf_counter() - began:.1f} s")
         await compare(services, corpora, arguments.queries, arguments.seed)
         await services.close()

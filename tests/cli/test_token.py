@@ -126,20 +126,6 @@ def test_a_token_is_replaced_by_one_with_the_same_rights(path):
     assert (who.scopes, who.claims) == ({"read", "write"}, {"tenant": "blue"})
 
 
-def test_an_old_token_may_go_on_for_a_time(path):
-    old = made(path, "ana", "--scope", "read")
-    new = made(path, "ana", "--replace", "--old-until", "2100-01-31")
-    assert callers(path, old, new) == ["ana", "ana"]
-
-    newest = made(path, "ana", "--replace", "--old-until", "2100-02-28", "--scope", "write")
-
-    assert callers(path, old, new, newest) == ["ana"] * 3
-    ends = [one.expires and f"{one.expires:%Y-%m-%d}" for one in read(path)]
-    assert ends == ["2100-01-31", "2100-02-28", None]
-    last = made(path, "ana", "--replace")
-    assert callers(path, old, new, newest, last) == [None, None, None, "ana"]
-
-
 def test_the_successor_of_a_token_with_an_end_needs_one_too(path):
     made(path, "ana", "--scope", "read", "--expires", "2100-01-31")
 
@@ -152,11 +138,10 @@ def test_the_successor_of_a_token_with_an_end_needs_one_too(path):
 
 def test_a_revoked_token_ends_and_the_others_stay(path):
     first, other = (made(path, name, "--scope", "read") for name in ("ana", "ben"))
-    second = made(path, "ana", "--replace", "--old-until", "2100-01-31")
 
     assert made(path, "ana", "--revoke") == ""
 
-    assert callers(path, first, second, other) == [None, None, "ben"]
+    assert callers(path, first, other) == [None, "ben"]
 
 
 def test_comments_and_lines_of_others_stay(tmp_path):
@@ -222,7 +207,6 @@ def test_the_settings_name_the_file(path, monkeypatch):
         (["ana", "--revoke", "--scope", "read"], "--revoke takes no other option but --file"),
         (["list", "--scope", "read"], "token list takes no option but --file"),
         (["list", "--replace"], "token list takes no option but --file"),
-        (["ana", "--scope", "read", "--old-until", "2100-01-31"], "--old-until needs --replace"),
     ],
 )
 def test_what_cannot_be_changed_is_said_and_the_file_stays(path, arguments, why):
@@ -245,5 +229,5 @@ def test_every_command_of_the_page_on_tokens_does_what_it_says(tmp_path):
         assert code == 0, said
         assert "list" not in command or printed == shown
 
-    assert len(commands) == 6
+    assert len(commands) == 7
     assert [one.name for one in read(tmp_path / "tokens.yaml")] == ["robot"]

@@ -12,7 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from mcp import Client
 
-from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokenfile import change
 from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
@@ -77,7 +77,7 @@ async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, p
     file, tokens = tmp_path / "tokens.yaml", {}
     for name, scope in (("reader", "read"), ("writer", "write")):
         tokens[name] = new_token()
-        add(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
+        change(file, {"name": name, "sha256": digest(tokens[name]), "scopes": [scope]})
     settings = {"AUTH_MODE": "token", "AUTH_TOKENS_FILE": str(file), "FASTMCP_HOST": "0.0.0.0"}
     text = {"information": "The cellar floods in March.", "collection_name": "house"}
 

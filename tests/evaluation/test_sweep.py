@@ -53,10 +53,6 @@ def test_a_parameter_may_be_one_of_a_few_words():
     ]
 
 
-def test_an_old_name_of_a_parameter_is_accepted():
-    assert names([], "recency_decay=0.5")[1:] == ["hybrid recency_weight=0.5"]
-
-
 def test_an_algorithm_of_one_leg_is_not_searched_again_for_each_weight():
     assert names(["keyword", "hybrid"], "semantic_weight=0,1", "recency_weight=0.5") == [
         "keyword",

@@ -10,8 +10,8 @@ from mcp import MCPError
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.http.auth.tokens import digest
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import app
-from mcp_server_qdrant.http.watch import Watch
 from tests.listening import client_of, listening
 from tests.support import HELLO, make_settings, memory_engine, memory_services, said
 
@@ -72,9 +72,9 @@ async def served(tokens_file, request):
         settings = make_settings(
             auth_mode="token", auth_tokens_file=tokens_file, stateless=stateless
         )
-        watch = Watch(settings)
-        mcp = make_server(settings, opened, asking=True, watch=watch)
-        served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, watch)
+        monitor = Monitor(settings)
+        mcp = make_server(settings, opened, asking=True, monitor=monitor)
+        served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, monitor)
         async with listening(served) as address:
             yield address, notes
         assert set(openers) <= {None}
@@ -210,9 +210,9 @@ async def test_nobody_calls_where_nobody_is_asked():
             return notes
 
         settings = make_settings(auth_mode="none")
-        watch = Watch(settings)
-        server = make_server(settings, opened, watch=watch)
-        served = app(server, "streamable-http", settings, watch)
+        monitor = Monitor(settings)
+        server = make_server(settings, opened, monitor=monitor)
+        served = app(server, "streamable-http", settings, monitor)
         async with listening(served) as at, client_of(at, "any") as client:
             await client.call_tool("qdrant-collections", {})
 

@@ -10,12 +10,12 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokenfile import add
+from mcp_server_qdrant.http.auth.tokenfile import change
 from mcp_server_qdrant.http.auth.tokens import digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.limits import Load, holder
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
-from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import environment_names
 from tests.asgi import Exchange
 from tests.listening import listening as listening_on
@@ -56,8 +56,8 @@ async def test_healthz_answers_without_engine_or_model(transport):
         raise AssertionError("a health check must not open the engine")
 
     settings = make_settings()
-    watch = Watch(settings)
-    served = app(make_server(settings, opened, watch=watch), transport, settings, watch)
+    monitor = Monitor(settings)
+    served = app(make_server(settings, opened, monitor=monitor), transport, settings, monitor)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app=served), base_url="http://127.0.0.1:8000"
     ) as client:
@@ -71,18 +71,18 @@ async def test_healthz_answers_without_engine_or_model(transport):
 async def test_one_caller_cannot_open_all_sessions(tmp_path):
     file, tokens = tmp_path / "tokens.yaml", [new_token(), new_token()]
     for name, token in zip("ab", tokens, strict=True):
-        add(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
+        change(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
-    watch = Watch(settings)
-    watch.load = Load(sessions=6)
+    monitor = Monitor(settings)
+    monitor.load = Load(sessions=6)
 
     async def opened():
         raise ConfigError("nothing is opened")
 
-    mcp = make_server(settings, opened, asking=True, watch=watch)
+    mcp = make_server(settings, opened, asking=True, monitor=monitor)
     accept = {"Accept": "application/json, text/event-stream"}
     async with (
-        listening_on(app(mcp, "streamable-http", settings, watch)) as address,
+        listening_on(app(mcp, "streamable-http", settings, monitor)) as address,
         httpx.AsyncClient(base_url=address, headers=accept, timeout=30) as http,
     ):
 

@@ -8,7 +8,7 @@ from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.formats.base import Mark
 from mcp_server_qdrant.ingest.formats.load import load
-from mcp_server_qdrant.ingest.sections import breaks, sections, sections_of
+from mcp_server_qdrant.ingest.parts import breaks, sections, sections_of
 
 LIMIT = 54  # tokens, of three bytes each where there is no tokenizer
 WORDS = "The key hangs behind the door of the shed, on a nail. "  # 54 bytes, 18 tokens

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import (
     InvalidPoint,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest.writer import BATCH, WINDOW, Flow, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, STEP, WINDOW, Flow, Job, Writer
 
 
 class Model:
@@ -134,7 +134,7 @@ async def test_texts_of_like_length_are_encoded_together():
     await trial.run(*(job(f"j{n}", "x" * (1 + n * 7 % 400)) for n in range(3 * WINDOW)))
 
     spread = [max(map(len, call)) - min(map(len, call)) for call in trial.model.calls]
-    assert max(map(len, trial.model.calls)) == BATCH
+    assert max(map(len, trial.model.calls)) == STEP
     assert len(trial.finished) == 3 * WINDOW
     assert sorted(spread)[len(spread) // 2] < 400 * BATCH / WINDOW * 1.5
 
@@ -196,11 +196,11 @@ async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
     assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
 
 
-async def test_progress_is_told_within_a_slice_in_steps_that_grow():
+async def test_progress_is_told_within_a_slice():
     trial = Trial()
-    await trial.run(job("a", *["one"] * 30))
+    await trial.run(job("a", *["one"] * 70))
 
-    assert (trial.encoded, trial.wrote) == ([8, 16, 6], 30)
+    assert (trial.encoded, trial.wrote) == ([64, 6], 70)
 
 
 async def test_a_vector_without_a_name_cannot_be_left_out():

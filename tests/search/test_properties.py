@@ -5,9 +5,16 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
-from mcp_server_qdrant.search.quotes import Words, quote
+from mcp_server_qdrant.core.datatypes import (
+    Candidate,
+    DenseLeg,
+    Scored,
+    SparseLeg,
+    Target,
+    Terms,
+)
 from mcp_server_qdrant.search.relevance import calibrate, relevance
+from mcp_server_qdrant.search.texts import Words, quote
 from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
 
 few = settings(max_examples=60, deadline=None)
@@ -94,7 +101,7 @@ def found(draw):
     name = draw(st.sampled_from("abc"))
     ids = draw(st.lists(st.integers(0, 30), unique=True, max_size=8))
     target = Target(name, 10, DenseLeg("v", 4, "cosine", "m"), SparseLeg("bm25", idf=True))
-    return Found(
+    return Scored(
         target,
         [Candidate(point, 0.01) for point in ids],
         dense={p: draw(cosines) for p in ids if draw(st.booleans())},

@@ -83,7 +83,7 @@ async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "
                 await remember(services, name, *(f"{text} {name}" for text in corpus(12)))
             targets = await services.catalog.resolve(None)
             vectors = await embed(query, targets, services.encoders.encode_query)
-            terms = await services.pipeline.understanding.terms.of(query, targets)
+            terms = await services.pipeline.understanding.terms.weighed(query, targets)
             yield Fixture(engine, services, targets, vectors, terms)
 
 
@@ -206,7 +206,7 @@ async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kep
             values=lambda n: {"keywords-bm25": sparse_vector(BM25.encode_document(texts[n]))},
         )
         fixture.targets = await fixture.services.catalog.resolve(["words"])
-        fixture.terms = await fixture.services.pipeline.understanding.terms.of(
+        fixture.terms = await fixture.services.pipeline.understanding.terms.weighed(
             "delta ember", fixture.targets
         )
         retrieved = await fixture.retrieve()
@@ -260,7 +260,7 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
         fixture.vectors = await embed(
             "copper", fixture.targets, fixture.services.encoders.encode_query
         )
-        fixture.terms = await fixture.services.pipeline.understanding.terms.of(
+        fixture.terms = await fixture.services.pipeline.understanding.terms.weighed(
             "copper", fixture.targets
         )
         retrieved = await fixture.retrieve()

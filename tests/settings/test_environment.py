@@ -58,6 +58,26 @@ def test_every_official_variable_is_read():
     assert set(VARIABLES) >= OFFICIAL
 
 
+def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch, tmp_path):
+    file = tmp_path / "any.env"
+    file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
+    monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "the server's own")
+    said: list[str] = []
+    load(file, said.append)
+
+    assert [sentence.partition(" is no setting")[0] for sentence in said] == [
+        "QDRANT_COLECTIONS",
+        "SYNC_SHARE",
+    ]
+
+
+def test_a_former_setting_that_hid_texts_is_refused(monkeypatch):
+    with pytest.raises(ConfigError, match="what it hid would be shown"):
+        loaded(monkeypatch, TENANT_CHECK_URL="http://localhost:9000/check")
+
+
 def test_no_variable_is_read_twice():
     assert len(set(VARIABLES)) == len(VARIABLES)
 

@@ -8,7 +8,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 def test_the_limits_have_sensible_defaults(loaded):
     made = loaded()
 
-    assert (made.http_max_calls, made.http_drain_seconds) == (64, 10.0)
+    assert made.http_max_calls == 64
     assert made.forwarded_allow_ips == ("127.0.0.1",)
     assert made.log_format == "text"
     assert not made.stateless
@@ -18,13 +18,12 @@ def test_every_one_can_be_set(loaded):
     made = loaded(
         FASTMCP_STATELESS_HTTP="true",
         HTTP_MAX_CALLS="8",
-        HTTP_DRAIN_SECONDS="0",
         FORWARDED_ALLOW_IPS="10.0.0.7, 192.168.0.0/16, ::1",
         LOG_FORMAT="json",
     )
 
     assert made.stateless
-    assert (made.http_max_calls, made.http_drain_seconds) == (8, 0.0)
+    assert made.http_max_calls == 8
     assert made.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")
     assert made.log_format == "json"
 
@@ -33,7 +32,6 @@ def test_every_one_can_be_set(loaded):
     ("variable", "value", "sentence"),
     [
         ("HTTP_MAX_CALLS", "0", "must be at least 1"),
-        ("HTTP_DRAIN_SECONDS", "-1", "must be at least 0"),
         ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
     ],

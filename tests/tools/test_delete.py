@@ -235,12 +235,12 @@ class TestByIds:
         (gone,) = await remember(services, "notes", "the quokka sleeps")
         await remember(services, "notes", "the harbour sleeps")
         targets = await services.catalog.resolve(["notes"])
-        assert not (await services.pipeline.understanding.terms.of("quokka", targets)).unknown
+        assert not (await services.pipeline.understanding.terms.weighed("quokka", targets)).unknown
 
         await services.deletion.by_ids(await services.deletion.named(gone.ids))
         targets = await services.catalog.resolve(["notes"])
 
-        assert (await services.pipeline.understanding.terms.of("quokka", targets)).unknown
+        assert (await services.pipeline.understanding.terms.weighed("quokka", targets)).unknown
         await services.close()
 
     async def test_a_document_stored_while_it_is_deleted_is_whole_or_gone(self, engine):

@@ -13,9 +13,9 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import make_server, options_of
 from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.http import serving as http
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.page import routes as http_viz
 from mcp_server_qdrant.http.page.desk import Desk
-from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.toolset import make_tools
 
@@ -42,12 +42,12 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 
 
 def _serve(settings: Settings, transport: http.HttpTransport, listener: socket.socket) -> None:
-    watch = Watch(settings)
+    monitor = Monitor(settings)
     # Over SSE the services are opened again for each client.
     page = page_of(settings) if transport == "streamable-http" else None
     asking = settings.auth_mode in ("token", "oauth")
-    mcp = make_server(settings, asking=asking, watch=watch, extend=page)
-    http.serve(mcp, transport, settings, watch, listener)
+    mcp = make_server(settings, asking=asking, monitor=monitor, extend=page)
+    http.serve(mcp, transport, settings, monitor, listener)
 
 
 def run_page(settings: Settings, port: int, ready: Callable[[str], None]) -> None:

@@ -1,27 +1,29 @@
 """From the settings to the host of local models. Imports little: the host starts meanwhile."""
 
 import sys
+from dataclasses import astuple
 from pathlib import Path
 from typing import Literal
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.encoders.local.hosted import ModelHost, Spec, host_name, service
+from mcp_server_qdrant.encoders.local.hosted import Spec, host_name, line, service
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.settings.environment import Settings, model_environment
 
 HOST = "mcp_server_qdrant.app.model_host"
 
 
-def open_host(settings: Settings) -> ModelHost:
+def open_host(settings: Settings) -> Link:
     """The connection to the host of local models, not used yet."""
     name = host_name(__version__, sys.executable, model_environment())
-    return ModelHost(service(settings.cache_path / "hosts", name, module=HOST))
+    return line(service(settings.cache_path / "hosts", name, module=HOST))
 
 
-async def load_default(settings: Settings, host: ModelHost) -> None:
+async def load_default(settings: Settings, host: Link) -> None:
     """Have the default model loaded if it is a local one. Raises EncoderUnavailable."""
     if settings.embedding_provider == "fastembed":
         spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
-        await host.call("state", spec, None, 0.0)
+        await host.call("state", astuple(spec), None, 0.0)
 
 
 def local_model(

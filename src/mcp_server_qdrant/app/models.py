@@ -7,7 +7,7 @@ from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
-from mcp_server_qdrant.encoders.local.hosted import HostedEncoder, ModelHost
+from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
 from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
@@ -15,16 +15,16 @@ from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, sp
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.write.points import Blueprint
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
-# Requests of one caller at a time, fewer than the 64 collections of a search: others get through.
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
-def open_encoders(settings: Settings, host: ModelHost | None = None) -> Registry:
+def open_encoders(settings: Settings, host: Link | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
     check_provider(settings.embedding_provider)
@@ -71,7 +71,7 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
     }
 
 
-def _encoder(settings: Settings, host: ModelHost, name: str) -> Encoder:
+def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
     provider, model = split_provider(name, settings.embedding_provider)
     default = name == settings.chosen_model
@@ -108,7 +108,7 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
     )
 
 
-def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
+def open_rerank(settings: Settings, host: Link | None = None) -> Rerank:
     """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
     reranker = open_reranker(settings, host or open_host(settings))
     if reranker and settings.rerank:
@@ -116,7 +116,7 @@ def open_rerank(settings: Settings, host: ModelHost | None = None) -> Rerank:
     return Rerank(reranker, settings.rerank_timeout)
 
 
-def open_reranker(settings: Settings, host: ModelHost) -> HostedReranker | HttpReranker | None:
+def open_reranker(settings: Settings, host: Link) -> HostedReranker | HttpReranker | None:
     """The reranker as configured; None where there is to be none."""
     provider = settings.rerank_provider
     if provider == "none":

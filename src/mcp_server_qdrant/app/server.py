@@ -27,7 +27,7 @@ from mcp_server_qdrant.tools.toolset import Options, make_tools
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.app.tenants import Tenants
-    from mcp_server_qdrant.http.watch import Watch
+    from mcp_server_qdrant.http.monitor import Monitor
 
     Opened = Services | Tenants
     Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]], SubscriptionBus], None]
@@ -175,16 +175,18 @@ def make_server(
     calls: Calls | None = None,
     *,
     asking: bool = False,
-    watch: "Watch | None" = None,
+    monitor: "Monitor | None" = None,
     extend: "Extend | None" = None,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes. `watch` measures every
+    `asking`: every message comes over HTTP from a caller, who has scopes. `monitor` measures every
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    opening = Opening(open_services, watch.metrics if watch else None, settings.qdrant_recall_path)
+    opening = Opening(
+        open_services, monitor.metrics if monitor else None, settings.qdrant_recall_path
+    )
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
@@ -202,15 +204,15 @@ def make_server(
         # A tenant would learn when another one stores.
         subscriptions=False if settings.tenant_field else bus,
         middleware=[
-            *([watch.observe] if watch else []),
+            *([monitor.observe] if monitor else []),
             _beginning(opening, calls or Calls()),
             *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
     )
     resources.register(mcp, opening.services)
-    if watch is not None:
-        watch.register(mcp, opening.begin, scopes)
+    if monitor is not None:
+        monitor.register(mcp, opening.begin, scopes)
     if extend is not None:
         extend(mcp, opening.services, bus)
     return mcp

@@ -126,7 +126,6 @@ async def open_services(settings: Settings) -> Services:
 
     Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
     """
-    _check_named(settings)
     return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
@@ -140,14 +139,10 @@ async def open_engine(settings: Settings) -> AsyncQdrantBase:
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine, of the one tenant that the settings name, if any."""
-    _check_named(settings)
-    shared = Shared(settings, client, encoders)
-    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
-
-
-def _check_named(settings: Settings) -> None:
     if settings.tenant_field and settings.tenant_id is None:
         raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
+    shared = Shared(settings, client, encoders)
+    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
 
 
 def services_of(shared: Shared, tenant: str | None) -> Services:
@@ -178,7 +173,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         mask=settings.mask_secrets,
     )
     files = Files(view.client)
-    deletion = Deletion(store, Lookup(catalog, points), partial(_deleted, pipeline, projector))
+    deletion = Deletion(store, lookup, partial(_deleted, pipeline, projector))
     return Services(
         client=view.client,
         catalog=catalog,

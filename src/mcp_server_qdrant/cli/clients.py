@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 
 from platformdirs import user_config_path
 
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import ConfigError
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
@@ -224,26 +224,16 @@ def write(client: Client, before: str, held: Config, now: datetime) -> Path | No
     """
     if _plain(before) != before:
         raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
+    backup = None
     try:
         path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)
-        new, backup = Path(name), None  # its owner's alone: it may hold a key
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(held, file, indent=2, ensure_ascii=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            if text_of(client) != before:
-                raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
-            if path.exists():
-                backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
-                shutil.copy2(path, backup)
-                shutil.copymode(path, new)
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        if text_of(client) != before:
+            raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
+        if path.exists():
+            backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
+            shutil.copy2(path, backup)
+        write_atomically(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
     except (OSError, RuntimeError) as error:  # a link to itself is the latter
         raise ConfigError(f"{client.path} cannot be written.") from error
     return backup

@@ -47,12 +47,10 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
     help="The file of AUTH_TOKENS_FILE. Without it, the line to add to one is printed; to replace, "
     "revoke and list, it is the file that the settings name.",
 )
-@click.option("--replace", is_flag=True, help="Make a new token for NAME, with the same rights.")
 @click.option(
-    "--old-until",
-    type=click.DateTime(),
-    callback=_in_future,
-    help="With --replace: when the old token ends, in UTC. Default: at once.",
+    "--replace",
+    is_flag=True,
+    help="Make a new token for NAME, with the same rights; the old one ends.",
 )
 @click.option("--revoke", is_flag=True, help="End all tokens of NAME at once.")
 @frame.env_file
@@ -66,8 +64,6 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         raise click.UsageError("token list takes no option but --file.")
     if given["revoke"] and asked > {"revoke"}:
         raise click.UsageError("--revoke takes no other option but --file.")
-    if given["old_until"] and not given["replace"]:
-        raise click.UsageError("--old-until needs --replace.")
     with frame.ending(at_once=False):
         if name == LIST:
             _list(_named(file))
@@ -76,7 +72,7 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         else:
             entry = _entry(name, given["scopes"], given["claims"], given["expires"])
             if given["replace"]:
-                _replace(_named(file), name, entry, given["old_until"])
+                _replace(_named(file), name, entry)
             else:
                 _make(file, name, entry)
 
@@ -118,7 +114,7 @@ def _make(file: Path | None, name: str, entry: Mapping[str, Any]) -> None:
         raise ConfigError(f"{name} has a token in {file}: add --replace, or choose another name.")
     secret, entry = _with_secret(entry)
     if file:
-        tokenfile.add(file, entry)
+        tokenfile.change(file, entry)
     else:
         tokens.parse(tokenfile.line(entry))
     _show(name, secret)
@@ -129,9 +125,9 @@ def _make(file: Path | None, name: str, entry: Mapping[str, Any]) -> None:
         click.echo(tokenfile.line(entry), nl=False)
 
 
-def _replace(file: Path, name: str, entry: Mapping[str, Any], until: datetime | None) -> None:
+def _replace(file: Path, name: str, entry: Mapping[str, Any]) -> None:
     """The newest of the name gives what is not said; the older ones end."""
-    from mcp_server_qdrant.http.auth import tokenfile, tokens
+    from mcp_server_qdrant.http.auth import tokenfile
 
     old = _of(file, name)[-1]
     if old.expires and "expires" not in entry:
@@ -140,26 +136,16 @@ def _replace(file: Path, name: str, entry: Mapping[str, Any], until: datetime | 
     if old.claims:
         kept["claims"] = old.claims
     secret, entry = _with_secret({**kept, **entry})
-
-    def ended(one: tokenfile.Raw) -> tokenfile.Raw | None:
-        if one["name"] != name:
-            return one
-        known = tokens.Entry.model_validate(one)
-        if until is None or known.ended(datetime.now(UTC)):
-            return None
-        return one if known.ended(until.replace(tzinfo=UTC)) else {**one, "expires": until}
-
-    tokenfile.change(file, ended, entry)
+    tokenfile.change(file, entry, without=name)
     _show(name, secret)
-    end = f"on {until:%Y-%m-%d at %H:%M} (UTC)" if until else "at once"
-    click.echo(f"Its hash is in {file}. The old token ends {end}.", err=True)
+    click.echo(f"Its hash is in {file}. The old token has ended.", err=True)
 
 
 def _revoke(file: Path, name: str) -> None:
     from mcp_server_qdrant.http.auth import tokenfile
 
     _of(file, name)
-    tokenfile.change(file, lambda one: None if one["name"] == name else one)
+    tokenfile.change(file, without=name)
     click.echo(f"{name} has no token in {file} any more.", err=True)
 
 

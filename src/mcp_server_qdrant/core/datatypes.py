@@ -177,7 +177,7 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Scored:
     """One collection's candidates with their exact leg scores.
 
     `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a

@@ -175,7 +175,7 @@ def contained(error: Callable[[str], QdrantMcpError] = Unforeseen) -> Iterator[N
     except (QdrantMcpError, GeneratorExit, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as fault:
-        from asyncio import CancelledError  # the hosts do without asyncio
+        from asyncio import CancelledError  # a short command does without asyncio
 
         if isinstance(fault, CancelledError):
             raise

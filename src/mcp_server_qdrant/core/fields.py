@@ -31,10 +31,9 @@ def variable(name: str, default: Any, description: str, *others: str, **limits: 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A parameter's old name; of one that is a setting too, its description for agents."""
+    """A setting that is a tool's parameter too: its description for agents."""
 
-    description: str | None = None
-    formerly: str | None = None
+    description: str
 
 
 def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:

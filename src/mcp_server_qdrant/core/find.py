@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     field_validator,
@@ -31,21 +30,12 @@ from mcp_server_qdrant.core.fields import (
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
-MAX_FUZZY_BOOST = 0.2
 LINES = 2  # results without a passage at the end of a page
 # What each leg of a hybrid search counts; together at most 1.
 LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
-
-
-def _capped(value: Any) -> Any:
-    """Up to 1 was accepted under the old name, and meant the same as the maximum."""
-    try:
-        return MAX_FUZZY_BOOST if MAX_FUZZY_BOOST < float(value) <= 1 else value
-    except (TypeError, ValueError):
-        return value
 
 
 def tagged(tags: Sequence[str]) -> dict[str, Any]:
@@ -61,14 +51,12 @@ class Preferences(BaseModel):
     priority: Annotated[Priority, Offered("gain of preferred collections")] = variable(
         "QDRANT_COLLECTION_PRIORITY", "natural", "How much preferred collections gain."
     )
-    recency_weight: Annotated[float, Offered("how much age counts", formerly="recency_decay")] = (
-        variable(
-            "QDRANT_RECENCY_WEIGHT",
-            0.15,
-            "How much of its score a text can lose by age; 0 is off.",
-            ge=0,
-            le=1,
-        )
+    recency_weight: Annotated[float, Offered("how much age counts")] = variable(
+        "QDRANT_RECENCY_WEIGHT",
+        0.15,
+        "How much of its score a text can lose by age; 0 is off.",
+        ge=0,
+        le=1,
     )
     rerank: Annotated[bool, Offered("by a second model, slower")] = variable(
         "RERANK", False, "Rerank the best results with a second model."
@@ -95,12 +83,7 @@ class Tuning(Preferences):
         None
     )
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
-    fuzzy_boost: Annotated[
-        float,
-        BeforeValidator(_capped),
-        Field(ge=0, le=MAX_FUZZY_BOOST, description="gain by like spelling"),
-        Offered(formerly="fuzzy_weight"),
-    ] = 0.1
+    fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
     diversity: Annotated[
         float, Field(ge=0, le=1, description="cost of likeness to better results")
     ] = 0.0
@@ -165,12 +148,6 @@ def declared() -> dict[str, FieldInfo]:
 def offered(info: FieldInfo) -> Offered | None:
     """The description of a preference for agents; None for other parameters."""
     return next((one for one in info.metadata if isinstance(one, Offered)), None)
-
-
-def former_names() -> dict[str, str]:
-    """Old name -> name of each parameter that was renamed."""
-    found = {name: offered(info) for name, info in SearchRequest.model_fields.items()}
-    return {one.formerly: name for name, one in found.items() if one and one.formerly}
 
 
 class FilterableField(BaseModel):

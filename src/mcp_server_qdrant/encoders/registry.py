@@ -5,8 +5,8 @@ from copy import copy
 from typing import Any
 
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.local.hosted import ModelHost
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
+from mcp_server_qdrant.hosting.link import Link
 
 LOAD_SECONDS = 6.0
 # Ends the name of a model for collections whose passages were encoded without its prefix.
@@ -28,7 +28,7 @@ class Registry:
         wait: float = LOAD_SECONDS,
         *,
         prefixes: Callable[[str], Prefixes] = lambda _: NO_PREFIXES,
-        host: ModelHost | None = None,
+        host: Link | None = None,
     ) -> None:
         self._make = make
         self._wait = wait

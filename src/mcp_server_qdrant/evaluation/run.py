@@ -162,7 +162,7 @@ async def models_ready(
     """
     names = tuple({name: None for query in queries for name in query.collections})
     targets = await services.catalog.resolve(names)
-    await services.lexicon.of(targets)
+    await services.lexicon.vocabularies(targets)
     await services.lexicon.settled()
     if all(configuration.algorithm in ("keyword", "fuzzy") for configuration in configurations):
         return

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared, former_names
+from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
@@ -80,7 +80,6 @@ def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator
 
 def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
-    name = former_names().get(name, name)
     if not equals or name not in SWEPT:
         names = ", ".join(one for one in declared() if one in SWEPT)
         raise RequestError(f"--sweep wants name=first:last:step; the names are {names}.")

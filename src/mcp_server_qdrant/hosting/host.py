@@ -19,9 +19,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from typing_extensions import override
 
+from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.disk import identity
 from mcp_server_qdrant.hosting.line import LONGEST, Line
 from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from mcp_server_qdrant.hosting.disk import write_atomically
+from mcp_server_qdrant.core.disk import write_atomically
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)

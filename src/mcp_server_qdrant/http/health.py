@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 
 PATIENCE = 2.0  # seconds; probes usually give up soon after
 
-Opening = Callable[[], "asyncio.Task[Any]"]  # opens the services, or says that it is done
+Begin = Callable[[], "asyncio.Task[Any]"]  # opens the services, or says that it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Health:
 
     def __init__(
         self,
-        opening: Opening,
+        opening: Begin,
         draining: Callable[[], bool] = lambda: False,
         patience: float = PATIENCE,
     ) -> None:

@@ -20,9 +20,9 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.http.requests import Identified
-from mcp_server_qdrant.http.watch import Watch
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
@@ -30,6 +30,7 @@ HttpTransport = Literal["sse", "streamable-http"]
 
 BODY = 4 * 1024 * 1024  # bytes of a request
 PROBES = ("/healthz", "/readyz")
+DRAIN_SECONDS = 10.0  # for calls to finish after SIGTERM
 STREAMS_SECONDS = 1  # for event streams to close
 QUIET_TICKS = 2  # of a tenth of a second: an answer is written a moment after its call is done
 
@@ -38,7 +39,7 @@ def app(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
-    watch: Watch | None = None,
+    monitor: Monitor | None = None,
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
@@ -46,7 +47,7 @@ def app(
     limits, the size of its body. So a caller without a token takes up no room.
     The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
     """
-    watch = watch or Watch(settings)
+    monitor = monitor or Monitor(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if transport == "sse":
         path = "/sse"
@@ -60,7 +61,7 @@ def app(
             max_sessions=SESSIONS,
         )
     bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
-    limited = Limits(bounded, watch.load, watch.metrics.refused)
+    limited = Limits(bounded, monitor.load, monitor.metrics.refused)
     return Identified(_protected(served, limited, settings, path))
 
 
@@ -122,12 +123,12 @@ def serve(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
-    watch: Watch,
+    monitor: Monitor,
     listener: socket.socket,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    config = configured(app(mcp, transport, settings, watch), settings)
-    Server(config, watch.load, settings.http_drain_seconds).run(sockets=[listener])
+    config = configured(app(mcp, transport, settings, monitor), settings)
+    Server(config, monitor.load, DRAIN_SECONDS).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):

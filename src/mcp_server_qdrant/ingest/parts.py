@@ -1,12 +1,75 @@
-"""The parts of one text: their version, and the ids that follow from it."""
+"""The parts of one text: where they should begin, their sections, their version, and their ids."""
 
 import json
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Chunk, Document
-from mcp_server_qdrant.core.notation import Identify, part_id
+from mcp_server_qdrant.core.notation import Identify, chain, part_id
+from mcp_server_qdrant.ingest.fields import MAX_TITLE
+from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
+
+Section = tuple[int, str]  # where it starts, and its name behind those around it
+
+
+def breaks(text: str, marks: Sequence[Mark]) -> list[int]:
+    """The places where parts should begin: headings, but not those right below another one."""
+    places: list[int] = []
+    above: Mark | None = None
+    for mark in marks:
+        if not mark.name or not mark.level:
+            continue
+        if above is None or mark.level <= above.level or _says(text[above.start : mark.start]):
+            places.append(mark.start)
+        above = mark
+    return places
+
+
+def _says(section: str) -> bool:
+    """True where there is more than the line of the heading."""
+    return "\n" in section.strip()
+
+
+def sections(marks: Sequence[Mark]) -> list[Section]:
+    """Every section in order. The name is empty where one ended and none goes on."""
+    found: list[Section] = []
+    path: list[Mark] = []
+    for mark in marks:
+        level = mark.level
+        if version := VERSION.match(mark.name):
+            # Changelogs put a patch below the release before it: it lies beside that.
+            level = min([level, *(one.level for one in path if _other(one, version[1]))])
+        path = [*(one for one in path if one.level < level), replace(mark, level=level)]
+        name = " > ".join(one.name for one in path if one.name)
+        found.append((mark.start, chain(name, MAX_TITLE)[:MAX_TITLE]))
+    return found
+
+
+def _other(mark: Mark, number: str) -> bool:
+    """True for a version that the number is no part of, as 2.3.1 is of 2.3."""
+    version = VERSION.match(mark.name)
+    return version is not None and not number.startswith(f"{version[1]}.")
+
+
+def sections_of(
+    text: str, marks: Sequence[Mark], chunks: Sequence[Chunk]
+) -> Iterator[tuple[str | None, tuple[Section, ...]]]:
+    """Of each chunk the section that it starts in, and those that start within its text."""
+    found = sections(marks)
+    starts = [start for start, _ in found]
+    for chunk in chunks:
+        begin = chunk.start + len(chunk.text) - len(chunk.text.lstrip())
+        first, last = bisect_right(starts, begin), bisect_left(starts, chunk.end)
+        ends = [*starts[first:last], chunk.end][1:]
+        inside = tuple(
+            (start - chunk.start, name)
+            for (start, name), end in zip(found[first:last], ends, strict=True)
+            if text[start:end].strip()
+        )
+        yield (found[first - 1][1] or None if first else None), inside
 
 
 def parts_of(whole: Document, chunks: Sequence[Chunk], offset: int = 0) -> list[Document]:

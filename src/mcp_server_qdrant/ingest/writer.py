@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
-from time import monotonic
 from typing import Generic, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -36,7 +35,7 @@ from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
 WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
 BATCH = 128  # parts that are written together
-STEP, STEP_SECONDS = 8, 1.0  # parts that are encoded together at first, twice as many if sooner
+STEP = 64  # parts that are encoded together, in one trip to the model host
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -242,7 +241,6 @@ class Flow(Generic[J]):
     wrote: Callable[[Items[J]], None]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
-    _step: int = field(default=STEP, init=False)
 
     async def run(self, jobs: AsyncIterator[J]) -> None:
         """Store all jobs. Raises what stops everything: no engine, a full disk."""
@@ -295,14 +293,11 @@ class Flow(Generic[J]):
                 await self.writer.settle(job.marked)
 
     async def _points(self, items: Items[J]) -> list[StoredPoint]:
-        """Their points, made of so many parts at a time that a slow model is seen to go on."""
         points: list[StoredPoint] = []
-        while some := items[len(points) :][: self._step]:
-            began = monotonic()
+        for start in range(0, len(items), STEP):
+            some = items[start : start + STEP]
             points += await self.writer.encoded(some)
             self.encoded(some)
-            if monotonic() - began < STEP_SECONDS:
-                self._step = min(2 * self._step, BATCH)
         return points
 
     async def _modelless(self) -> bool:

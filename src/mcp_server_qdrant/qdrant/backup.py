@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
+from mcp_server_qdrant.core.disk import sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
@@ -24,7 +25,6 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.opening import opened
-from mcp_server_qdrant.hosting.disk import sync, write_atomically
 from mcp_server_qdrant.qdrant.edge import staged
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import (

@@ -17,7 +17,6 @@ MAX_CONDITIONS = 64
 MAX_VALUES = 1_000  # in all lists of a filter together
 MAX_INSIDE = 16  # conditions of a nested filter, which is asked of every element of a list
 MAX_KEYS = 16  # of one object: no condition has so many
-MAX_FAULTS = 1_000  # looked at, to tell of the one that lies deepest
 SHOWN = 80  # characters of what a caller wrote that a sentence repeats
 MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
 
@@ -178,8 +177,6 @@ def _fault(raw: Mapping[str, Any], error: ValidationError) -> str:
     unknown = sorted(set(raw) - set(models.Filter.model_fields))
     if unknown:
         return f"{unknown[0][:SHOWN]!r} is not one of must, should, must_not, min_should"
-    if error.error_count() > MAX_FAULTS:
-        return "most of it is no condition Qdrant knows"
     places = (_place(raw, fault["loc"]) for fault in error.errors(include_url=False))
     deepest = max(places, key=len)
     return f"{'.'.join(map(str, deepest))[:SHOWN]} is not a condition Qdrant knows"

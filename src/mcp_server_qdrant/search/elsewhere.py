@@ -11,8 +11,8 @@ from dataclasses import replace
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
-from mcp_server_qdrant.search.doubt import weak
-from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.engine import SearchEngine
+from mcp_server_qdrant.search.present import weak
 from mcp_server_qdrant.search.query import SHALLOW, Query
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.retrieve import candidates_of
@@ -25,7 +25,7 @@ MOST = 64  # collections: so many can be asked in that time
 
 
 async def better_elsewhere(
-    understanding: Understanding, engine: Engine, texts: Texts, query: Query, best: Hit | None
+    understanding: Understanding, engine: SearchEngine, texts: Texts, query: Query, best: Hit | None
 ) -> list[str]:
     """The sentence on the collection with the best hit, where that is far better than `best`.
 
@@ -52,7 +52,7 @@ async def better_elsewhere(
 
 
 async def _look(
-    understanding: Understanding, engine: Engine, texts: Texts, query: Query
+    understanding: Understanding, engine: SearchEngine, texts: Texts, query: Query
 ) -> list[Hit]:
     """The best candidates of the other collections; of many, of the largest ones."""
     text, searched = query.request.query, {target.collection for target in query.targets}
@@ -60,7 +60,7 @@ async def _look(
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
     targets = narrowed(largest, query.request.algorithm)
     terms, vectors = await asyncio.gather(
-        understanding.terms.of(text, targets), embed(text, targets, understanding.encode)
+        understanding.terms.weighed(text, targets), embed(text, targets, understanding.encode)
     )
     query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
     found, _ = await candidates_of(engine, query)

@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 T = TypeVar("T")
 
 
-class Engine(Protocol):
+class SearchEngine(Protocol):
     """A Qdrant server, or the embedded engine, which answers for many collections in one trip.
 
     All raise our errors; one in an answer concerns that collection only.
@@ -72,7 +72,7 @@ LATE = (
 
 
 async def ask(
-    engine: Engine,
+    engine: SearchEngine,
     targets: Sequence[Target],
     question: Callable[[Sequence[Target]], Awaitable[Sequence[T | QdrantMcpError]]],
     seconds: float,

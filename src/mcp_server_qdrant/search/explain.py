@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from mcp_server_qdrant.core.datatypes import Found, Hit, PointId, Why
+from mcp_server_qdrant.core.datatypes import Hit, PointId, Scored, Why
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.relevance import DIGITS, bound
 
@@ -37,7 +37,7 @@ def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> W
     )
 
 
-def ranks_of(found: Iterable[Found]) -> dict[tuple[str, PointId], Ranks]:
+def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
     """Each candidate's place, from 1, on each leg of its collection; equal scores share one.
 
     A candidate without that vector, or without any word of the query, has none.

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
-    Found,
     Hit,
     Passage,
     PointId,
     Result,
+    Scored,
     SearchPage,
     Status,
     Target,
@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.search.engine import Engine, ask, failed
+from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
 from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
 from mcp_server_qdrant.search.query import ROOM
 from mcp_server_qdrant.search.retrieve import completed, payloads_of
@@ -31,7 +31,7 @@ AllListed = Mapping[str, Listed]  # by collection
 
 
 async def newest_points(
-    engine: Engine,
+    engine: SearchEngine,
     newest: Newest,
     targets: Sequence[Target],
     request: SearchRequest,
@@ -62,7 +62,7 @@ async def newest_points(
 
 
 async def newest_hits(
-    engine: Engine,
+    engine: SearchEngine,
     targets: Sequence[Target],
     listed: AllListed,
     limit: int,
@@ -78,7 +78,7 @@ async def newest_hits(
     wanted: dict[str, list[PointId]] = {}
     for name, point, _ in points[:limit]:
         wanted.setdefault(name, []).append(point)
-    found = {t.collection: Found(t, (), {}, {}) for t in targets}
+    found = {t.collection: Scored(t, (), {}, {}) for t in targets}
     payloads, late = await payloads_of(engine, found, wanted, seconds)
     hits = [
         Hit(name, point, 0.0, 0.0, 0.0, None, None, payloads[name, point])

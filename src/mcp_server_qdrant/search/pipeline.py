@@ -8,21 +8,20 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.context import within
-from mcp_server_qdrant.core.datatypes import Document, Hit, SearchPage, State, Status, Target
+from mcp_server_qdrant.core.datatypes import Document, SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
-from mcp_server_qdrant.search.engine import Engine
+from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.quotes import Words
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import completed, retrieve
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -38,7 +37,7 @@ class Pipeline:
     """
 
     understanding: Understanding
-    engine: Engine
+    engine: SearchEngine
     texts: Texts
     rerank: Rerank
     newest: Newest
@@ -58,7 +57,7 @@ class Pipeline:
         """
         if not request.query.strip():
             return await self._list(request)
-        query = await self.understanding.of(request)
+        query = await self.understanding.query(request)
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):
@@ -66,12 +65,7 @@ class Pipeline:
             found = found.updated(await self._retrieve(query))
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
-        ranked = await self._complete(ranked, found, query)
         return await self._present(ranked, found, query, room)
-
-    async def elsewhere(self, query: Query, best: Hit | None) -> list[str]:
-        """The sentence on another collection that has far better than `best`."""
-        return await better_elsewhere(self.understanding, self.engine, self.texts, query, best)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, where nothing is asked of what they say."""
@@ -129,25 +123,24 @@ class Pipeline:
         hits = finish(hits, query, self.texts)
         return replace(ranked, hits=hits, best=best, reranked=reranked)
 
-    async def _complete(self, ranked: Ranked, found: Retrieved, query: Query) -> Ranked:
-        """The hits, with the whole payloads of those of which more is shown than passages."""
-        full = query.request.mode == "full"
-        shown = ranked.hits[: query.limit]
-        needy = [hit for hit in shown if full or self.texts.document(hit).textless]
-        hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
-        return replace(ranked, hits=hits)
-
     async def _present(
         self, ranked: Ranked, found: Retrieved, query: Query, room: int
     ) -> SearchPage:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
+        shown, full = ranked.hits[: query.limit], query.request.mode == "full"
+        needy = [hit for hit in shown if full or self.texts.document(hit).textless]
+        hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
+        ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, self.texts, room)
         answer = worth(page)
         self.recorder.answered(answer, corrected=bool(page.corrections))
-        better = [] if answer == "found" else await self.elsewhere(query, ranked.best)
+        if answer == "found":
+            return page
+        parts = self.understanding, self.engine, self.texts
+        better = await better_elsewhere(*parts, query, ranked.best)
         return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:

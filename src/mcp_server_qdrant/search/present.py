@@ -15,11 +15,10 @@ from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.telemetry import Answer
 from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.search.doubt import absent, doubt, lost, unfound
 from mcp_server_qdrant.search.explain import ranks_of, why
 from mcp_server_qdrant.search.query import ROOM, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.quotes import Words
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.relevance import share, term_weights
+from mcp_server_qdrant.search.texts import Texts, Words
 
 NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
@@ -32,6 +31,10 @@ SHORT = 45  # tokens: less room is left alone
 BESIDE = 0.05  # of the worth of another passage of the same text
 TEXT = 0.1  # of a text further down
 NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
+MEANING, WORDS = 0.36, 0.16
+TRUSTED = 0.5  # by a reranker
+HALF = 0.5  # of the query
+WEAK = "Weak matches only"  # how the sentence on them begins
 
 
 def present(
@@ -215,3 +218,56 @@ def _nothing(request: SearchRequest, best: Hit | None) -> str:
     }
     helpful = " or ".join(way for way, may_help in ways.items() if may_help)
     return f"Nothing found: {helpful}." if helpful else "Nothing found."
+
+
+def weak(best: Hit, alpha: float) -> bool:
+    """True where no hit can be trusted to match if `best` is the most relevant.
+
+    It is less relevant than a text of these cosine and BM25 values would be:
+
+        relevance < a * MEANING + (1 - a) * WORDS
+
+    with a = 1 where words were not searched, 0 where vectors were not. Measured: docs/ranking.md.
+    """
+    dense = 1.0 if best.sparse is None else 0.0 if best.dense is None else alpha
+    return best.relevance < dense * MEANING + (1 - dense) * WORDS
+
+
+def absent(hits: Iterable[Hit], query: Query, texts: Texts) -> list[str]:
+    """The identifiers, numbers and phrases of the query that none of the texts contains."""
+    if not query.exact:
+        return []
+    parts = (part for hit in hits for part in (hit, *hit.parts))
+    held = {one for part in parts for one in query.exact.held(texts.written(part))}
+    return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
+
+
+def lost(absent: Iterable[str], query: Query, texts: Texts) -> bool:
+    """True where what no text contains is half of the query or more.
+
+    Texts on other identifiers, numbers or phrases of its kind are no match.
+    """
+    terms = {term for one in absent for term in texts.tokens(one)}
+    if not terms:
+        return False
+    weights = term_weights(query.terms, texts.tokens)
+    unseen = {term: weights.get(term, max(weights.values(), default=1.0)) for term in terms}
+    return share(terms, {**weights, **unseen}) >= HALF
+
+
+def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
+    """The sentence on a page on which nothing fits; a reranker's trust in its best dispels it.
+
+    `missed`: no text has what is asked for.
+    """
+    if best is None or (best.reranked or 0.0) >= TRUSTED:
+        return []
+    if not missed and not weak(best, alpha):
+        return []
+    return [f"{WEAK}: the best has relevance {best.relevance:.2f}."]
+
+
+def unfound(absent: Iterable[str]) -> list[str]:
+    """The sentence on what no text contains."""
+    names = every(absent)
+    return [f"No text found contains {names}."] if names else []

@@ -7,10 +7,10 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
-    Found,
     Hit,
     QueryVectors,
     Reranked,
+    Scored,
     Status,
     TagMatch,
     Target,
@@ -114,7 +114,7 @@ class Retrieved:
     """
 
     hits: Sequence[Hit]
-    found: Mapping[str, Found]
+    found: Mapping[str, Scored]
     statuses: Mapping[str, Status]
     late: Sequence[Status] = ()
     replaced: Sequence[Document] = ()

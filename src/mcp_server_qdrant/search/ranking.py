@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from mcp_server_qdrant.core.datatypes import Found, Hit
+from mcp_server_qdrant.core.datatypes import Hit, Scored
 from mcp_server_qdrant.search.copies import fold
 from mcp_server_qdrant.search.order import (
     boost,
@@ -26,7 +26,7 @@ from mcp_server_qdrant.search.relevance import (
 from mcp_server_qdrant.search.texts import Texts
 
 
-def candidates(found: Iterable[Found], query: Query, texts: Texts) -> list[Hit]:
+def candidates(found: Iterable[Scored], query: Query, texts: Texts) -> list[Hit]:
     """All candidates as one ranking, best first."""
     hits = calibrate(found, query.terms, query.alpha)
     hits = lift_tags(hits, query.tags, query.terms, query.alpha, texts.tokens)

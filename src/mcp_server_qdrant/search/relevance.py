@@ -12,7 +12,14 @@ from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import Found, Hit, Payload, TagMatch, Terms, by_score
+from mcp_server_qdrant.core.datatypes import (
+    Hit,
+    Payload,
+    Scored,
+    TagMatch,
+    Terms,
+    by_score,
+)
 from mcp_server_qdrant.core.exact import Exact
 
 DIGITS = 5  # of a relevance: the legs are float32
@@ -58,7 +65,7 @@ def _within(value: float) -> float:
     return value if 0.0 <= value <= 1.0 else 1.0 if value > 1.0 else 0.0
 
 
-def calibrate(found: Iterable[Found], terms: Terms, alpha: float) -> list[Hit]:
+def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
     """All candidates as one ranking, best first; ties by collection and id.
 
         relevance = a * max(cos, 0) + (1 - a) * bm25 / bound,   bound = (k1 + 1) * sum_t idf(t)
@@ -72,7 +79,7 @@ def calibrate(found: Iterable[Found], terms: Terms, alpha: float) -> list[Hit]:
     return by_score(hit for part in found for hit in _hits(part, limit, alpha))
 
 
-def _hits(found: Found, limit: float, alpha: float) -> Iterator[Hit]:
+def _hits(found: Scored, limit: float, alpha: float) -> Iterator[Hit]:
     collection = found.target.collection
     cosines = found.dense if found.dense_searched else None
     scores = found.sparse if found.sparse_searched else None

@@ -11,13 +11,13 @@ from dataclasses import replace
 from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
-    Found,
     Hit,
     LegQuery,
     Legs,
     Payload,
     PointId,
     QueryVectors,
+    Scored,
     State,
     Status,
     Target,
@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import PARTIAL
-from mcp_server_qdrant.search.engine import Engine, ask, failed
+from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
 from mcp_server_qdrant.search.order import LONGEST, successor_of
 from mcp_server_qdrant.search.query import Query, Retrieved
 from mcp_server_qdrant.search.ranking import candidates
@@ -38,7 +38,7 @@ Place = tuple[str, PointId]  # collection, id
 Payloads = tuple[dict[Place, Payload], list[Status]]  # and the collections that failed
 
 
-async def retrieve(engine: Engine, query: Query, texts: Texts) -> Retrieved:
+async def retrieve(engine: SearchEngine, query: Query, texts: Texts) -> Retrieved:
     """The best candidates of all targets with their texts; a target that fails is a status."""
     found, statuses = await candidates_of(engine, query)
     scored = candidates(found.values(), query, texts)
@@ -60,7 +60,9 @@ def _hidden(replaced: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> 
     return not kept.issuperset((one.collection, one.document) for one in replaced)
 
 
-async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found], dict[str, Status]]:
+async def candidates_of(
+    engine: SearchEngine, query: Query
+) -> tuple[dict[str, Scored], dict[str, Status]]:
     """The candidates of each target, by its name, and its status; all are searched at once."""
     vectors, terms = query.vectors, query.terms
     queries = {target.collection: _query(target, query) for target in query.targets}
@@ -79,7 +81,7 @@ async def candidates_of(engine: Engine, query: Query) -> tuple[dict[str, Found],
                 period=query.period,
             )
 
-    found: dict[str, Found] = {}
+    found: dict[str, Scored] = {}
     answers = await ask(engine, askable, search, query.seconds())
     for target, answer in answers:
         if isinstance(answer, QdrantMcpError):
@@ -114,9 +116,9 @@ def _misfit(target: Target, dense: Dense | None) -> str | None:
     )
 
 
-def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Found:
+def _found(target: Target, query: LegQuery, terms: Terms, legs: Legs) -> Scored:
     candidates, dense, sparse, _ = legs
-    return Found(
+    return Scored(
         target=target,
         candidates=candidates,
         dense=dense,
@@ -153,7 +155,10 @@ def _status(target: Target, query: LegQuery, vectors: QueryVectors, terms: Terms
 
 
 async def hydrate(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], deadline: float
+    engine: SearchEngine,
+    found: Mapping[str, Scored],
+    hits: Sequence[Hit],
+    deadline: float,
 ) -> tuple[list[Hit], list[Status]]:
     """The hits with their payloads, in `deadline` seconds, and the collections that failed.
 
@@ -172,8 +177,8 @@ async def hydrate(
 
 
 async def payloads_of(
-    engine: Engine,
-    found: Mapping[str, Found],
+    engine: SearchEngine,
+    found: Mapping[str, Scored],
     wanted: Mapping[str, Iterable[PointId]],
     deadline: float,
 ) -> Payloads:
@@ -214,8 +219,8 @@ def current(
 
 
 async def completed(
-    engine: Engine,
-    found: Mapping[str, Found],
+    engine: SearchEngine,
+    found: Mapping[str, Scored],
     hits: Sequence[Hit],
     needy: Sequence[Hit],
     deadline: float,
@@ -230,15 +235,17 @@ async def completed(
         for name, ids in wanted.items():
             whole = await engine.whole(found[name].target, ids)
             payloads |= {(name, point): payload for point, payload in whole.items()}
-    if not payloads:
-        return list(hits)
     return [
         hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
     ]
 
 
 async def with_successors(
-    engine: Engine, found: Mapping[str, Found], hits: Sequence[Hit], texts: Texts, deadline: float
+    engine: SearchEngine,
+    found: Mapping[str, Scored],
+    hits: Sequence[Hit],
+    texts: Texts,
+    deadline: float,
 ) -> tuple[list[Hit], list[Status]]:
     """The hits, those that supersede some of them too, and the collections that failed."""
     known = {(hit.collection, hit.id) for hit in hits}

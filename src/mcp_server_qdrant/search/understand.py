@@ -63,7 +63,7 @@ class Understanding:
     now: Callable[[], datetime] = this_hour
     recorder: Recorder = field(default_factory=Recorder)
 
-    async def of(self, request: SearchRequest) -> Query:
+    async def query(self, request: SearchRequest) -> Query:
         """The query of a request that has one.
 
         Raises UnknownCollection, InvalidFilter, RequestError.
@@ -128,12 +128,12 @@ class Understanding:
         text = request.query
         if request.algorithm == "fuzzy":
             terms, tags = await asyncio.gather(
-                self._expanded(text, targets), self.tags.of(text, tagged)
+                self._expanded(text, targets), self.tags.named(text, tagged)
             )
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed), self._embed(text, targets), self.tags.of(text, tagged)
+            self._probe(text, probed), self._embed(text, targets), self.tags.named(text, tagged)
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
@@ -142,7 +142,7 @@ class Understanding:
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._embed(text, targets), self.tags.of(text, tagged)
+                    self._embed(text, targets), self.tags.named(text, tagged)
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
@@ -158,7 +158,7 @@ class Understanding:
         self, text: str, targets: Sequence[Target], variants: Variants | None = None
     ) -> Terms:
         with self.recorder.phase("probe"):
-            return await self.terms.of(text, targets, variants)
+            return await self.terms.weighed(text, targets, variants)
 
     async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
         with self.recorder.phase("embed"):

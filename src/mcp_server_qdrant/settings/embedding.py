@@ -46,11 +46,12 @@ class EmbeddingSettings(BaseModel):
         "EMBEDDING_SERVICE_URL",
         None,
         "OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI's own.",
+        "OPENAI_BASE_URL",
     )
     embedding_api_key: SecretStr | None = variable(
         "EMBEDDING_API_KEY",
         None,
-        "Its API key; with `qdrant`, the key of the model's vendor (`openai/…`, `cohere/…`).",
+        "Its API key.",
     )
     openai_api_key: SecretStr | None = variable(
         "OPENAI_API_KEY",

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
-from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import (
@@ -19,29 +18,21 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
-    DotEnvSettingsSource,
-    PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
-from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
-from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import EngineSettings
-from mcp_server_qdrant.settings.former import FORMER, former
 from mcp_server_qdrant.settings.http import HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sources import (
-    check_certificates,
     left_alone,
-    paths_below,
     settings_file,
 )
 from mcp_server_qdrant.settings.sync import SyncSettings
@@ -49,6 +40,8 @@ from mcp_server_qdrant.settings.tenancy import TenancySettings
 
 ENVIRONMENT = "the environment"
 HIDDEN = "**********"
+# Of our settings; others have those of other programs too.
+PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
 OUT_OF_BOUNDS = {
     *("greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number")
 }
@@ -78,22 +71,6 @@ class Settings(
         env_ignore_empty=True,
     )
 
-    @classmethod
-    @override
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The usual ones; relative paths in a settings file are relative to it."""
-        file = dotenv_settings
-        if isinstance(file, DotEnvSettingsSource) and isinstance(file.env_file, Path):
-            file.env_vars = paths_below(file.env_file.parent, file.env_vars, _path_variables())
-        return init_settings, env_settings, file
-
     @model_validator(mode="after")
     def _folders_of_a_tenant(self) -> Self:
         if self.sync_sources and self.tenant_field and not self.tenant_id:
@@ -110,15 +87,6 @@ def model_environment() -> str:
         or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
     }
     return json.dumps(found, sort_keys=True)
-
-
-def _path_variables() -> set[str]:
-    fields = Settings.model_fields
-    return {names[0] for field, names in environment_names().items() if _is_path(fields[field])}
-
-
-def _is_path(info: FieldInfo) -> bool:
-    return any(Path in get_args(choice) for choice in get_args(info.annotation))
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
@@ -139,10 +107,30 @@ def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
 
 def _given(file: Path | None) -> dict[str, tuple[str, str]]:
+    found = _assigned(file)
+    return {name: found[name] for name in sorted(_variables() & found.keys())}
+
+
+def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
+    """All variables of the environment and the file, ours or not, as `given` tells them."""
     written = dotenv_values(file, encoding="utf-8") if file else {}
     found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
-    found |= {name.upper(): (value, ENVIRONMENT) for name, value in os.environ.items() if value}
-    return {name: found[name] for name in sorted(_variables() & found.keys())}
+    return found | {name.upper(): (one, ENVIRONMENT) for name, one in os.environ.items() if one}
+
+
+def _strays(assigned: Collection[str]) -> Iterator[str]:
+    """A sentence for each variable that looks like a setting and is none, or none any more.
+
+    Raises ConfigError where ignoring one would show texts that it hid.
+    """
+    if "TENANT_CHECK_URL" in assigned:
+        raise ConfigError(
+            "TENANT_CHECK_URL is no longer a setting, and what it hid would be shown: remove it if "
+            "tenants alone may keep callers apart."
+        )
+    ours = (name for name in assigned if name.startswith(PREFIXES) and "__" not in name)
+    for name in sorted({*ours} - _variables()):
+        yield f"{name} is no setting and does nothing: docs/settings.md has all of them"
 
 
 def shown(variable: str, value: str) -> str:
@@ -159,8 +147,7 @@ def without_settings() -> dict[str, str]:
 
 
 def _variables() -> set[str]:
-    now = {name for choices in environment_names().values() for name in choices}
-    return now | FORMER
+    return {name for choices in environment_names().values() for name in choices}
 
 
 def load(
@@ -174,52 +161,17 @@ def load(
     the environment. Raises ConfigError naming the variable that is wrong.
     """
     tell = tell or (lambda _: None)
-    names = environment_names()
     file = settings_file(env_file)
-    check_certificates(os.environ)
     if sentence := left_alone(file, _variables()):
         tell(sentence)
     try:
-        for sentence in former(_given(file)):
+        for sentence in _strays(_assigned(file)):
             tell(sentence)
-        settings = Settings(_env_file=file, **(first or {}))
+        return Settings(_env_file=file, **(first or {}))
     except ValidationError as error:
         raise ConfigError(explained(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
-    if file:
-        own = {name.upper() for name, value in os.environ.items() if value}
-        fields = [field for field, choices in names.items() if own.intersection(choices)]
-        for sentence in _keys_sent(settings, fields, names, file):
-            tell(sentence)
-    return settings
-
-
-def _keys_sent(
-    settings: Settings,
-    given: Collection[str],
-    names: Mapping[str, tuple[str, ...]],
-    file: Path,
-) -> Iterator[str]:
-    """A sentence for each key of the environment that goes to an address which the file names.
-
-    `given` are the fields that the environment sets, `names` all fields' variables.
-    """
-    for key, address in _destinations(settings):
-        host = urlsplit(getattr(settings, address) or "").hostname
-        if key in given and host and address not in given:
-            yield (
-                f"{names[key][0]} of the environment goes to {host}, "
-                f"the {names[address][0]} of {printable(str(file))}"
-            )
-
-
-def _destinations(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Pairs of a key and the address that gets it, both as fields."""
-    yield "qdrant_api_key", "qdrant_url"
-    yield "rerank_api_key", "rerank_url"
-    if settings.serves("openai"):
-        yield "embedding_api_key", "embedding_service_url"
 
 
 def explained(error: ValidationError) -> str:

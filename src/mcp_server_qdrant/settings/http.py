@@ -53,13 +53,6 @@ class HttpSettings(BaseModel):
         "Requests that are served at a time, half of them for one caller; more get 429.",
         ge=1,
     )
-    http_drain_seconds: float = variable(
-        "HTTP_DRAIN_SECONDS",
-        10.0,
-        "Seconds for calls to finish after SIGTERM.",
-        ge=0,
-        allow_inf_nan=False,
-    )
     log_format: Literal["text", "json"] = variable(
         "LOG_FORMAT", "text", "`json`: one object per line, with request ids."
     )

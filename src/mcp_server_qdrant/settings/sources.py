@@ -4,10 +4,9 @@ A client starts the server in the folder that it has open, which may be a strang
 read there unasked, and no path in a setting depends on it.
 """
 
-import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +21,6 @@ ENV_FILE = ".env"
 RELATIVE = (
     "{} is relative to the folder that the server happens to be started in: write the whole path, "
     "or one from ~/"
-)
-# What OpenSSL, gRPC and requests trust, or write a session's keys to.
-CERTIFICATES = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "SSLKEYLOGFILE"),
-    *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"),
 )
 ASSIGNMENT = re.compile(
     rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
@@ -49,40 +43,6 @@ def _from_home(path: str | Path) -> Path:
 WholePath = Annotated[Path, AfterValidator(whole)]
 
 
-def paths_below(
-    folder: Path, values: Mapping[str, str | None], paths: Collection[str]
-) -> dict[str, str | None]:
-    """The values of a file in that folder, whose relative `paths`, as variables, are below it.
-
-    Names are in lower case in `values`.
-    """
-    resolved = dict(values)
-    for name in paths:
-        if path := values.get(name.lower()):
-            resolved[name.lower()] = _below(folder, path)
-    if sources := values.get("sync_sources"):
-        resolved["sync_sources"] = _sources_below(folder, sources)
-    return resolved
-
-
-def _below(folder: Path, path: str) -> str:
-    return str(folder / _from_home(path))
-
-
-def _sources_below(folder: Path, text: str) -> str:
-    """The sources with whole paths; what cannot be read is left to its validator."""
-    try:
-        sources = json.loads(text)
-    except ValueError:
-        return text
-    if isinstance(sources, dict):
-        sources = [{"path": path, "collection": name} for path, name in sources.items()]
-    for source in sources if isinstance(sources, list) else ():
-        if isinstance(source, dict) and isinstance(source.get("path"), str):
-            source["path"] = _below(folder, source["path"])
-    return json.dumps(sources)
-
-
 def settings_file(named: Path | None) -> Path | None:
     """The file that was named, else the one in the user's configuration folder, if there is one.
 
@@ -101,14 +61,6 @@ def settings_file(named: Path | None) -> Path | None:
     if fault:
         raise ConfigError(f"The settings file {path} is not read: {fault}.")
     return path
-
-
-def check_certificates(environment: Mapping[str, str]) -> None:
-    """Raise ConfigError where a library would look for certificates where the server started."""
-    for name in CERTIFICATES:
-        for part in filter(None, environment.get(name, "").split(os.pathsep)):
-            if not Path(part).is_absolute():
-                raise ConfigError(f"{name}: {RELATIVE.format(part)}.")
 
 
 def left_alone(file: Path | None, names: Collection[str]) -> str | None:

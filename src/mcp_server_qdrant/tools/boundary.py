@@ -23,7 +23,6 @@ from mcp_server_qdrant.tools.services import Open, Services
 logger = logging.getLogger(__name__)
 
 LIST = "qdrant://collections"  # the resource that every tool that writes may change
-MAX_JSON = 1_000_000  # characters of an argument that is JSON in a text, which the SDK reads
 
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
 
@@ -67,20 +66,14 @@ def _refused(tool: str, error: ToolError) -> CallToolResult:
             return failure("The server failed unexpectedly; its log says how. Try again.")
 
 
-def _long(value: Any, schema: Any) -> bool:
-    return isinstance(value, str) and len(value) > MAX_JSON and schema.get("type") != "string"
-
-
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences.
 
-    `services` are those that its function asks for. `former_names` maps old names of arguments,
-    which are still accepted, to the present ones; `unlisted` are the schemas of arguments that are
-    accepted and not in the tool's own.
+    `services` are those that its function asks for; `unlisted` are the schemas of arguments that
+    are accepted and not in the tool's own.
     """
 
     services: Open | None = Field(default=None, exclude=True)
-    former_names: Mapping[str, str] = Field(default_factory=dict, exclude=True)
     unlisted: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
 
     @property
@@ -118,18 +111,13 @@ class ClosedTool(Tool):
             raise RequestError(explain(error)) from None
 
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that are not null, by their present names."""
+        """The arguments that are not null."""
         listed = self.parameters["properties"]
         known = listed | self.unlisted
-        former = {n: v for o, n in self.former_names.items() if (v := arguments.get(o)) is not None}
-        present = former | {k: v for k, v in arguments.items() if k not in self.former_names}
-        if (unknown := next((name for name in present if name not in known), None)) is not None:
+        if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        given = {name: value for name, value in present.items() if value is not None}
-        if long := next((name for name, value in given.items() if _long(value, known[name])), None):
-            raise RequestError(f"{long} is longer than {MAX_JSON:,} characters: send less.")
-        return given
+        return {name: value for name, value in arguments.items() if value is not None}
 
     @classmethod
     def of(

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
 from mcp_server_qdrant.core.writes import Kept
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
 from mcp_server_qdrant.tools.services import Open
 
@@ -88,7 +88,7 @@ class Deleting:
         done = await deletion.by_filter(where, found.collection, count)
         said = [
             f"Deleted {_points(count)} of {called(found.collection)}.",
-            *tool_text.noted(tool_text.kept(done)),
+            *rendering.noted(rendering.kept(done)),
         ]
         ids = [one.id for one in done if one.id][:MAX_IDS]
         versions = {"versions": ids} if ids else {}
@@ -182,7 +182,7 @@ def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
-    lines += tool_text.noted(tool_text.kept(kept))
+    lines += rendering.noted(rendering.kept(kept))
     if done.missing:
         lines.append(f"Not found: {_missing(done)}.")
     documents = [

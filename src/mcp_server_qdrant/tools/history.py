@@ -8,7 +8,7 @@ from mcp.types import CallToolResult
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.core.versions import Version
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 from mcp_server_qdrant.tools.boundary import answer
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ async def listed(history: "History", ids: Sequence[str], collection: str | None)
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
-    lines += tool_text.noted([f"qdrant-get reads one by its id, {tool_text.BACK}."])
+    lines += rendering.noted([f"qdrant-get reads one by its id, {rendering.BACK}."])
     return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
 
 
@@ -46,7 +46,7 @@ async def gone(history: "History", wanted: str, collection: str | None) -> list[
     """A sentence on a text that was deleted, and how to have it back."""
     versions = await history.versions(wanted, collection)
     return [
-        f"{called(wanted)} was {one.ended}: qdrant-get reads id {called(one.id)}, {tool_text.BACK}."
+        f"{called(wanted)} was {one.ended}: qdrant-get reads id {called(one.id)}, {rendering.BACK}."
         for one in versions[:1]
     ]
 

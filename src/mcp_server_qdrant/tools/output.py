@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.notation import document_id, heir_id, own_id, shown_id
 from mcp_server_qdrant.core.writes import Stored
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 
 MAX_LETTERS = 100
 MAX_FAILED = 10  # collections with their fault; a note counts the others
@@ -62,8 +62,8 @@ def _id(one: Document, *, points: bool) -> str:
 
 
 def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"date": tool_text.day(one.document)}
-    found |= document(one.document) if full else {"source": tool_text.source(one.document) or None}
+    found: dict[str, Any] = {"date": rendering.day(one.document)}
+    found |= document(one.document) if full else {"source": rendering.source(one.document) or None}
     copies = [{"collection": each.collection, "id": _id(each, points=points)} for each in one.also]
     found |= {
         "id": _id(one.document, points=points),
@@ -85,7 +85,7 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
 
 
 def _writer(one: Document) -> dict[str, str] | None:
-    return dict(one.stored_by) if one.stored_by and tool_text.writer(one) else None
+    return dict(one.stored_by) if one.stored_by and rendering.writer(one) else None
 
 
 def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
 
 
 def _part(document: Document) -> str | None:
-    return tool_text.part(document).removeprefix(" part ") or None
+    return rendering.part(document).removeprefix(" part ") or None
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, SearchPag
 from mcp_server_qdrant.core.find import LINES, MAX_LIMIT
 from mcp_server_qdrant.core.notation import amount, called, document_id, every, shown_id, some
 from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 
 LIST_ROOM = 740  # tokens of a list of collections
 
@@ -75,7 +75,7 @@ def described(found: Sequence[Document], room: int) -> tuple[list[Document], lis
     used = 0
     for document in found:
         if document.metadata and used <= room:
-            used += len(tool_text.compact(document.metadata))
+            used += len(rendering.compact(document.metadata))
         if document.metadata and shown and used > room:
             left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
@@ -101,12 +101,12 @@ def slim(page: SearchPage, room: int) -> SearchPage:
 
 def listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
     """The collections by line, in full where all of them fit, else as many in brief as do."""
-    full = [tool_text.collection(info, syncs.get(info.name)) for info in infos]
+    full = [rendering.collection(info, syncs.get(info.name)) for info in infos]
     if sum(tokens(one) + 1 for one in full) <= LIST_ROOM:
         return full
     lines, room = list[str](), LIST_ROOM
     for info in infos:
-        lines.append(tool_text.collection(info, brief=True))
+        lines.append(rendering.collection(info, brief=True))
         room -= tokens(lines[-1]) + 1
         if room < 0:
             break

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import clipped, line, shown_id
 from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 from mcp_server_qdrant.tools.services import Open, Services
 
 START, PROMPT = "SessionStart", "UserPromptSubmit"
@@ -116,7 +116,7 @@ def _page(found: Sequence[tuple[str, Result]], told: set[str]) -> str:
     for label, one in found:
         if (own := shown_id(one.document)) in told:
             continue
-        block = _TAG.sub("&lt;", tool_text.result(len(lines), one, "minimal"))
+        block = _TAG.sub("&lt;", rendering.result(len(lines), one, "minimal"))
         block = block if label == before else f"{label}:\n{block}"
         room -= tokens(block) + 1
         if room < 0:

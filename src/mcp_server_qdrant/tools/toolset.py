@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
-from mcp_server_qdrant.core.find import FilterableField, former_names
+from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     as_point_id,
@@ -30,7 +30,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.tools import history as tool_history
 from mcp_server_qdrant.tools import output as tool_output
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.delete import make_delete
@@ -121,7 +121,7 @@ class Tools:
             page = fitted(page)
         page = concluded(page)
         return answer(
-            tool_text.page(page, request.mode),
+            rendering.page(page, request.mode),
             tool_output.find_output(page, request.mode, points=asked.point_ids),
         )
 
@@ -161,7 +161,7 @@ class Tools:
             done = await services.revision.revise(
                 one, changes, to=collection_name, create=create, seen=seen, progress=progress
             )
-            return answer(tool_text.stored(done), tool_output.stored(done))
+            return answer(rendering.stored(done), tool_output.stored(done))
         text = _checked(information)
         collection = collection_name or await services.catalog.place() or MEMORY
         if id is not None:
@@ -182,7 +182,7 @@ class Tools:
         done = await services.store.store(
             new, collection, create=create, progress=progress, supersedes=old, seen=seen
         )
-        return answer(tool_text.stored(done), tool_output.stored(done))
+        return answer(rendering.stored(done), tool_output.stored(done))
 
     async def _restore(
         self,
@@ -202,7 +202,7 @@ class Tools:
         if not bare:
             raise RequestError("An earlier version comes back as it was: give its id alone.")
         done = await services.revision.restore(version, progress)
-        return answer(tool_text.stored(done), tool_output.stored(done))
+        return answer(rendering.stored(done), tool_output.stored(done))
 
     async def get(
         self,
@@ -232,12 +232,12 @@ class Tools:
         found += [one.document for one in earlier.values()]
         missing = [one for one in missing if one not in earlier]
         if not found:
-            said += tool_text.unseen(failures)
-            raise RequestError(tool_text.documents([], missing, said))
+            said += rendering.unseen(failures)
+            raise RequestError(rendering.documents([], missing, said))
         shown, notes = fitting(found, size, MAX_CHARACTERS)
         shown, more = described(shown, MAX_METADATA)
-        notes += [*said, *more, *tool_text.torn(shown), *tool_text.read_on(shown, MAX_NEIGHBOURS)]
-        notes += tool_text.unseen(failures)
+        notes += [*said, *more, *rendering.torn(shown), *rendering.read_on(shown, MAX_NEIGHBOURS)]
+        notes += rendering.unseen(failures)
         ends = {one.id: tool_history.ended(one) for one in earlier.values()}
         structured = {
             "documents": [
@@ -246,7 +246,7 @@ class Tools:
             ],
             "missing": missing,
         }
-        return answer(tool_text.documents(shown, missing, notes), structured | {"notes": notes})
+        return answer(rendering.documents(shown, missing, notes), structured | {"notes": notes})
 
     async def collections(self, pattern: Pattern = None, after: After = None) -> CallToolResult:
         """The collections that can be searched, as many as an agent can afford to read."""
@@ -274,7 +274,7 @@ class Tools:
         structured: dict[str, Any] = {"collections": shown_infos}
         if notes:
             structured["notes"] = notes
-        return answer(tool_text.collections(lines, coming, notes), structured)
+        return answer(rendering.collections(lines, coming, notes), structured)
 
 
 def _checked(information: str | None) -> str:
@@ -346,10 +346,9 @@ async def _located(
     moved_from: str | None = None,
 ) -> Document | None:
     """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
-    lookup = services.deletion.lookup
     for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
         with suppress(*([UnknownCollection] if place == collection else [])):
-            found, _ = await lookup.located([id], place)
+            found, _ = await services.lookup.located([id], place)
             if found:
                 return found[0]
     return None
@@ -380,7 +379,6 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
         unlisted=UNLISTED,
         arguments=arguments_with(options.fields),
     )
-    find.former_names = former_names()
     if not options.arbitrary_filter:
         del find.parameters["properties"]["query_filter"]
     made = [find]

@@ -15,10 +15,12 @@ from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailabl
 from mcp_server_qdrant.encoders.local import hosted
 from mcp_server_qdrant.encoders.local.hosted import (
     HostedEncoder,
-    ModelHost,
     Spec,
     host_name,
     service,
+)
+from mcp_server_qdrant.encoders.local.hosted import (
+    line as line_to,
 )
 from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.local.listed import SIZES
@@ -52,7 +54,7 @@ def place(tmp_path: Path):
 
 @contextlib.asynccontextmanager
 async def line(place):
-    host = ModelHost(place)
+    host = line_to(place)
     try:
         yield host
     finally:

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokenfile import add, line
+from mcp_server_qdrant.http.auth.tokenfile import change, line
 from mcp_server_qdrant.http.auth.tokens import digest, read
 from tests.http.auth.test_tokens import ANA, BEN, entry
 
@@ -11,8 +11,8 @@ from tests.http.auth.test_tokens import ANA, BEN, entry
 @pytest.mark.parametrize("name", ["t.yaml", "t.json"])
 async def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path, name):
     path = tmp_path / name
-    add(path, entry(ANA))
-    add(path, entry(BEN, "ben"))
+    change(path, entry(ANA))
+    change(path, entry(BEN, "ben"))
 
     assert [one.name for one in read(path)] == ["ana", "ben"]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -26,7 +26,7 @@ def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
     )
     before = path.read_text()
 
-    add(path, entry(BEN, "ben"))
+    change(path, entry(BEN, "ben"))
 
     assert path.read_text() == f"{before}\n{line(entry(BEN, 'ben'))}"
 
@@ -36,11 +36,11 @@ def test_what_stands_in_a_file_stays_when_a_token_is_added(tmp_path):
 def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, name, text):
     path = tmp_path / name
     if text is None:
-        add(path, entry(ANA))
+        change(path, entry(ANA))
         text = path.read_text()
     path.write_text(text)
 
     with pytest.raises(ConfigError):
-        add(path, entry(BEN))
+        change(path, entry(BEN))
 
     assert path.read_text() == text

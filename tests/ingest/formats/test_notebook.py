@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.load import load
-from mcp_server_qdrant.ingest.sections import sections
+from mcp_server_qdrant.ingest.parts import sections
 
 
 def notebook(*cells: object, **metadata: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Plain text: underlined headings and manual pages."""
+"""Plain text: underlined headings, questions and numbers."""
 
 import pytest
 
@@ -30,29 +30,6 @@ Doors
 First
 ~~~~~
 """
-SHOWN = """\
-SHED(1)                User Commands                SHED(1)
-
-NAME
-       shed - open a door
-
-OPTIONS
-   Of keys
-       -k  the key
-
-   Of doors
-       -d  the door
-
-1.0                    May 2026                     SHED(1)
-"""
-SOURCE = """\
-.\\" a comment
-.TH "SHED" "1" "May 2026"
-.SH NAME
-shed
-.SH "SEE ALSO"
-.SS Keys
-"""
 QUESTIONS = """\
 Q: Why does the door
    of the shed not open?
@@ -76,16 +53,12 @@ They open.
 
 2. Turn it.
 """
-BSD = ".Dd May 2026\n.Dt SHED 8\n.Sh NAME\n.Nm shed\n.Ss Keys\n"
 
 
 @pytest.mark.parametrize(
     ("text", "title", "marks"),
     [
         (UNDERLINED, "Sheds", [(1, ""), (2, "Keys"), (2, "Doors"), (3, "First")]),
-        (SHOWN, "SHED(1)", [(1, "NAME"), (1, "OPTIONS"), (2, "Of keys"), (2, "Of doors")]),
-        (SOURCE, "SHED(1)", [(1, "NAME"), (1, "SEE ALSO"), (2, "Keys")]),
-        (BSD, "SHED(8)", [(1, "NAME"), (2, "Keys")]),
         (
             QUESTIONS,
             "shed",

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core import errors
+from mcp_server_qdrant.core import disk, errors
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.hosting import connect, disk, link, wire
+from mcp_server_qdrant.hosting import connect, link, wire
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from mcp_server_qdrant.qdrant.edge import (
     files as edge_files,

@@ -8,7 +8,6 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain, schema, types
 
 ONE = UUID(int=1)
@@ -128,13 +127,7 @@ def test_results_are_plain_data(shard):
         *("keyword", "integer", "float", "geo", "text", "bool", "datetime", "uuid"),
         {"type": "integer", "lookup": True, "range": False},
         {"type": "keyword", "is_tenant": True},
-        {
-            "type": "text",
-            "tokenizer": "multilingual",
-            "stopwords": "english",
-            "stemmer": {"type": "snowball", "language": "english"},
-        },
-        {"type": "text", "stopwords": {"languages": ["german"], "custom": ["x"]}},
+        {"type": "text", "tokenizer": "multilingual"},
     ],
 )
 def test_every_payload_index_can_be_made(shard, index):
@@ -147,13 +140,3 @@ def test_every_payload_index_can_be_made(shard, index):
 def test_an_index_type_nobody_knows_is_refused():
     with pytest.raises(RequestError, match="trie"):
         schema.index_params("trie")
-
-
-def test_the_metadata_that_the_parts_of_a_text_share_travels_once():
-    held = {f"{number:x}": 0 for number in range(1_000)}
-    parts = [models.PointStruct(id=n, vector=[1.0], payload={"metadata": held}) for n in range(9)]
-    made: dict = {}
-    points = [plain.plain_point(part, made) for part in parts]
-
-    assert points[8] == (8, [1.0], {"metadata": held})
-    assert len(pack(points)) < 2 * len(pack(points[:1]))

@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Found, SparseLeg, Target, Terms
+from mcp_server_qdrant.core.datatypes import (
+    Candidate,
+    DenseLeg,
+    Scored,
+    SparseLeg,
+    Target,
+    Terms,
+)
 from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
 from mcp_server_qdrant.search.words.terms import global_idf
 
@@ -12,7 +19,7 @@ DENSE = DenseLeg("fast-x", 4, "cosine", "x")
 SPARSE = SparseLeg("bm25", idf=True)
 
 
-def found(name, dense=None, sparse=None, ids=None) -> Found:
+def found(name, dense=None, sparse=None, ids=None) -> Scored:
     """Candidates of one collection; a leg that is None was not searched."""
     ids = ids or sorted({*(dense or {}), *(sparse or {})}, key=str)
     target = Target(
@@ -21,7 +28,7 @@ def found(name, dense=None, sparse=None, ids=None) -> Found:
         dense=DENSE if dense is not None else None,
         sparse=SPARSE if sparse is not None else None,
     )
-    return Found(
+    return Scored(
         target=target,
         candidates=[Candidate(point, 1 / 60, {"document": str(point)}) for point in ids],
         dense=dense or {},

@@ -49,29 +49,29 @@ class Texts:
 
 async def known(words: Lexicon, word: str, *targets: Target) -> list[str]:
     """The collections that have the word now."""
-    found = await words.of(targets or [target()])
+    found = await words.vocabularies(targets or [target()])
     return [name for name, vocabulary in found.items() if word in vocabulary]
 
 
 async def sampled(words: Lexicon, *targets: Target) -> None:
-    await words.of(targets or [target()])
+    await words.vocabularies(targets or [target()])
     await words.settled()
 
 
 async def test_a_vocabulary_is_not_there_at_first_and_soon_is():
     words = Lexicon(Texts(notes=["boundary layer", "heat", "layer"]))
-    assert await words.of([target()]) == {}
+    assert await words.vocabularies([target()]) == {}
 
     await words.settled()
-    assert await words.of([target()]) == {"notes": {"boundary": 1, "layer": 2, "heat": 1}}
+    assert await words.vocabularies([target()]) == {"notes": {"boundary": 1, "layer": 2, "heat": 1}}
 
 
 async def test_nothing_waits_while_a_collection_is_read():
     texts = Texts(notes=["boundary"])
     texts.gate = asyncio.Event()
     words = Lexicon(texts)
-    assert await words.of([target()]) == {}
-    assert await words.of([target()]) == {}
+    assert await words.vocabularies([target()]) == {}
+    assert await words.vocabularies([target()]) == {}
 
     texts.gate.set()
     await words.settled()
@@ -189,7 +189,7 @@ async def test_closing_ends_what_is_under_way():
     texts = Texts(notes=["boundary"])
     texts.gate = asyncio.Event()
     words = Lexicon(texts)
-    await words.of([target()])
+    await words.vocabularies([target()])
     await asyncio.sleep(0)
     await words.close()
 
@@ -315,4 +315,4 @@ async def test_the_most_frequent_words_are_kept_and_rare_ones_dropped_before_the
 
     words = Lexicon(Texts(notes=["rare common", "common usual"]))
     await sampled(words)
-    assert await words.of([target()]) == {"notes": {"common": 2}}
+    assert await words.vocabularies([target()]) == {"notes": {"common": 2}}

@@ -38,7 +38,7 @@ class Words:
         self.there = {name: Counter(counts) for name, counts in collections.items()}
         self.asked: list[list[str]] = []
 
-    async def of(self, targets):
+    async def vocabularies(self, targets):
         self.asked.append([target.collection for target in targets])
         return self.there
 

@@ -98,27 +98,27 @@ async def test_tags_are_remembered_for_a_minute():
     index = TagIndex(facets, tokens, clock)
 
     for _ in range(3):
-        assert await index.of("apollo", [target()]) == {
+        assert await index.named("apollo", [target()]) == {
             "c": TagMatch((("tags", "apollo"),), frozenset({"apollo"}))
         }
     assert facets.asked == ["c"]
 
     facets.held["c"] = ["zeus"]
     clock.now += CACHE_SECONDS
-    assert await index.of("apollo", [target()]) == {}
+    assert await index.named("apollo", [target()]) == {}
     assert facets.asked == ["c", "c"]
 
 
 async def test_those_of_before_serve_while_the_engine_is_slow_and_are_asked_for_once(monkeypatch):
     facets, clock = Facets(c=["apollo"]), Clock()
     index = TagIndex(facets, tokens, clock)
-    await index.of("apollo", [target()])
+    await index.named("apollo", [target()])
     clock.now += CACHE_SECONDS
     facets.gate = asyncio.Event()
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
 
     for _ in range(3):
-        assert await index.of("apollo", [target()])
+        assert await index.named("apollo", [target()])
     facets.gate.set()
     await settle(index)
 
@@ -131,22 +131,22 @@ async def test_a_first_search_waits_a_moment_and_then_goes_without(monkeypatch):
     facets.gate = asyncio.Event()
     index = TagIndex(facets, tokens)
 
-    assert await index.of("apollo", [target()]) == {}
+    assert await index.named("apollo", [target()]) == {}
     facets.gate.set()
     await settle(index)
-    assert set(await index.of("apollo", [target()])) == {"c"}
+    assert set(await index.named("apollo", [target()])) == {"c"}
     assert facets.asked == ["c"]
 
 
 async def test_after_a_store_the_tags_are_asked_for_anew():
     facets = Facets(c=["apollo"])
     index = TagIndex(facets, tokens, Clock())
-    await index.of("apollo", [target()])
+    await index.named("apollo", [target()])
 
     facets.held["c"] = ["apollo", "zeus"]
     index.changed("c")
 
-    assert set(await index.of("zeus", [target()])) == {"c"}
+    assert set(await index.named("zeus", [target()])) == {"c"}
 
 
 async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
@@ -154,7 +154,7 @@ async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
     facets = Facets(c=[])
     facets.gate = asyncio.Event()
     index = TagIndex(facets, tokens, Clock())
-    assert await index.of("zeus", [target()]) == {}
+    assert await index.named("zeus", [target()]) == {}
 
     facets.held["c"] = ["zeus"]
     index.changed("c")
@@ -162,25 +162,25 @@ async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
     await settle(index)
     monkeypatch.setattr(module, "WAIT_SECONDS", 5)
 
-    assert set(await index.of("zeus", [target()])) == {"c"}
+    assert set(await index.named("zeus", [target()])) == {"c"}
 
 
 async def test_where_tags_cannot_be_had_there_are_none_or_those_of_before():
     facets, clock = Facets(c=["apollo"]), Clock()
     facets.failing = True
     index = TagIndex(facets, tokens, clock)
-    assert await index.of("apollo", [target()]) == {}
+    assert await index.named("apollo", [target()]) == {}
 
     facets.failing = False
     clock.now += CACHE_SECONDS
-    await index.of("apollo", [target()])
+    await index.named("apollo", [target()])
     await settle(index)
     facets.failing = True
     clock.now += CACHE_SECONDS
-    await index.of("apollo", [target()])
+    await index.named("apollo", [target()])
     await settle(index)
 
-    assert set(await index.of("apollo", [target()])) == {"c"}
+    assert set(await index.named("apollo", [target()])) == {"c"}
 
 
 async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
@@ -197,7 +197,7 @@ async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
     index = TagIndex(stumble, tokens)
     index.tasks = Tasks(sleep=sleep)
 
-    assert set(await index.of("apollo", [target()])) == {"c"}
+    assert set(await index.named("apollo", [target()])) == {"c"}
     assert told == ["The look-up of tags stopped: an unexpected ValueError; it starts again in 1 s"]
 
 
@@ -205,8 +205,8 @@ async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():
     facets = Facets(c=["apollo"])
     index = TagIndex(facets, tokens)
 
-    assert await index.of("apollo", [target(points=0), Target("d", 9, None, None)]) == {}
-    assert await index.of("??", [target()]) == {}
+    assert await index.named("apollo", [target(points=0), Target("d", 9, None, None)]) == {}
+    assert await index.named("??", [target()]) == {}
     assert facets.asked == []
 
 
@@ -215,7 +215,7 @@ async def test_closing_ends_what_is_under_way(monkeypatch):
     facets = Facets(c=["apollo"])
     facets.gate = asyncio.Event()
     index = TagIndex(facets, tokens)
-    await index.of("apollo", [target()])
+    await index.named("apollo", [target()])
 
     (task,) = index.tasks._running
     await index.close()

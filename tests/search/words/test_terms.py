@@ -106,7 +106,7 @@ def test_there_is_no_query_for_a_collection_that_has_none_of_the_terms():
 
 async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5, 2: 1}))
-    terms = await TermWeights(words, prober).of("1 2", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(words, prober).weighed("1 2", [target("a", 10), target("b", 30)])
 
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5), 2: math.log(41 / 1.5)})
     assert terms.sparse["a"].indices == (1,)
@@ -118,7 +118,7 @@ async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
 
 async def test_a_term_that_no_collection_has_is_unknown():
     prober = Prober(a=(10, {1: 2}), b=(30, {2: 5}))
-    terms = await TermWeights(words, prober).of("1 2 3", [target("a", 10), target("b", 30)])
+    terms = await TermWeights(words, prober).weighed("1 2 3", [target("a", 10), target("b", 30)])
 
     assert terms.unknown == {3}
 
@@ -126,7 +126,7 @@ async def test_a_term_that_no_collection_has_is_unknown():
 async def test_a_compound_counts_only_where_a_vector_has_it():
     async def idf(**collections):
         weigh = TermWeights(words, Prober(**collections), compounds=lambda _: [12])
-        return await weigh.of("1 12", [target("a", 10)])
+        return await weigh.weighed("1 12", [target("a", 10)])
 
     assert set((await idf(a=(10, {1: 2, 12: 1}))).idf) == {1, 12}
     assert set((await idf(a=(10, {1: 2}))).idf) == {1}
@@ -136,7 +136,7 @@ async def test_a_compound_counts_only_where_a_vector_has_it():
 @pytest.mark.parametrize("query", ["", "no numbers"])
 async def test_a_query_without_terms_probes_nothing(query):
     prober = Prober(a=(10, {}))
-    terms = await TermWeights(words, prober).of(query, [target("a", 10)])
+    terms = await TermWeights(words, prober).weighed(query, [target("a", 10)])
 
     assert (terms.idf, terms.sparse, prober.asked) == ({}, {}, [])
 
@@ -144,7 +144,7 @@ async def test_a_query_without_terms_probes_nothing(query):
 async def test_collections_without_bm25_take_no_part():
     prober = Prober(a=(10, {1: 2}))
     dense = Target("d", 1000, None, None, 1000)
-    terms = await TermWeights(words, prober).of("1", [target("a", 10), dense])
+    terms = await TermWeights(words, prober).weighed("1", [target("a", 10), dense])
 
     assert terms.idf == pytest.approx({1: math.log(11 / 2.5)})
     assert set(terms.sparse) == {"a"}
@@ -154,7 +154,7 @@ async def test_only_terms_that_are_new_are_probed():
     prober = Prober(a=(10, {1: 2, 2: 3}))
     weigh = TermWeights(words, prober)
     for query in ("1 2", "2 3", "1 3"):
-        await weigh.of(query, [target("a", 10)])
+        await weigh.weighed(query, [target("a", 10)])
 
     assert prober.asked == [("a", (1, 2)), ("a", (3,))]
 
@@ -167,8 +167,8 @@ async def test_what_is_known_is_dropped_when_the_collection_changes_by_more_than
 ):
     prober = Prober(a=(100, {1: 2}))
     weigh = TermWeights(words, prober)
-    await weigh.of("1", [target("a", 100)])
-    await weigh.of("1", [target("a", documents)])
+    await weigh.weighed("1", [target("a", 100)])
+    await weigh.weighed("1", [target("a", documents)])
 
     assert len(prober.asked) == 1 + again
 
@@ -178,9 +178,9 @@ async def test_what_is_known_is_dropped_after_ten_minutes(seconds, again):
     clock = Clock()
     prober = Prober(a=(100, {1: 2}))
     weigh = TermWeights(words, prober, clock=clock)
-    await weigh.of("1", [target("a", 100)])
+    await weigh.weighed("1", [target("a", 100)])
     clock.now += seconds
-    await weigh.of("1", [target("a", 100)])
+    await weigh.weighed("1", [target("a", 100)])
 
     assert len(prober.asked) == 1 + again
 
@@ -189,14 +189,14 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}))
     prober.failing = {"a"}
     weigh = TermWeights(words, prober)
-    terms = await weigh.of("1", [target("a", 10), target("b", 30)])
+    terms = await weigh.weighed("1", [target("a", 10), target("b", 30)])
 
     assert set(terms.sparse) == {"b"}
     assert terms.idf == pytest.approx({1: math.log(31 / 5.5)})  # as if there were only b
     assert terms.failures == {"a": "broken"}
 
     prober.failing = set()
-    terms = await weigh.of("1", [target("a", 10), target("b", 30)])
+    terms = await weigh.weighed("1", [target("a", 10), target("b", 30)])
 
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5)})
     assert set(terms.sparse) == {"a", "b"}
@@ -206,10 +206,10 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
 async def test_what_is_known_serves_though_the_prober_fails_now():
     prober = Prober(a=(10, {1: 2}))
     weigh = TermWeights(words, prober)
-    before = await weigh.of("1", [target("a", 10)])
+    before = await weigh.weighed("1", [target("a", 10)])
     prober.failing = {"a"}
 
-    assert await weigh.of("1", [target("a", 10)]) == before
+    assert await weigh.weighed("1", [target("a", 10)]) == before
 
 
 def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
@@ -242,7 +242,7 @@ def test_a_variant_that_no_collection_has_counts_nothing():
 async def test_variants_are_probed_and_searched_along_with_the_words():
     prober = Prober(a=(10, {1: 2, 7: 3}))
     variants = {"1": [Variant("7", 0.8), Variant("9", 0.8)], "5": [Variant("7", 0.9)]}
-    terms = await TermWeights(words, prober).of("1 5", [target("a", 10)], variants)
+    terms = await TermWeights(words, prober).weighed("1 5", [target("a", 10)], variants)
 
     idf = {term: math.log(11 / (df + 0.5)) for term, df in ((1, 2), (5, 0), (7, 3))}
     assert prober.asked == [("a", (1, 5, 7, 9))]
@@ -255,9 +255,9 @@ async def test_variants_are_probed_and_searched_along_with_the_words():
 async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
     prober = Prober(a=(10, {1: 2, 2: 3}))
     weigh = TermWeights(words, prober)
-    plain = await weigh.of("1 2", [target("a", 10)])
+    plain = await weigh.weighed("1 2", [target("a", 10)])
 
-    assert await weigh.of("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
+    assert await weigh.weighed("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
 
 
 def demo_texts() -> dict[str, list[str]]:
@@ -303,7 +303,7 @@ async def test_a_query_finds_texts_of_each_language_by_inflected_words():
         weigh = TermWeights(bm25.words, Queries(engine), bm25.markers)
         found = {}
         for query in ("house in a village", "ein Haus im Krieg", "la casa del pueblo", "Dorf"):
-            terms = await weigh.of(query, [target("all", len(vectors))])
+            terms = await weigh.weighed(query, [target("all", len(vectors))])
             answer = await engine.query_points(
                 "all", query=sparse_vector(terms.sparse["all"]), using="bm25"
             )
@@ -327,7 +327,7 @@ async def test_the_terms_of_a_word_count_as_one():
         return [(n, n + 10) if languages else (n,) for (n,) in words(text)]
 
     markers = Markers((90,), {91: "german", 92: "french"})
-    terms = await TermWeights(forms, prober, markers).of("1 2 3", [target("a", 10)])
+    terms = await TermWeights(forms, prober, markers).weighed("1 2 3", [target("a", 10)])
 
     first, second, third = math.log(11 / 5.5), math.log(11 / 4.5), math.log(11 / 0.5)
     assert spoken == [[], ["german"]]
@@ -365,7 +365,7 @@ async def test_the_engine_returns_bm25_under_the_global_idf():
     df = {t: sum(t in v.indices for some in stored.values() for v in some) for t in tokens}
     async with memory_engine() as engine:
         targets = await filled(engine)
-        terms = await TermWeights(BM25.words, Queries(engine)).of(query, targets)
+        terms = await TermWeights(BM25.words, Queries(engine)).weighed(query, targets)
 
         assert terms.idf == pytest.approx(
             {t: math.log((total + 1) / (df[t] + 0.5)) for t in tokens}, abs=1e-4

@@ -72,32 +72,9 @@ class Spec:
     threads: int | None = None
 
 
-class ModelHost:
+def line(host: Service) -> Link:
     """The server's line to the model host, found or started when first needed."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._link: Link | None = None
-
-    async def open(self) -> None:
-        """Find or start the host. Raises EncoderUnavailable."""
-        await self._line().open()
-
-    async def call(
-        self, operation: str, spec: Spec, *arguments: Any, timeout: float = CALL_SECONDS
-    ) -> Any:
-        """The host's answer about one model. Raises EncoderUnavailable."""
-        return await self._line().call(operation, astuple(spec), *arguments, timeout=timeout)
-
-    async def close(self) -> None:
-        """Leave; the host goes on for others."""
-        if self._link is not None:
-            await self._link.close()
-
-    def _line(self) -> Link:
-        if self._link is None:
-            self._link = Link(self._service, CALL_SECONDS)
-        return self._link
+    return Link(host, CALL_SECONDS)
 
 
 class HostedModel:
@@ -107,7 +84,7 @@ class HostedModel:
     state = "idle"
     reason: str | None = None
 
-    def __init__(self, host: ModelHost, spec: Spec) -> None:
+    def __init__(self, host: Link, spec: Spec) -> None:
         self.name = spec.model
         self.reason = f"The {self.noun} {self.name} is not loaded yet."
         self._host = host
@@ -138,6 +115,9 @@ class HostedModel:
         if self._following is not None:
             self._following.cancel()
 
+    async def _ask(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
+        return await self._host.call(operation, astuple(self._spec), *arguments, timeout=timeout)
+
     def _follow(self) -> None:
         if self._idle():
             self._following = self._tasks.start(f"The loading of {self.name}", self._followed)
@@ -150,9 +130,7 @@ class HostedModel:
         known = None
         try:
             while known not in ("ready", "failed"):
-                known, reason, size, limit = await self._host.call(
-                    "state", self._spec, known, POLL_SECONDS
-                )
+                known, reason, size, limit = await self._ask("state", known, POLL_SECONDS)
                 if known == "ready":
                     self._size, self._limit = size, limit
                 self._become(known, reason)
@@ -195,7 +173,7 @@ class HostedEncoder(HostedModel, Encoder):
     async def size(self) -> int:
         size = self._size or SIZES.get(self.name)  # no host is needed for what fastembed lists
         if size is None:
-            size = self._size = int(await self._host.call("size", self._spec))
+            size = self._size = int(await self._ask("size"))
         return size
 
     @override
@@ -225,7 +203,7 @@ class HostedEncoder(HostedModel, Encoder):
     async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
         self._require()
         try:
-            return await self._host.call(operation, self._spec, *arguments, timeout=timeout)
+            return await self._ask(operation, *arguments, timeout=timeout)
         except EncoderUnavailable:
             if self.state != "closed":  # the host may have lost it
                 self._follow()

@@ -25,9 +25,7 @@ class HostedReranker(HostedModel):
             async with asyncio.timeout(START_SHARE * seconds):
                 await self._host.open()
             left = seconds - (monotonic() - began)
-            scores, reason = await self._host.call(
-                "rerank", self._spec, query, list(texts), left, timeout=left
-            )
+            scores, reason = await self._ask("rerank", query, list(texts), left, timeout=left)
         except TimeoutError:
             sentence = f"The reranker {self.name} is being loaded."
             raise RerankerUnavailable(sentence, tried=False) from None

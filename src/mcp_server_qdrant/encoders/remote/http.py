@@ -1,9 +1,8 @@
-"""JSON over HTTP to a service, for encoders, rerankers and the operator's check."""
+"""JSON over HTTP to a service, for encoders and rerankers."""
 
 import asyncio
 import json
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -11,6 +10,7 @@ import httpx
 from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import ConfigError
 
+OK = 200
 REFUSED = (401, 403)
 BUSY = 429
 CONNECT_SECONDS = 5.0
@@ -36,19 +36,6 @@ class HttpFault(Exception):
         self.retry_after = retry_after
         self.large = large
         super().__init__(sentence)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A status that the caller has to judge (200, 400, 422 and the like), and the body."""
-
-    status: int
-    body: bytes
-
-    @property
-    def ok(self) -> bool:
-        """Success of the request."""
-        return self.status == httpx.codes.OK
 
 
 class Endpoint:
@@ -84,8 +71,11 @@ class Endpoint:
             self._auth = httpx.BasicAuth(whole.username, whole.password)
         self._client: httpx.AsyncClient | None = None
 
-    async def post(self, body: Any, seconds: float) -> Answer:
-        """The answer to one request, in so many seconds. Raises HttpFault."""
+    async def post(self, body: Any, seconds: float) -> httpx.Response:
+        """The answer to one request, in so many seconds; its status is the caller's to judge.
+
+        Raises HttpFault.
+        """
         try:
             async with asyncio.timeout(seconds):  # httpx bounds each step only
                 response = await self._opened().post(
@@ -101,7 +91,7 @@ class Endpoint:
         except httpx.HTTPError as error:
             raise HttpFault(f"{self.name} cannot be reached.", passing=True) from error
         self._check(response)
-        return Answer(response.status_code, response.content)
+        return response
 
     async def close(self) -> None:
         """Let the connections go."""

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any, Literal
 
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
+from mcp_server_qdrant.encoders.remote.http import OK, Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean
 
 Service = Literal["cohere", "jina", "infinity", "tei"]
@@ -64,17 +64,17 @@ class HttpReranker:
         tei, end = self._tei or False, monotonic() + seconds
         try:
             answer = await self._endpoint.post(self._body(query, texts, tei=tei), seconds)
-            if self._tei is None and answer.status in NOT_UNDERSTOOD:
+            if self._tei is None and answer.status_code in NOT_UNDERSTOOD:
                 tei, left = True, end - monotonic()
                 answer = await self._endpoint.post(self._body(query, texts, tei=tei), left)
         except HttpFault as fault:
             raise RerankerUnavailable(str(fault), retry_after=fault.retry_after) from fault
-        if not answer.ok:
+        if answer.status_code != OK:
             raise RerankerUnavailable(
-                f"The reranker did not take the request (HTTP {answer.status}): "
+                f"The reranker did not take the request (HTTP {answer.status_code}): "
                 "is RERANK_MODEL right?"
             )
-        found = scores(answer.body, len(texts))
+        found = scores(answer.content, len(texts))
         self._tei = tei
         return found
 

@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
-from mcp_server_qdrant.encoders.remote.http import Endpoint, HttpFault
+from mcp_server_qdrant.encoders.remote.http import OK, Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean
 
 Vectors = list[list[float]]
@@ -188,17 +188,17 @@ class ServiceEncoder(Encoder):
             if fault.large and len(texts) > 1:
                 raise _TooMuch from fault
             raise
-        if answer.status in TOO_MUCH and len(texts) > 1:
+        if answer.status_code in TOO_MUCH and len(texts) > 1:
             raise _TooMuch
-        if not answer.ok:
+        if answer.status_code != OK:
             raise BadAnswer(
-                f"The embedding service did not take the request (HTTP {answer.status}): are "
+                f"The embedding service did not take the request (HTTP {answer.status_code}): are "
                 "EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?"
             )
         if len(texts) > 1:  # some milliseconds for each
-            found = await asyncio.to_thread(self.answer, answer.body)
+            found = await asyncio.to_thread(self.answer, answer.content)
         else:
-            found = self.answer(answer.body)
+            found = self.answer(answer.content)
         self._learn(_checked(found, len(texts)))
         return found
 

@@ -19,8 +19,7 @@ from mcp_server_qdrant.ingest.files.state import HASH, KnownFile, Version
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of
-from mcp_server_qdrant.ingest.parts import numbered, parts_of
-from mcp_server_qdrant.ingest.sections import breaks, sections, sections_of
+from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
 from mcp_server_qdrant.ingest.writer import Job
 
 OVERLAP = 0.15

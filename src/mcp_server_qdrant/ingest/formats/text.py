@@ -1,4 +1,4 @@
-"""Plain text: underlined headings, as in reStructuredText, and the sections of manual pages.
+"""Plain text: underlined headings, as in reStructuredText.
 
 A text without any has questions ("Q: ...") and numbered lines ("2.1 Locks", "Example 4: Queues") as
 headings, where they stand alone.
@@ -30,28 +30,10 @@ NUMBERED = re.compile(
     r"(?=[ \t]*\r?\n)",
     re.MULTILINE,
 )
-# The source of a manual page (man and mdoc), and a page as `man` shows it.
-SOURCE = re.compile(r"^\.S(?P<kind>[hHsS])[ \t]+(?P<name>\S[^\n]*)", re.MULTILINE)
-TITLE = re.compile(r"^\.(?:TH|Dt)[ \t]+\"?([^\s\"]+)\"?[ \t]+\"?(\w+)", re.MULTILINE)
-SHOWN = re.compile(r"\s*(?P<page>\S+\(\w+\)) .*(?P=page)[ \t]*\r?$", re.MULTILINE)
-LINE = re.compile(r"^(?P<indent>(?: {3})?)(?P<name>[^\s](?:[^\s]| (?! ))*)[ \t]*\r?$", re.MULTILINE)
-HEAD = 4_000  # characters in which a manual page says that it is one
 
 
 def read(path: str, text: str) -> Contents:
     """The text as it is, with its headings as marks."""
-    if page := SHOWN.match(text):
-        marks = tuple(
-            Mark(found.start(), 2 if found["indent"] else 1, found["name"])
-            for found in LINE.finditer(text, page.end())
-        )
-        return Contents([Loaded(text, page["page"], marks=marks)])
-    if page := TITLE.search(text, 0, HEAD):
-        marks = tuple(
-            Mark(found.start(), 1 if found["kind"] in "hH" else 2, found["name"].strip(' \t\r"'))
-            for found in SOURCE.finditer(text)
-        )
-        return Contents([Loaded(text, f"{page[1]}({page[2]})", marks=marks)])
     title, marks = titled(path, tuple(_underlined(text)) or _numbered(text))
     return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
 

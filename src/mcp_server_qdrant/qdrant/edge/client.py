@@ -223,13 +223,10 @@ class EdgeClient(AsyncQdrantBase):
         **_: Any,
     ) -> tuple[list[models.Record], Any]:
         """One page, and the offset of the next (None at the end, and when ordered)."""
-        where, shown = plain.plain(scroll_filter), plain.shown(with_payload, with_vectors)
-        if order_by is not None:
-            order = plain.plain(order_by)
-            rows = await self._ask("ordered", collection_name, where, limit, order, shown)
-            return plain.records(rows), None
-        start = plain_id(offset)
-        rows, following = await self._ask("scroll", collection_name, where, limit, start, shown)
+        where, order = plain.plain(scroll_filter), plain.plain(order_by)
+        shown = plain.shown(with_payload, with_vectors)
+        asked = collection_name, where, limit, plain_id(offset), order, shown
+        rows, following = await self._ask("scroll", *asked)
         return plain.records(rows), following
 
     async def count(  # type: ignore[override]
@@ -257,9 +254,8 @@ class EdgeClient(AsyncQdrantBase):
 async def _blobs(points: Sequence[Any]) -> list[bytes]:
     """The points as pickled plain lists, made in small steps: the event loop goes on."""
     blobs: list[bytes] = []
-    made: dict[int, Any] = {}
     for start in range(0, len(points), _BLOB_POINTS):
         some = points[start : start + _BLOB_POINTS]
-        blobs.append(pack([plain.plain_point(point, made) for point in some]))
+        blobs.append(pack([plain.plain_point(point) for point in some]))
         await asyncio.sleep(0)
     return blobs

@@ -22,8 +22,8 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+from mcp_server_qdrant.core.disk import identity, sync
 from mcp_server_qdrant.core.errors import DiskFull
-from mcp_server_qdrant.hosting.disk import identity, sync
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
@@ -83,8 +83,6 @@ class Folder:
             path.unlink(missing_ok=True)
         elif path.name.endswith(".arriving"):
             self._settle(slug)
-        elif path.name.endswith(".answers"):  # of an earlier version
-            path.unlink(missing_ok=True)
         elif path.name.endswith((".json.new", ".json.gone")):
             # Beside a sidecar it was brought back by something like a sync tool.
             if not (self.shards / f"{slug}.json").exists():

@@ -40,7 +40,7 @@ _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
     " Try again; the folder is begun anew."
 )
-_READS = ("collections", "info", "retrieve", "scroll", "ordered", "count", "facet")
+_READS = ("collections", "info", "retrieve", "scroll", "count", "facet")
 _SEARCHES = ("candidates", "idfs", "payloads")
 
 

@@ -36,22 +36,10 @@ def plain_vectors(vectors: Any) -> Any:
     return plain_vector(vectors)
 
 
-def plain_point(point: Any, made: dict[int, Any]) -> Point:
-    """PointStruct or PointVectors as `(id, vectors, payload)`.
-
-    `made` has the objects of payloads before, by identity: the parts of a text share its metadata.
-    """
+def plain_point(point: Any) -> Point:
+    """PointStruct or PointVectors as `(id, vectors, payload)`."""
     payload = getattr(point, "payload", None)
-    return plain_id(point.id), plain_vectors(point.vector), payload and _shared(payload, made)
-
-
-def _shared(payload: Mapping[str, Any], made: dict[int, Any]) -> dict[str, Any]:
-    objects = {key: value for key, value in payload.items() if isinstance(value, dict)}
-    for value in objects.values():
-        if id(value) not in made:
-            made[id(value)] = plain_payload(value, 1)
-    rest = plain_payload({key: None if key in objects else payload[key] for key in payload})
-    return {key: made[id(objects[key])] if key in objects else rest[key] for key in rest}
+    return plain_id(point.id), plain_vectors(point.vector), payload and plain_payload(payload)
 
 
 def plain_selector(selector: Any) -> dict[str, Any]:

@@ -46,9 +46,9 @@ class Reads:
         return _rows(self._engine(name).retrieve(ids, payload, vectors))
 
     def scroll(
-        self, name: str, where: Any, limit: int, offset: Any, shown: Shown
+        self, name: str, where: Any, limit: int, offset: Any, order: Any, shown: Shown
     ) -> tuple[list[Row], Any]:
-        """One page and where the next begins."""
+        """One page and where the next begins; None where it is in the order of an indexed field."""
         payload, vectors = self._shown(name, shown)
         if offset is not None:
             check_id(offset)
@@ -56,24 +56,12 @@ class Reads:
             limit=_positive(limit),
             offset=offset,
             filter=types.to_filter(where),
+            order_by=None if order is None else types.to_order(order),
             with_payload=payload,
             with_vector=vectors,
         )
-
         records, following = self._engine(name).scroll(request)
-        return _rows(records), plain_id(following)
-
-    def ordered(self, name: str, where: Any, limit: int, order: Any, shown: Shown) -> list[Row]:
-        """The first points in the order of a field, which needs an index for it."""
-        payload, vectors = self._shown(name, shown)
-        request = edge.ScrollRequest(
-            limit=_positive(limit),
-            filter=types.to_filter(where),
-            order_by=types.to_order(order),
-            with_payload=payload,
-            with_vector=vectors,
-        )
-        return _rows(self._engine(name).scroll(request)[0])
+        return _rows(records), None if order else plain_id(following)
 
     def count(self, name: str, where: Any) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""

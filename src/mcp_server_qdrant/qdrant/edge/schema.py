@@ -80,27 +80,9 @@ def index_params(schema: str | Mapping[str, Any]) -> Any:
     if index is None:
         raise RequestError(f"There is no payload index of type {kind!r}.")
     kept = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
-    if kind == "text":
-        kept |= _text_params(fields)
-    return index(enable_hnsw=False, **kept)
-
-
-def _text_params(fields: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
     if tokenizer := fields.get("tokenizer"):
-        found["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
-    if words := fields.get("stopwords"):
-        sets = {"languages": [words]} if isinstance(words, str) else words
-        languages = {getattr(edge.Language, n.capitalize()) for n in sets.get("languages") or ()}
-        custom = set(sets.get("custom") or ())
-        found["stopwords"] = edge.StopwordsSet(languages=languages, custom=custom)
-    if stemmer := fields.get("stemmer"):
-        found["stemmer"] = (
-            edge.SnowballParams(getattr(edge.SnowballLanguage, stemmer["language"].capitalize()))
-            if stemmer.get("type") == "snowball"
-            else edge.DisabledStemmer()
-        )
-    return found
+        kept["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
+    return index(enable_hnsw=False, **kept)
 
 
 def index_type(info: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
+from mcp_server_qdrant.core.disk import identity, sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     InvalidFilter,
@@ -25,7 +26,6 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.hosting.disk import identity, sync, write_atomically
 from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
@@ -289,7 +289,7 @@ def guarded(name: str, failure: str = "answered with a failure") -> Iterator[Non
     """Turn whatever the engine raises, its panics too, into our errors."""
     try:
         yield
-    except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit):
+    except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as fault:  # noqa: BLE001 - panics derive from BaseException
         raise _error_of(name, failure, fault) from None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from filelock import AsyncFileLock
 
-from mcp_server_qdrant.hosting.disk import write_atomically
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.qdrant.local.files import META, is_local_mode
 
 _JOURNAL = "imported.json"

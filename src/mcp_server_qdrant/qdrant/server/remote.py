@@ -67,9 +67,8 @@ class RemoteClient(TranslatedClient):
             **kwargs,
         )
         self._timeout = timeout
-        named = {"api-key": api_key} if api_key else {}
         host = self.http.client.host
-        self._rest = None if _has_proxy(host) else RestLine(host, named)
+        self._rest = None if _has_proxy(host) else RestLine(host, api_key)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override

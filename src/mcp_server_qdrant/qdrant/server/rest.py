@@ -35,15 +35,15 @@ class Answer(NamedTuple):
 
 
 class RestLine:
-    """The line to a server at `uri`, whose requests all carry these headers.
+    """The line to a server at `uri`.
 
     All calls raise what qdrant-client does, OSError and TooLarge. They have no end of their own;
     `timeout` tells the server how many seconds it has.
     """
 
-    def __init__(self, uri: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, uri: str, api_key: str | None) -> None:
         self._path = urlsplit(uri).path.rstrip("/")
-        self._http = Http(uri, headers)
+        self._http = Http(uri, {"api-key": api_key} if api_key else {})
 
     async def query_batch_points(
         self, collection_name: str, requests: Sequence[models.QueryRequest], *, timeout: int

@@ -9,7 +9,6 @@ import asyncio
 import json
 import logging
 import math
-import os
 import re
 import time
 import unicodedata
@@ -20,9 +19,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from tempfile import mkstemp
 
 from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
 
@@ -75,7 +74,7 @@ class Lexicon:
         self._worker: asyncio.Task[None] | None = None
         self.tasks = Tasks()
 
-    async def of(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
+    async def vocabularies(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
         """Collection -> its words, as far as they are known; the others are scheduled."""
         found: dict[str, Vocabulary] = {}
         for target in targets:
@@ -95,7 +94,7 @@ class Lexicon:
         self, targets: Sequence[Target], telling: Callable[[str], bool]
     ) -> dict[str, str]:
         """Collection -> the `telling` words that tell it from the others, as far as known."""
-        names = [*await self.of(targets)]
+        names = [*await self.vocabularies(targets)]
         held = {name: known.words.copy() for name, known in self._known.items()}
         return await asyncio.to_thread(_about, names, held, telling)
 
@@ -172,10 +171,7 @@ class Lexicon:
         held = json.dumps({"points": sampled.points, "counts": sampled.words})
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, draft = mkstemp(dir=self._folder)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(held)
-            Path(draft).replace(self.path(self._folder, collection))
+            write_atomically(self.path(self._folder, collection), held)
             files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
             for old in files[:-MOST_FILES]:
                 old.unlink(missing_ok=True)

@@ -85,7 +85,7 @@ class Speller:
         wrong = wrong[:CORRECTED_WORDS]
         if not wrong:
             return terms.query, ()
-        known = await self._lexicon.of(targets)
+        known = await self._lexicon.vocabularies(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
         return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()])
@@ -118,7 +118,7 @@ class Speller:
         )
         if not chosen:
             return {}, ()
-        known = await self._lexicon.of(targets)
+        known = await self._lexicon.vocabularies(targets)
         words = list(chosen)[:EXPANDED_WORDS]
         near = await asyncio.to_thread(_expanded, words, [*known.values()])
         names = (target.collection for target in targets if target.sparse)

@@ -36,8 +36,8 @@ Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how ma
 
 
 # The tags of a collection, by the name under which they are compared, and until when they serve.
-_Known = tuple[Mapping[str, tuple[Stored, ...]], float]
-NEVER: _Known = {}, 0.0
+_Remembered = tuple[Mapping[str, tuple[Stored, ...]], float]
+NEVER: _Remembered = {}, 0.0
 
 
 class TagIndex:
@@ -49,12 +49,12 @@ class TagIndex:
         self._facets = facets
         self._tokens = tokens
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _Remembered] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self.tasks = Tasks()
         self._gate = asyncio.Semaphore(AT_ONCE)
 
-    async def of(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
+    async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
         names = names_in(query)
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]

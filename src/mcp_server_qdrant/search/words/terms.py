@@ -16,7 +16,7 @@ from itertools import chain
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import Engine, ask
+from mcp_server_qdrant.search.engine import SearchEngine, ask
 from mcp_server_qdrant.search.words.spelling import Variant
 
 VARIANT_SHARE = 0.3
@@ -48,17 +48,15 @@ class Probes:
     remembered like an idf.
     """
 
-    engine: Engine
+    engine: SearchEngine
     lasting: Container[int] = ()
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
 
-    def idf(self, target: Target) -> Mapping[int, float]:
-        """The idf of terms there, as far as they were learned."""
-        return self._fresh(target).idf
-
-    async def learn(self, targets: Sequence[Target], tokens: Sequence[int]) -> dict[str, str]:
-        """Learn the idf of terms that is not known yet; collection -> why it cannot be had."""
+    async def idf(
+        self, targets: Sequence[Target], tokens: Sequence[int]
+    ) -> tuple[Local, dict[str, str]]:
+        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
         now = self.clock()
         lacking: dict[str, list[int]] = {}
         for target in targets:
@@ -70,7 +68,7 @@ class Probes:
         async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
             return await self.engine.probe([(t, lacking[t.collection]) for t in group])
 
-        failures = {}
+        failures: dict[str, str] = {}
         asked = [target for target in targets if target.collection in lacking]
         for target, answer in await ask(self.engine, asked, probe, PROBE_SECONDS):
             if isinstance(answer, QdrantMcpError):
@@ -82,7 +80,12 @@ class Probes:
                 if term not in answer:
                     lasts = term in self.lasting
                     known.absent[term] = known.expires if lasts else now + ABSENT_SECONDS
-        return failures
+        local: Local = {}
+        for target in targets:
+            if target.collection not in failures:
+                idf = self._fresh(target).idf
+                local[target.collection] = {term: idf[term] for term in tokens if term in idf}
+        return local, failures
 
     def changed(self, collection: str) -> None:
         """Something was stored there: it may have terms that it lacked."""
@@ -136,7 +139,7 @@ class TermWeights:
     def __init__(
         self,
         words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]],
-        engine: Engine,
+        engine: SearchEngine,
         markers: Markers = NO_MARKERS,
         compounds: Callable[[str], Collection[int]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
@@ -146,7 +149,7 @@ class TermWeights:
         self._compounds = compounds
         self.probes = Probes(engine, markers.languages, clock)
 
-    async def of(
+    async def weighed(
         self,
         query: str,
         targets: Sequence[Target],
@@ -161,10 +164,10 @@ class TermWeights:
         if not asked.words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        local, failures = await self._local(weighing, [*asked.terms, *self._markers.foreign])
+        local, failures = await self.probes.idf(weighing, [*asked.terms, *self._markers.foreign])
         if languages := await self._languages(weighing, local):
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            local, failures = await self._local(weighing, asked.terms)
+            local, failures = await self.probes.idf(weighing, asked.terms)
         probed = [target for target in weighing if target.collection in local]
         absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
@@ -191,19 +194,6 @@ class TermWeights:
             languages=languages,
         )
 
-    async def _local(
-        self, targets: Sequence[Target], tokens: Sequence[int]
-    ) -> tuple[Local, dict[str, str]]:
-        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        failures = await self.probes.learn(targets, tokens)
-        local = {}
-        for target in targets:
-            name = target.collection
-            if name not in failures:
-                known = self.probes.idf(target)
-                local[name] = {term: known[term] for term in tokens if term in known}
-        return local, failures
-
     async def _languages(self, targets: Sequence[Target], local: Local) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self._markers
@@ -212,7 +202,7 @@ class TermWeights:
             for target in targets
             if any(term in local.get(target.collection, ()) for term in foreign)
         ]
-        known, _ = await self._local(marked, [*languages])
+        known, _ = await self.probes.idf(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     def _asked(

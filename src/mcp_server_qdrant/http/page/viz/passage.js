@@ -210,8 +210,9 @@ function edit(one, part, on) {
       const { before } = await call("store", { ...where(one), id: one.id, title: title.value.trim(), information: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
       const undo = () => restore(before, one, on).then((back) => back && on.open(one, { step: false }));
       say("Saved.", before && undo);
+      typed = () => false;
+      on.open({ ...one, title: title.value }, { step: false }); // the part that was found may be gone
       on.changed();
-      openText({ ...one, title: title.value }, on);
     } catch (error) {
       save.disabled = false;
       const now = await read(one.collection, one.id).catch(() => one);

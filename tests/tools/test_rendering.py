@@ -22,10 +22,10 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
 from mcp_server_qdrant.tools import page as tool_page
-from mcp_server_qdrant.tools import text as tool_text
+from mcp_server_qdrant.tools import rendering
 from mcp_server_qdrant.tools.delete import about_documents, about_points
 from mcp_server_qdrant.tools.output import find_output
-from mcp_server_qdrant.tools.text import details
+from mcp_server_qdrant.tools.rendering import details
 from tests import answers
 from tests.support import memory_server, said
 
@@ -115,7 +115,7 @@ FORGED_PASSAGE = Passage(FORGED[0], FORGERY, FORGED[0])
 
 def known(found: Document) -> tuple[str, str]:
     """Where a result is, as an agent reads it."""
-    return found.collection, tool_text.shown_id(found)
+    return found.collection, rendering.shown_id(found)
 
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
@@ -131,7 +131,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
         [Correction("word", FORGED[0])],
     )
 
-    text = tool_text.page(page, mode)
+    text = rendering.page(page, mode)
 
     assert answers.of(text, "result") == [known(one.document) for one in found]
     assert len(answers.of(text, "note")) == len(notes)
@@ -141,10 +141,10 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 @given(st.lists(documents, max_size=3), st.lists(texts, max_size=2), st.lists(texts, max_size=2))
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
-    notes = [*tool_text.torn(found), *tool_text.read_on(found, 2), *tool_text.unseen(failures)]
+    notes = [*rendering.torn(found), *rendering.read_on(found, 2), *rendering.unseen(failures)]
     notes += tool_page.fitting(found, 10, 20)[1] if found else []
 
-    text = tool_text.documents(found, missing, notes)
+    text = rendering.documents(found, missing, notes)
 
     assert answers.of(text, "head") == list(map(known, found))
     assert len(answers.of(text, "note")) == len(notes)
@@ -160,8 +160,8 @@ def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     st.dictionaries(names, texts, max_size=2),
 )
 def test_no_name_makes_a_collection(infos, syncs):
-    lines = [tool_text.collection(info, brief=len(syncs) > 1) for info in infos]
-    text = tool_text.collections(lines, syncs)
+    lines = [rendering.collection(info, brief=len(syncs) > 1) for info in infos]
+    text = rendering.collections(lines, syncs)
 
     told = [*(info.name for info in infos), *syncs]
     assert [name for (name,) in answers.of(text, "listed")] == told
@@ -185,7 +185,7 @@ def test_no_document_adds_to_what_a_person_is_asked(found):
     by_filter = about_points(Matching("notes", 3, tuple(found), 30), None)
 
     assert answers.of(by_ids, "deletion") == [
-        (one.collection, tool_text.document_id(one)) for one in found
+        (one.collection, rendering.document_id(one)) for one in found
     ]
     assert [one[:2] for one in by_filter.splitlines()[1:]] == ["- "] * len(found)
 
@@ -224,11 +224,11 @@ def test_a_result_takes_few_words_more():
     shed = Document(7, "notes", "whole", "Shed")
     one = Result(shed, 0.5, 0.5, (Passage("The key hangs inside.", shed),))
 
-    assert tool_text.page(SearchPage("q", [one], ()), "minimal") == (
+    assert rendering.page(SearchPage("q", [one], ()), "minimal") == (
         "1. [0.50] notes (id 7) · Shed\n> The key hangs inside."
     )
     whole = replace(one, document=one.document._replace(text="def f():\n\treturn 1\n\n"))
-    assert tool_text.page(SearchPage("q", [whole], ()), "full") == (
+    assert rendering.page(SearchPage("q", [whole], ()), "full") == (
         "1. [0.50] notes (id 7) · Shed\n> def f():\n> \treturn 1\n>"
     )
 
@@ -277,14 +277,14 @@ def test_a_day_that_all_results_have_is_said_once(days, said):
         for number, day in enumerate(days, 1)
     ]
 
-    assert tool_text.page(SearchPage("q", found, (), ()), "minimal").splitlines() == said
+    assert rendering.page(SearchPage("q", found, (), ()), "minimal").splitlines() == said
 
 
 @pytest.mark.parametrize(("own", "day"), [(True, "2020-05-06"), (False, "2026-05-01")])
 def test_the_day_of_a_text_is_its_own_before_that_of_its_last_update(own, day):
     dates = {"created_at": "2020-05-06T00:00:00Z", "updated_at": "2026-05-01T00:00:00Z"}
 
-    assert tool_text.day(Document(1, "a", "text", document="d", dated=own, **dates)) == day
+    assert rendering.day(Document(1, "a", "text", document="d", dated=own, **dates)) == day
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,7 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
         version="v",
         head=whole,
     )
-    line = tool_text.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
+    line = rendering.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
     assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"
 
@@ -334,8 +334,8 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
 def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
     one = Document(7, "notes", "moss", stored_by=stored_by)
     with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
-        text = tool_text.documents([one], [])
-        page = tool_text.page(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
+        text = rendering.documents([one], [])
+        page = rendering.page(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
 
     assert text.splitlines()[0] == shown
     assert page.splitlines()[0] == f"1. [0.50] {shown}"

@@ -17,8 +17,8 @@ from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.limits import SENTENCES, Load, Place
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
+from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import BODY, app
-from mcp_server_qdrant.http.watch import Watch
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
 
@@ -33,7 +33,7 @@ class Watched:
     http: httpx.AsyncClient
     engine: Engine
     encoder: FakeEncoder
-    watch: Watch
+    monitor: Monitor
 
     async def figures(self) -> dict[tuple[str, ...], float]:
         """(name, label values in the order of their names) -> value."""
@@ -54,20 +54,20 @@ def figures(text: str) -> dict[tuple[str, ...], float]:
 async def watched(**values) -> AsyncIterator[Watched]:
     settings = make_settings(**values)
     encoder = FakeEncoder()
-    watch = Watch(settings)
+    monitor = Monitor(settings)
     async with memory_engine() as engine:
 
         async def opened():
             return wire(settings, engine, registry(encoder))
 
-        server = make_server(settings, opened, watch=watch)
-        asgi = app(server, "streamable-http", settings, watch)
+        server = make_server(settings, opened, monitor=monitor)
+        asgi = app(server, "streamable-http", settings, monitor)
         transport = httpx.ASGITransport(app=asgi)
         async with (
             Client(server) as client,
             httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as http,
         ):
-            yield Watched(client, http, engine, encoder, watch)
+            yield Watched(client, http, engine, encoder, monitor)
 
 
 async def store(one: Watched, text: str, collection: str = "notes") -> None:
@@ -159,10 +159,10 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 async def test_refused_requests_are_counted_by_reason():
     async with watched(http_max_calls=1) as one:
-        with Place(one.watch.load.calls, "another"):
+        with Place(one.monitor.load.calls, "another"):
             busy = await one.http.post("/mcp", content=b"{}")
         large = await one.http.post("/mcp", content=bytes(BODY + 1))
-        one.watch.load.draining = True
+        one.monitor.load.draining = True
         draining = await one.http.post("/mcp", content=b"{}")
         ready = await one.http.get("/readyz")
         told = await one.figures()
@@ -208,7 +208,7 @@ async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(cap
         await one.client.call_tool("qdrant-find", {"query": [SECRET]})
         await one.client.call_tool(SECRET, {SECRET: SECRET})
 
-    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.watch"]
+    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.monitor"]
     assert [(r.fields["tool"], r.fields["outcome"]) for r in lines] == [
         ("qdrant-store", "ok"),
         ("qdrant-find", "ok"),

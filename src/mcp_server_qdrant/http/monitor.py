@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, caller
 from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
-from mcp_server_qdrant.http.health import Health, Opening, healthz, opened
+from mcp_server_qdrant.http.health import Begin, Health, healthz, opened
 from mcp_server_qdrant.http.limits import PLACE, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.http.requests import REQUEST_ID
@@ -27,7 +27,7 @@ NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
 Next = Callable[[Any], Awaitable[Any]]
 
 
-class Watch:
+class Monitor:
     """The state that limits, /readyz and /metrics share."""
 
     def __init__(self, settings: Settings) -> None:
@@ -37,7 +37,7 @@ class Watch:
         # Who reads the figures of all tenants need not know what theirs are called.
         self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
-    def register(self, mcp: MCPServer[Any], opening: Opening, tools: Iterable[str]) -> None:
+    def register(self, mcp: MCPServer[Any], opening: Begin, tools: Iterable[str]) -> None:
         """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels."""
         health = Health(opening, lambda: self.load.draining)
         self.metrics.tools = frozenset(tools)

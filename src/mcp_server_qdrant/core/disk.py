@@ -1,26 +1,30 @@
 """Files that a crash leaves whole."""
 
-import contextlib
 import os
+import shutil
 import sys
 from pathlib import Path
+from tempfile import mkstemp
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file as a whole: readers see the old text or the new, also after a crash."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """Replace the file as a whole: readers see the old text or the new, also after a crash.
+
+    A new file is its owner's alone; one that is replaced keeps its mode.
+    """
+    handle, name = mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)
+    draft = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, draft)
         draft.replace(path)
         sync(path.parent)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def sync(folder: Path) -> None:
