@@ -348,10 +348,9 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
         ("tags", {}),
         ("search", {"query": "zebrafish obsidian", "collections": ["*"]}),
         ("search", {"query": "plan", "collections": [VAULT]}),
-        ("compare", {"query": "obsidian plan", "collections": ["*"]}),
+        ("search", {"query": "obsidian plan", "collections": ["*"], "algorithm": "keyword"}),
         ("map", {"collections": ["*"], "search": {"query": "zebrafish"}}),
-        *(("map", {"collections": [VAULT], "parts": parts}) for parts in ("names", "neighbours")),
-        ("map", {"collections": ["*"], "points": 100_000, "parts": "look"}),
+        ("map", {"collections": [VAULT], "parts": "neighbours"}),
         ("map", {"collections": [SHARED], "parts": "neighbours"}),
         ("map", {"search": {"query": "plan", "ids": IDS}, "parts": "places"}),
         ("search", {"query": "plan", "ids": IDS}),
@@ -379,7 +378,8 @@ def test_the_page_tells_nothing_more(peopled, call, asked):
         for one in (peopled.with_blue, peopled.without)
     )
 
-    assert first[0] == second[0] != 404
+    assert first[0] == second[0]
+    assert first[0] not in (404, 405)  # there is such a call
     assert not leaked(first[2], [("", asked)])
 
 

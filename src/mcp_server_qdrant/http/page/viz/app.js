@@ -178,10 +178,10 @@ function commands() {
 
 // The open text.
 
-function open({ id, collection, title }, options = {}) {
+function open(one, options = {}) {
   if (!mayLeave()) return;
-  go({ ...state.route, doc: id, of: collection }, options);
-  openText({ id, collection, title }, on);
+  go({ ...state.route, doc: one.id, of: one.collection }, options);
+  openText(one, on);
 }
 
 function close(options = {}) {

@@ -60,7 +60,7 @@ const SECONDS = 8;
 let timer = null;
 
 /** Says at the foot of the page what was done; `undo` takes it back for as long as it stands there. */
-export function say(sentence, undo = null) {
+export function toast(sentence, undo = null) {
   const hide = () => ($("#toast").hidden = true);
   const back = () => {
     hide();

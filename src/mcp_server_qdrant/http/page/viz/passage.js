@@ -1,7 +1,7 @@
 // One stored text in full, in a panel beside the map: its parts, its origin, what is like it, and changes to it.
 
 import { call } from "./api.js";
-import { $, button, clip, fixed, gone, h, key, say } from "./dom.js";
+import { $, button, clip, fixed, gone, h, key, toast } from "./dom.js";
 import { collections, state } from "./state.js";
 import { marked } from "./words.js";
 
@@ -100,8 +100,8 @@ const read = async (collection, id, neighbours = 0) => {
 };
 
 /** Opens the text of a point; a failure is said where the text would be. */
-export async function openText({ id, collection, title }, on) {
-  const mine = (state.open = { id, collection });
+export async function openText({ id, collection, document, title }, on) {
+  const mine = (state.open = { id, collection, document });
   const still = () => state.open === mine;
   frame(on, title || "Text", h("p", { class: "loading" }, "Loading the text…"));
   try {
@@ -209,7 +209,7 @@ function edit(one, part, on) {
     try {
       const { before } = await call("store", { ...where(one), id: one.id, title: title.value.trim(), information: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
       const undo = () => restore(before, one, on).then((back) => back && on.open(one, { step: false }));
-      say("Saved.", before && undo);
+      toast("Saved.", before && undo);
       typed = () => false;
       on.open({ ...one, title: title.value }, { step: false }); // the part that was found may be gone
       on.changed();
@@ -252,13 +252,13 @@ async function remove(one, on) {
   on.left();
   try {
     const [{ version }] = (await call("delete", { ...where(one), ids: [one.id] })).documents;
-    say(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
+    toast(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
     await on.changed();
     gone.delete(key(one));
   } catch (error) {
     gone.delete(key(one));
     on.changed();
-    say(`It was not deleted: ${error.message}`);
+    toast(`It was not deleted: ${error.message}`);
   }
 }
 
@@ -267,21 +267,21 @@ async function restore(id, one, on) {
   try {
     const back = await call("store", { id, collection_name: one.collection });
     gone.delete(key(one));
-    say("It is back.", back.before && (() => restore(back.before, one, on)));
+    toast("It is back.", back.before && (() => restore(back.before, one, on)));
     on.changed();
     return back;
   } catch (error) {
-    say(error.message);
+    toast(error.message);
   }
 }
 
 async function move(one, to, on) {
   try {
     const done = await call("store", { ...where(one), id: one.id, moved_from: one.collection, collection_name: to });
-    say(`Moved to ${done.collection}.`);
+    toast(`Moved to ${done.collection}.`);
     on.changed();
     on.open({ id: done.id, collection: done.collection, title: one.title }, { step: false });
   } catch (error) {
-    say(error.message);
+    toast(error.message);
   }
 }
