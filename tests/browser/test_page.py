@@ -120,6 +120,7 @@ def test_another_algorithm_searches_anew(page):
 def test_the_share_of_meaning_is_sent_with_that_of_keywords(page):
     ask(page)
     settings(page)
+    page.locator("#meaning").focus()
     asked = change(page, lambda: page.locator("#meaning").select_option("0.7"))
 
     assert [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")] == [0.7, 0.3]
