@@ -145,6 +145,11 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
         "settings",
         "unset QDRANT_LOCAL_PATH",
     ),
+    "a provider that there is not": (
+        variables(EMBEDDING_PROVIDER="acme"),
+        "engine",
+        "unset EMBEDDING_PROVIDER",
+    ),
     "no server at the address": (
         variables(QDRANT_URL="http://127.0.0.1:1"),
         "engine",
