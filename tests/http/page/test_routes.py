@@ -79,7 +79,7 @@ async def test_the_setup_tells_the_collections_and_what_the_server_does_by_defau
 async def test_the_setup_tells_every_collection_and_not_what_fits_an_agents_page(one):
     for number in range(45):
         name = f"{number:02} a rather long name"
-        await one.ask("store", collection_name=name, information="a text", create=True)
+        await one.ask("store", collection_name=name, information="a text")
 
     assert len((await one.ask("setup"))["collections"]) == 47
 

@@ -25,6 +25,10 @@ AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
 LIST_BY = ("query", "since", "until", "tags")  # as qdrant-find has them
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
+# No filters: the page's own tools take any, those of agents only if the operator allows it.
+GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
+STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
+DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
 SORTED = 2_000  # of the newest texts, which are put in another order
 COLUMNS = ("title", "collection", "tags", "source", "date")
@@ -70,21 +74,24 @@ class Desk:
         self._context: Any = Aside(bus)
 
     def answers(self) -> dict[str, Answer]:
-        """What the page can ask, by name; get, store and delete take the arguments of the tools."""
+        """What the page can ask, by name; get, store and delete take arguments of the tools."""
         own = (self.setup, self.tags, self.search, self.map, self.list, self.demo)
         tools = (self.get, self.store, self.delete)
         return {one.__name__: one for one in (*own, *tools)}
 
     async def get(self, body: Body) -> dict[str, Any]:
         """Texts, their parts or their earlier versions."""
+        _known(body, GET)
         return await self._run("qdrant-get", body)
 
     async def store(self, body: Body) -> dict[str, Any]:
         """Replace, move or bring back a text."""
+        _known(body, STORE)
         return await self._run("qdrant-store", body)
 
     async def delete(self, body: Body) -> dict[str, Any]:
         """Delete texts."""
+        _known(body, DELETE)
         return await self._run("qdrant-delete", body)
 
     async def setup(self, _: Body) -> dict[str, Any]:
