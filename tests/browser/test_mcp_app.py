@@ -58,7 +58,8 @@ def host(browser: Any, server: Server) -> Iterator[Any]:
 
 
 def drawn(host: Host) -> int:
-    """How many pixels of the canvas are not the paper."""
+    """How many pixels of the canvas are not the paper, once it was painted."""
+    host.app.locator("canvas[data-frame]").wait_for()
     frame = host.page.frames[1]
     count: int = frame.evaluate(
         """() => { const c = document.querySelector("canvas");
