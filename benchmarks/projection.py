@@ -24,7 +24,7 @@ from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
-from mcp_server_qdrant.projection.layout import lay_out
+from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from mcp_server_qdrant.settings.environment import Settings
@@ -128,7 +128,7 @@ async def figures_of(services: Services, args: argparse.Namespace) -> dict[str, 
         encoded = await timed(
             figures, f"as JSON ({turn})", lambda: asyncio.to_thread(encode, seen, 3)
         )
-    titles = sum(len(t) for p in encoded["panels"] for g in p["groups"] for t in g["titles"])
+    titles = sum(len(t) for p in encoded["panels"] for t in p["titles"])
     size = len(json.dumps(encoded, separators=(",", ":")))
     figures["bytes per point beside its title"] = round((size - titles) / args.points, 1)
     figures["points"] = sum(panel.count for panel in found.panels)

@@ -42,7 +42,7 @@ def main() -> None:
 async def panels(points: int) -> Sequence[Panel]:
     services = await open_services(Settings())
     try:
-        request = MapRequest(("*",), points, neighbours=True, patience=900.0)
+        request = MapRequest(("*",), points, patience=900.0)
         return (await services.projector.view(request)).map.panels
     finally:
         await services.close()

@@ -1,7 +1,6 @@
-"""Renew the README's transcript and picture: `python scripts/readme_run.py MODEL_CACHE`.
+"""Renew the README's transcript and pictures: `python scripts/readme_run.py MODEL_CACHE`.
 
-One run makes both. Needs the `dev` extra and a Chromium. The texts are the demo's; the page has
-what the Start install has, and so no layout of the extra `map`.
+One run makes all. Needs the `dev` extra and a Chromium. The texts are the demo's.
 """
 
 import asyncio
@@ -25,10 +24,6 @@ from run import call, labelled, store, text_of  # noqa: E402
 SHOWN = ("the lentil dish we cooked for the team lunch", "certificate ran out and nobody noticed")
 PICTURED = "what happens to the servers during a blackout"
 RESULTS = 1
-WITHOUT_MAP = (
-    "import sys; sys.modules['openTSNE'] = None; "
-    "from mcp_server_qdrant.__main__ import main; main()"
-)
 BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome-stable")
 VIEW = {"width": 1280, "height": 800}
 
@@ -51,9 +46,9 @@ async def transcript(environment: dict[str, str], folder: str) -> str:
     return "\n\n".join(blocks)
 
 
-async def picture(environment: dict[str, str], to: Path) -> None:
-    """The page with a search, as a person sees it."""
-    command = [sys.executable, "-c", WITHOUT_MAP, "viz"]
+async def pictures(environment: dict[str, str], folder: Path) -> None:
+    """The page with a search, and with a text open, as a person sees them."""
+    command = [sys.executable, "-m", "mcp_server_qdrant", "viz"]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     try:
         address = re.search(r"http://\S+", process.stdout.readline())[0]
@@ -62,10 +57,15 @@ async def picture(environment: dict[str, str], to: Path) -> None:
             browser = await playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
             page = await browser.new_page(viewport=VIEW)
             await page.goto(f"{address}#{urlencode({'q': PICTURED})}")
-            await page.locator("canvas[data-points]").wait_for(timeout=90_000)
+            named = page.locator("canvas[data-regions]:not([data-regions='0'])")
+            await named.wait_for(timeout=90_000)
             await page.wait_for_load_state("networkidle")
             await page.wait_for_timeout(2000)  # until nothing moves
-            await page.screenshot(path=to)
+            await page.screenshot(path=folder / "viz.png")
+            await page.locator(".hit .open").first.click()
+            await page.locator("#passage .text").wait_for()
+            await page.wait_for_timeout(2000)
+            await page.screenshot(path=folder / "viz-text.png")
             await browser.close()
     finally:
         process.terminate()
@@ -80,7 +80,7 @@ async def main(cache: str) -> None:
             "FASTEMBED_CACHE_PATH": str(Path(cache).resolve()),
         }
         told = await transcript(environment, folder)
-        await picture(environment, ROOT / "docs" / "viz.png")
+        await pictures(environment, ROOT / "docs")
     block = f"```\n{told}\n```\n\nHow two answers begin, on {date.today():%d %B %Y}."
     readme = ROOT / "README.md"
     pattern = re.compile(r"(<!-- transcript -->\n).*?(\n<!-- /transcript -->)", re.DOTALL)

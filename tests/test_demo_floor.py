@@ -14,7 +14,7 @@ from mcp_server_qdrant.evaluation.labels import read
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
-from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parent.parent / "demo"

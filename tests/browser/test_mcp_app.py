@@ -58,7 +58,8 @@ def host(browser: Any, server: Server) -> Iterator[Any]:
 
 
 def drawn(host: Host) -> int:
-    """How many pixels of the canvas are not the paper."""
+    """How many pixels of the canvas are not the paper, once it was painted."""
+    host.app.locator("canvas[data-frame]").wait_for()
     frame = host.page.frames[1]
     count: int = frame.evaluate(
         """() => { const c = document.querySelector("canvas");
@@ -159,7 +160,7 @@ def test_a_point_that_is_no_hit_is_read_by_its_id(host):
     app.page.mouse.click(**spot(app, "[plot.place[9], plot.place[10]]"))
 
     app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
-    assert app.called()[0][1]["ids"] == [app.page.frames[1].evaluate("plot.panel.idOf(3)")]
+    assert app.called()[0][1]["ids"] == [app.page.frames[1].evaluate("plot.panel.about(3).id")]
 
 
 def test_the_source_is_opened_by_the_host(host):
@@ -288,7 +289,6 @@ def test_an_error_is_told_and_the_map_stays(host):
 def test_the_host_decides_whether_it_is_dark(host):
     app = host(theme="dark", styles={"variables": {"--color-text-primary": "rgb(1, 2, 3)"}})
     app.show({})
-    app.app.locator("html[data-theme=dark]").wait_for()
 
     # asked from outside: the app's policy refuses a condition that the page itself polls
     body = pytest.importorskip("playwright.sync_api").expect(app.app.locator("body"))

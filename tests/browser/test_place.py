@@ -47,7 +47,7 @@ def test_an_address_holds_query_settings_and_the_open_text(start):
     ask(page)
     settings(page)
     with page.expect_response("**/viz/api/search"):
-        page.get_by_role("radio", name="keyword").check()
+        page.locator("#algorithm").select_option("keyword")
     page.get_by_role("button", name="Close the settings").click()
     assert page.locator("#settings-count").inner_text() == "1"
     settled(page)
@@ -101,12 +101,11 @@ def test_before_a_query_there_are_collections_topics_and_the_newest(start):
 
     assert page.locator(".tile h3").all_inner_texts() == ["homelab", "meetings", "recipes"]
     assert "points" in page.locator(".tile .where").first.inner_text()
-    topic = page.locator(".tile .use").first
-    word = topic.inner_text()
-    with page.expect_request("**/viz/api/search") as asked:
-        topic.click()
-    assert asked.value.post_data_json["query"] == word
-    page.wait_for_selector(".hit .bar")
+    tag = page.locator(".tile .use").first
+    word = tag.inner_text()
+    with page.expect_request("**/viz/api/list") as asked:
+        tag.click()
+    assert asked.value.post_data_json["tags"] == [word]
     settled(page)
     page.go_back()
     sample = page.locator(".tries .use").first
@@ -311,29 +310,6 @@ def test_a_text_has_others_like_it(start):
     page.locator("#passage h2").wait_for()
 
     assert page.locator("#passage h2").inner_text() != FIRST
-
-
-def test_the_comparison_is_a_picture_with_thumbs(start):
-    page = start()
-    ask(page)
-    page.get_by_role("button", name="Compare").click()
-    ranks = page.locator(".ranks")
-    ranks.wait_for()
-    shot(page, "ranks")
-
-    assert ranks.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword", "Fuzzy"]
-    assert ranks.locator("svg.lines").count() == 3
-    assert ranks.locator("svg.lines path").count() > 5
-    alone = ranks.locator("li.alone").first
-    keys = ranks.locator("li").evaluate_all("all => all.map(one => one.dataset.key)")
-    assert keys.count(alone.get_attribute("data-key")) == 1
-    first = ranks.locator("li").first
-    first.hover()
-    assert ranks.locator("li.lit").count() > 1
-    first.get_by_role("button", name="Answers the query:").click()
-    page.locator("td", has_text="100 % (1 of 1)").first.wait_for()
-    assert page.locator(".hit .thumb[aria-pressed='true']").count() == 1
-    settled(page)
 
 
 def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):

@@ -15,11 +15,13 @@ import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.clients import clients
+from mcp_server_qdrant.cli.doctor import _engine_fix
 from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
-from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
 from tests import forked
 from tests.made_sessions import exchange, written
+from tests.support import make_settings
 
 
 @dataclass
@@ -447,3 +449,10 @@ def test_init_names_a_client_that_has_no_sessions_here(person):
 
 def test_every_client_can_be_chosen():
     assert tuple(clients()) == CLIENTS
+
+
+def test_a_provider_that_there_is_not_is_what_the_line_takes_away():
+    error = ConfigError("EMBEDDING_PROVIDER is 'acme'; it must be one of: fastembed, none, openai.")
+    given = dict.fromkeys(("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER"), ("any", "the environment"))
+
+    assert _engine_fix(error, make_settings(), given) == "unset EMBEDDING_PROVIDER"

@@ -348,29 +348,26 @@ def test_the_figures_of_all_tenants_are_for_none_of_them(peopled, who):
         ("tags", {}),
         ("search", {"query": "zebrafish obsidian", "collections": ["*"]}),
         ("search", {"query": "plan", "collections": [VAULT]}),
-        ("compare", {"query": "obsidian plan", "collections": ["*"]}),
+        ("search", {"query": "obsidian plan", "collections": ["*"], "algorithm": "keyword"}),
         ("map", {"collections": ["*"], "search": {"query": "zebrafish"}}),
-        *(("map", {"collections": [VAULT], "parts": parts}) for parts in ("names", "neighbours")),
-        ("map", {"collections": ["*"], "points": 100_000, "parts": "look"}),
-        ("map", {"collections": [SHARED], "parts": "names", "start": 0}),
+        ("map", {"collections": [VAULT], "parts": "neighbours"}),
+        ("map", {"collections": [SHARED], "parts": "neighbours"}),
         ("map", {"search": {"query": "plan", "ids": IDS}, "parts": "places"}),
-        ("region", {"collections": ["*"], "ids": {VAULT: IDS, SHARED: IDS}}),
-        ("region", {"collections": [VAULT], "ids": {VAULT: IDS}}),
         ("search", {"query": "plan", "ids": IDS}),
-        ("home", {}),
         ("list", {"collections": ["*"]}),
+        ("list", {"collections": ["*"], "start": 1}),
         ("list", {"collections": ["*"], "source": "blue", "tags": ["obsidian", "plans"]}),
         ("list", {"collections": [VAULT]}),
         ("list", {"collections": ["*"], "query": "obsidian plan", "sort": "-title"}),
-        ("text", {"id": IDS[0], "collection": SHARED}),
-        ("versions", {"id": "plan-1", "collection": SHARED}),
-        ("versions", {"id": IDS[0], "collection": VAULT}),
-        ("restore", {"id": "draft@2020-01-01", "collection": SHARED}),
-        ("restore", {"id": "plan-1@2020-01-01", "collection": VAULT}),
-        ("delete", {"id": IDS[0], "collection": SHARED}),
-        ("delete", {"id": IDS[0], "collection": VAULT}),
-        ("move", {"id": IDS[0], "collection": SHARED, "to": SHARED}),
-        ("move", {"id": IDS[0], "collection": VAULT, "to": SHARED}),
+        ("get", {"ids": IDS[:1], "collection_name": SHARED, "point_ids": True}),
+        ("get", {"ids": ["plan-1"], "collection_name": SHARED, "versions": True}),
+        ("get", {"ids": IDS[:1], "collection_name": VAULT, "versions": True}),
+        ("store", {"id": "draft@2020-01-01", "collection_name": SHARED}),
+        ("store", {"id": "plan-1@2020-01-01", "collection_name": VAULT}),
+        ("delete", {"ids": IDS[:1], "collection_name": SHARED}),
+        ("delete", {"ids": IDS[:1], "collection_name": VAULT}),
+        ("store", {"id": IDS[0], "moved_from": SHARED, "collection_name": SHARED}),
+        ("store", {"id": IDS[0], "moved_from": VAULT, "collection_name": SHARED}),
     ],
 )
 def test_the_page_tells_nothing_more(peopled, call, asked):
@@ -381,7 +378,8 @@ def test_the_page_tells_nothing_more(peopled, call, asked):
         for one in (peopled.with_blue, peopled.without)
     )
 
-    assert first[0] == second[0] != 404
+    assert first[0] == second[0]
+    assert first[0] not in (404, 405)  # there is such a call
     assert not leaked(first[2], [("", asked)])
 
 

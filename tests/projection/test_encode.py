@@ -10,55 +10,55 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import SearchPage
 from mcp_server_qdrant.core.maps import (
+    Drawn,
     Facet,
     Group,
     Map,
     Neighbours,
     Panel,
+    Place,
     PlacedHit,
     PlacedQuery,
     Region,
     View,
 )
 from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.projection import encode as encoding
-from mcp_server_qdrant.projection.encode import SNIPPETS, encode
+from mcp_server_qdrant.projection.encode import PARTS, SNIPPETS, encode
 
 UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
 
 
 def group(name: str, ids, positions) -> Group:
-    return Group(
-        collection=name,
-        total=100,
+    count = len(ids)
+    points = Drawn(
         ids=tuple(ids),
         documents=tuple(map(short_id, ids)),
-        titles=tuple(f"title {one}" for one in range(len(ids))),
-        snippets=tuple("s" * 200 for _ in ids),
-        positions=np.array(positions, np.float32),
-        centre=(0.0, 0.0, 0.0),
-        spread=0.5,
-        near={},
-        middle=np.zeros(4, np.float32),
+        titles=tuple(f"title {one}" for one in range(count)),
+        snippets=("s" * 200,) * count,
+        texts=("",) * count,
+        facts=({},) * count,
+        vectors=np.zeros((count, 4)),
     )
+    made, middle = np.array(positions, np.float32), np.zeros(4, np.float32)
+    return Group(name, 100, points, made, (0.0, 0.0, 0.0), 0.5, {}, middle)
 
 
 def panel(*groups: Group, neighbours=None) -> Panel:
-    nothing = dict.fromkeys(("basis", "wide", "reduced"))
-    made = Panel("model", groups, (0.5, 0.25, 0.12345), (), (FACET,), **nothing, texts=())
+    reduced = np.concatenate([one.positions for one in groups])
+    made = Panel("model", groups, (0.5, 0.25, 0.12345), (), (FACET,), None, reduced)
     if neighbours is None:
         return made
     places, region_of = np.array(neighbours, np.float32), np.array([0, 255], np.uint8)
     return replace(made, neighbours=Neighbours(places, region_of, (REGION,)))
 
 
-FACET = Facet("tags", ("x", "y"), np.array([1, 0], np.uint8), ordered=False)
+FACET = Facet("tags", ("x", "y"), np.array([1, 0], np.uint8))
 REGION = Region("beta wing", ["beta wing", "alpha"], 1, 0)
 
 
-def positions(encoded: dict, at: int = 0) -> np.ndarray:
+def positions(encoded: dict) -> np.ndarray:
     one = encoded["panels"][0]
-    raw = np.frombuffer(base64.b64decode(one["groups"][at]["xyz"]), "<i2")
+    raw = np.frombuffer(base64.b64decode(one["xyz"]), "<i2")
     return raw.reshape(-1, one["axes"]) * one["scale"]
 
 
@@ -78,71 +78,50 @@ def test_a_map_of_one_place_has_a_scale_all_the_same():
     assert positions(encoded).tolist() == [[0, 0, 0]]
 
 
-@pytest.mark.parametrize(
-    ("ids", "kind"), [(UUIDS, "uuid"), ((1, 2**64 - 1, 0), "int"), ((5, *UUIDS[:2]), "mixed")]
-)
-def test_ids_come_back(ids, kind):
-    (one,) = encode(View(Map((panel(group("a", ids, np.zeros((3, 3)))),))))["panels"][0]["groups"]
+def test_points_are_told_group_after_group():
+    both = panel(group("a", UUIDS[:2], np.zeros((2, 3))), group("b", (5, 2**64 - 1), [[0] * 3] * 2))
+    (one,) = encode(View(Map((both,))))["panels"]
 
-    assert one["id_kind"] == kind
-    if kind == "mixed":
-        assert one["ids"] == list(map(str, ids))
-        return
-    raw = base64.b64decode(one["ids"])
-    numbers = [int.from_bytes(raw[at : at + 16], "big") for at in range(0, len(raw), 16)]
-    assert tuple(str(uuid.UUID(int=n)) if kind == "uuid" else n for n in numbers) == ids
+    assert one["ids"] == [*UUIDS[:2], "5", str(2**64 - 1)]
+    assert one["titles"] == ["title 0", "title 1"] * 2
+    assert [of["count"] for of in one["groups"]] == [2, 2]
 
 
-def test_under_forty_bytes_per_point_beside_the_titles():
+def test_seventy_bytes_per_point_beside_the_titles():
     count = 10_000
     ids = [str(uuid.UUID(int=number**9 + 1)) for number in range(count)]
     big = group("a", ids, np.random.default_rng(0).normal(size=(count, 3)))
     encoded = encode(View(Map((panel(big),))))
-    titles = sum(len(title) for title in big.titles)
+    titles = sum(len(title) for title in big.points.titles)
 
-    assert "snippets" not in encoded["panels"][0]["groups"][0]
+    assert "snippets" not in encoded["panels"][0]
     size = len(json.dumps(encoded, separators=(",", ":")))
-    assert (size - titles) / count < 40
+    assert (size - titles) / count < 70
 
 
 def test_snippets_come_along_where_there_are_few():
     few = panel(group("a", range(SNIPPETS), np.zeros((SNIPPETS, 3))))
     more = panel(group("a", range(SNIPPETS + 1), np.zeros((SNIPPETS + 1, 3))))
 
-    assert encode(View(Map((few,))))["panels"][0]["groups"][0]["snippets"][0] == "s" * 100
-    assert "snippets" not in encode(View(Map((more,))))["panels"][0]["groups"][0]
-
-
-def test_names_travel_in_slices_across_the_groups(monkeypatch):
-    monkeypatch.setattr(encoding, "NAMED", 3)
-    view = View(
-        Map((panel(group("a", UUIDS[:2], np.zeros((2, 3))), group("b", range(3), [[0] * 3] * 3)),))
-    )
-
-    def named(start: int) -> list[int]:
-        (one,) = encode(view, parts="names", start=start)["panels"]
-        return [len(of["titles"]) for of in one["groups"]]
-
-    assert [named(start) for start in (0, 3, 6)] == [[2, 1], [0, 2], [0, 0]]
+    assert encode(View(Map((few,))))["panels"][0]["snippets"][0] == "s" * 100
+    assert "snippets" not in encode(View(Map((more,))))["panels"][0]
 
 
 def test_a_search_is_told_with_places_and_none():
     view = View(
         Map((panel(group("a", [1], [[0, 0, 0]])),), ("b: keywords only",)),
         SearchPage("words", (), ()),
-        (PlacedQuery(0, (0.1234567, 0.2, 0.3), {"a": 0.98765}),),
+        (PlacedQuery(Place(0, (0.1234567, 0.2, 0.3)), {"a": 0.98765}),),
         (
-            PlacedHit(1, "a", 1, "1", 0.87654, "t" * 90, "text", 0, (1.0, 2.0, 3.0)),
-            PlacedHit(2, "b", UUIDS[0], "own", 0.5, "t", "text", None, None),
+            PlacedHit(1, "a", 1, "1", 0.87654, "t" * 90, "text", Place(0, (1.0, 2.0, 3.0))),
+            PlacedHit(2, "b", UUIDS[0], "own", 0.5, "t", "text", None),
         ),
         ("One result lies elsewhere.",),
     )
     encoded = encode(view, 2)
 
     assert encoded["query"] == "words"
-    assert encoded["queries"] == [
-        {"panel": 0, "at": [0.12346, 0.2], "neighbours": None, "near": {"a": 0.988}}
-    ]
+    assert encoded["queries"] == [{"panel": 0, "at": [0.12346, 0.2], "neighbours": None}]
     assert encoded["hits"][0] == {
         "rank": 1,
         "collection": "a",
@@ -163,22 +142,10 @@ def test_no_vector_leaves():
     encoded = encode(View(Map((panel(group("a", [1], [[0, 0, 0]])),))))
 
     assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
-    assert set(encoded["panels"][0]) == {
-        *("model", "axes", "explained", "scale", "groups", "neighbours", "facets")
-    }
-    assert set(encoded["panels"][0]["groups"][0]) == {
-        *(
-            "collection",
-            "total",
-            "count",
-            "xyz",
-            "ids",
-            "id_kind",
-            "documents",
-            "titles",
-            "snippets",
-        )
-    }
+    points = {"scale", "xyz", "ids", "documents", "titles", "snippets"}
+    about = {"model", "axes", "explained", "groups", "neighbours", "facets"}
+    assert set(encoded["panels"][0]) == points | about
+    assert set(encoded["panels"][0]["groups"][0]) == {"collection", "total", "count"}
 
 
 def test_regions_facets_and_the_second_layout_go_along():
@@ -191,9 +158,18 @@ def test_regions_facets_and_the_second_layout_go_along():
     ]
     assert base64.b64decode(one["neighbours"]["region_of"]) == b"\0\xff"
     assert base64.b64decode(one["facets"][0].pop("codes")) == b"\1\0"
-    assert one["facets"] == [{"key": "tags", "values": ("x", "y"), "ordered": False}]
+    assert one["facets"] == [{"key": "tags", "values": ("x", "y")}]
     places = np.frombuffer(base64.b64decode(one["neighbours"]["xy"]), "<i2").reshape(-1, 2)
     assert places * one["neighbours"]["scale"] == pytest.approx(
         np.array([[3, -30], [0.5, 12]]), abs=30 / 32_767
     )
     assert encode(View(Map((), coming=True)))["coming"] is True
+
+
+def test_a_part_of_a_map_travels_without_the_others():
+    spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
+    view = View(Map((panel(group("a", [1, 2], spots), neighbours=[[3, -30], [0.5, 12]]),)))
+    told = {parts: set(encode(view, parts=parts)["panels"][0]) for parts in PARTS}
+
+    assert told["places"] == {"model", "axes", "explained", "groups"}
+    assert told["neighbours"] == told["places"] | {"neighbours"}

@@ -5,18 +5,28 @@ import io
 import numpy as np
 from PIL import Image
 
-from mcp_server_qdrant.core.maps import Group, Map, Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.core.maps import (
+    Drawn,
+    Group,
+    Map,
+    Panel,
+    Place,
+    PlacedHit,
+    PlacedQuery,
+    View,
+)
 from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, WIDTH, png
 
 
 def panel(*positions, groups: int = 1) -> Panel:
     made = np.array(positions, np.float32)
+    count = len(made)
+    drawn = Drawn(tuple(range(count)), *[("t",) * count] * 4, ({},) * count, made)
     several = tuple(
-        Group(f"g{n}", 9, (n,), ("d",), ("t",), ("s",), made, (0, 0, 0), 0.5, {}, np.zeros(2))
-        for n in range(groups)
+        Group(f"g{n}", 9, drawn, made, (0, 0, 0), 0.5, {}, np.zeros(2)) for n in range(groups)
     )
-    nothing = dict.fromkeys(("basis", "wide", "reduced"))
-    return Panel("model", several, (0.5, 0.3, 0.1), (), (), **nothing, texts=())
+    reduced = np.concatenate([made] * groups)
+    return Panel("model", several, (0.5, 0.3, 0.1), (), (), None, reduced)
 
 
 def pixels(view: View) -> np.ndarray:
@@ -45,12 +55,12 @@ def test_up_is_up():
 
 
 def hit(position) -> PlacedHit:
-    return PlacedHit(1, "g0", 1, "1", 0.5, "t", "s", 0, position)
+    return PlacedHit(1, "g0", 1, "1", 0.5, "t", "s", Place(0, position))
 
 
 def test_one_place_and_many_collections_can_be_drawn():
     image = pixels(
-        View(Map((panel([0, 0, 0], groups=40),)), queries=(PlacedQuery(0, (0, 0, 0), {}),))
+        View(Map((panel([0, 0, 0], groups=40),)), queries=(PlacedQuery(Place(0, (0, 0, 0)), {}),))
     )
 
     assert image.shape == (HEIGHT, WIDTH + LEGEND, 3)

@@ -14,15 +14,11 @@ from mcp_server_qdrant.core.datatypes import Correction, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest, View
-from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.map import CHECK_SECONDS, KEPT_SECONDS
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.projection.place import searched
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
-    SIZE,
-    Clock,
     corpus,
     dense,
     foreign,
@@ -60,15 +56,17 @@ async def test_query_and_hits_lie_where_their_vectors_do(engine):
 
         (panel,) = seen.map.panels
         assert panel.count == 10
-        assert seen.queries[0].position == pytest.approx(
-            panel.basis.project(dense("copper ember")).tolist(), abs=1e-5
+        assert seen.queries[0].place.position == pytest.approx(
+            panel.basis.project(dense("copper ember"))[:3].tolist(), abs=1e-5
         )
-        assert any(hit.id not in panel.groups[0].ids for hit in seen.hits)
-        assert any(hit.id in panel.groups[0].ids for hit in seen.hits)
+        assert any(hit.id not in panel.groups[0].points.ids for hit in seen.hits)
+        assert any(hit.id in panel.groups[0].points.ids for hit in seen.hits)
         for hit in seen.hits:
-            vector = unit([dense(hit.snippet)])[0][0]
-            assert hit.position == pytest.approx(panel.basis.project(vector).tolist(), abs=1e-5)
-            assert hit.panel == 0
+            vector = unit([dense(hit.snippet)])[0]
+            assert hit.place.position == pytest.approx(
+                panel.basis.project(vector)[:3].tolist(), abs=1e-5
+            )
+            assert hit.place.panel == 0
 
 
 async def test_a_panel_per_model_and_keywords_only_told(engine):
@@ -90,9 +88,9 @@ async def test_a_panel_per_model_and_keywords_only_told(engine):
             ["notes"],
             ["other"],
         ]
-        assert [one.panel for one in seen.queries] == [0, 1]
+        assert [one.place.panel for one in seen.queries] == [0, 1]
         assert "words: keywords only: it has no dense vector" in seen.map.notes
-        assert {hit.panel for hit in seen.hits if hit.collection == "other"} <= {1}
+        assert {hit.place.panel for hit in seen.hits if hit.collection == "other"} <= {1}
 
 
 SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
@@ -106,7 +104,7 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
         seen = await services.projector.view(MapRequest(("notes",), search=search))
 
         assert seen.hits[0].collection == "more"
-        assert (seen.hits[0].panel, seen.hits[0].position) == (None, None)
+        assert seen.hits[0].place is None
         assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
 
 
@@ -115,34 +113,11 @@ async def test_one_point_two_points_and_none(engine):
         assert (await view(services)).map.panels == ()
         await remember(services, "one", "alpha")
         seen = await view(services, "one", query="alpha")
-        assert (seen.map.panels[0].explained, seen.hits[0].position) == ((0, 0, 0), (0, 0, 0))
+        assert (seen.map.panels[0].explained, seen.hits[0].place.position) == ((0, 0, 0), (0, 0, 0))
         await remember(services, "one", "beta gamma")
         seen = await view(services, "one", query="alpha gamma")
         assert seen.map.panels[0].explained == pytest.approx((1, 0, 0))
         assert len(seen.hits) == 2
-
-
-async def test_vectors_that_are_not_numbers_are_left_out():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(
-            *(engine, "notes", {n: {"text": f"text {n}"} for n in range(5)}),
-            vectors={"v": COSINE},
-            values=lambda n: {"v": dense(f"text {n}")},
-        )
-        scroll = engine.client.scroll
-
-        async def broken(*args, **kwargs):  # no engine takes such a vector; an old one may hold it
-            records, offset = await scroll(*args, **kwargs)
-            for record in records:
-                if record.id == 3 and record.vector:
-                    record.vector["v"] = [float("nan")] * SIZE
-            return records, offset
-
-        engine.client.scroll = broken
-        seen = await view(services, "notes")
-
-        assert seen.map.panels[0].groups[0].ids == (0, 1, 2, 4)
-        assert seen.map.notes == ("notes: 1 of the points drawn have a vector that is not finite",)
 
 
 async def test_an_unknown_collection_is_an_error_with_names_near_it(engine):
@@ -157,11 +132,9 @@ async def test_the_same_state_is_drawn_once(engine):
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(20))
         first = await view(services, "notes", query="ember", limit=10)
-        engine.calls.clear()
         again = await view(services, "notes", query="copper", limit=10)
 
         assert again.map is first.map
-        assert not [name for name, _ in engine.calls if name == "scroll"]
 
 
 async def test_what_this_process_writes_shows_on_the_next_map(engine):
@@ -173,40 +146,32 @@ async def test_what_this_process_writes_shows_on_the_next_map(engine):
         await remember(services, "notes", "beta", title="now with a title")  # as many as before
         third = await view(services, "notes")
 
-        assert [len(seen.map.panels[0].groups[0].ids) for seen in (first, second)] == [5, 6]
-        assert "now with a title" in third.map.panels[0].groups[0].titles
+        assert [len(seen.map.panels[0].groups[0].points.ids) for seen in (first, second)] == [5, 6]
+        assert "now with a title" in third.map.panels[0].groups[0].points.titles
 
 
-async def test_what_another_process_writes_is_looked_for_every_half_minute(engine):
-    clock, newest = Clock(), ["2026-01-01T00:00:00Z"]
+async def test_what_another_process_writes_is_seen(engine):
+    newest = ["2026-01-01T00:00:00Z"]
     async with memory_services(engine=engine) as services:
 
         async def changed_at(name: str) -> str | None:
             return newest[0]
 
-        services.projector.clock = clock
         services.projector.catalog = Known(services.catalog, changed_at)
         await remember(services, "notes", *corpus(5))
         first = (await view(services, "notes")).map
+        assert (await view(services, "notes")).map is first
         newest[0] = "2026-01-02T00:00:00Z"
-        assert (await view(services, "notes")).map is first
-        clock.now += CHECK_SECONDS + 1
-        later = (await view(services, "notes")).map
-        assert later is not first
-        clock.now += 10 * KEPT_SECONDS
-        assert (await view(services, "notes")).map is later
-
-
-async def test_where_the_newest_change_is_not_known_a_map_is_kept_for_minutes():
-    clock = Clock()
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        services.projector.clock = clock
-        await remember(services, "notes", *corpus(5))
-        first = (await view(services, "notes")).map
-        clock.now += KEPT_SECONDS - 1
-        assert (await view(services, "notes")).map is first
-        clock.now += CHECK_SECONDS + 1
         assert (await view(services, "notes")).map is not first
+
+
+async def test_the_last_eight_maps_are_kept(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(9))
+        seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, 10)]
+
+        assert (await view(services, "notes", limit=9)).map is seen[-1]
+        assert (await view(services, "notes", limit=1)).map is not seen[0]
 
 
 @dataclass
@@ -226,20 +191,6 @@ async def test_maps_asked_for_at_the_same_time_are_drawn_once(engine):
         one, two = await asyncio.gather(view(services, "notes"), view(services, "notes"))
 
         assert one.map is two.map
-
-
-async def test_large_maps_are_kept_only_as_far_as_there_is_room(engine, monkeypatch):
-    monkeypatch.setattr(maps, "MOST_DRAWN", 12)
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", *corpus(9))
-        seen = [(await view(services, "notes", limit=limit)).map for limit in (3, 9, 5)]
-        again = [(await view(services, "notes", limit=limit)).map for limit in (5, 3, 9)]
-
-        assert [one is two for one, two in zip(again, seen[::-1], strict=True)] == [
-            True,
-            False,
-            False,
-        ]
 
 
 async def test_callers_never_share_a_map(engine):
@@ -326,7 +277,7 @@ async def test_a_hit_whose_vector_cannot_be_read_has_no_place():
 
         assert seen.map is first.map
         assert len(seen.hits) > 2
-        assert sum(hit.position is None for hit in seen.hits) >= len(seen.hits) - 2
+        assert sum(hit.place is None for hit in seen.hits) >= len(seen.hits) - 2
         assert "lie in no collection of this map, or without a vector." in seen.notes[-1]
 
 
@@ -338,7 +289,7 @@ async def test_without_the_model_the_hits_are_placed_and_the_query_is_not():
         seen = await view(services, "notes", query="ember")
 
         assert seen.queries == ()
-        assert seen.hits[0].position is not None
+        assert seen.hits[0].place is not None
         assert seen.notes[0].startswith("The query is not on the map: ")
 
 
@@ -364,4 +315,4 @@ async def test_positions_are_finite_whatever_is_asked():
         seen = await view(services, "notes", query="other words")
 
         assert np.isfinite(seen.map.panels[0].groups[0].positions).all()
-        assert np.isfinite(seen.queries[0].position).all()
+        assert np.isfinite(seen.queries[0].place.position).all()

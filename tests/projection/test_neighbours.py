@@ -1,5 +1,6 @@
 """The layout by neighbours: what is alike lies near, and what comes later is put among its like."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,9 @@ import pytest
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection import tsne
-from mcp_server_qdrant.projection.layout import lay_out
 from mcp_server_qdrant.projection.neighbours import neighbours, put_among
+from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.projection.pca import unit
-from mcp_server_qdrant.projection.tsne import nearest
 from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8
@@ -21,15 +20,13 @@ COUNT, SIZE = 60, 8
 def vectors(count: int = COUNT) -> np.ndarray:
     """Points around four corners, in turn."""
     chance = np.random.default_rng(5)
-    return unit(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))[
-        0
-    ]
+    return unit(np.eye(SIZE)[np.arange(count) % 4] + chance.normal(scale=0.05, size=(count, SIZE)))
 
 
-def panel(made: np.ndarray) -> Panel:
+def panel(made: np.ndarray, texts: Sequence[str] | None = None) -> Panel:
     names = tuple(f"t{number}" for number in range(len(made)))
     drawn = Drawn(
-        *(tuple(range(len(made))), names, names, names, names),
+        *(tuple(range(len(made))), names, names, names, tuple(texts or names)),
         facts=({},) * len(made),
         vectors=made,
     )
@@ -45,27 +42,18 @@ def laid() -> Panel:
     return replace(panel(vectors()), neighbours=Neighbours(places, nothing, ()))
 
 
-def test_the_nearest_are_found_exactly():
-    held = vectors()
-    found, far = nearest(held[:7], held, 5)
-
-    exact = np.linalg.norm(held[:7, None] - held[None], axis=2)
-    assert found[:, 0].tolist() == list(range(7))
-    assert far == pytest.approx(np.sort(exact, axis=1)[:, :5], abs=1e-3)
-
-
 def test_a_further_vector_lies_among_its_like(laid):
-    found = put_among(laid, np.eye(SIZE, dtype=np.float32)[[1, 3]])
+    corner = laid.basis.project(np.eye(SIZE)[1])
 
-    assert found.tolist() == [[0, 9], [9, 9]]
-    assert put_among(panel(vectors()), np.eye(SIZE, dtype=np.float32)) is None
+    assert put_among(laid, corner).tolist() == [0, 9]
+    assert put_among(panel(vectors()), corner) is None
 
 
 async def test_it_is_made_in_the_background_and_then_there(engine):
     pytest.importorskip("openTSNE")
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(30))
-        request = MapRequest(("notes",), neighbours=True)
+        request = MapRequest(("notes",))
         first = await services.projector.view(request)
         assert (first.map.coming, first.map.panels[0].neighbours) == (True, None)
         assert "in a minute or two" in first.map.notes[-1]
@@ -79,9 +67,9 @@ async def test_it_is_made_in_the_background_and_then_there(engine):
 async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
     pytest.importorskip("openTSNE")
     topics = ("wing lift", "compiler grammar", "protein gene", "court ruling")
-    made = panel(vectors(240))
-    texts = tuple(f"Study {n} of a {topics[n % 4]}" for n in range(240))
-    found = await neighbours(replace(made, texts=texts))
+    found = await neighbours(
+        panel(vectors(240), [f"Study of a {topics[n % 4]}" for n in range(240)])
+    )
 
     assert {one.name for one in found.regions} <= set(topics)
     assert len(found.regions) >= 3
@@ -96,7 +84,7 @@ async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(en
     pytest.importorskip("openTSNE")
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(30))
-        request = MapRequest(("notes",), neighbours=True)
+        request = MapRequest(("notes",))
         await services.projector.view(request)
         (old,) = services.projector._maps.values()
         await remember(services, "notes", "one more about copper")
@@ -111,40 +99,17 @@ async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(engine, monkey
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(30))
-        seen = await services.projector.view(MapRequest(("notes",), neighbours=True, patience=60))
+        seen = await services.projector.view(MapRequest(("notes",), patience=60))
 
         assert seen.map.notes[-1] == "The layout by neighbours failed."
         assert seen.map.panels[0].count == 30
-
-
-def test_of_many_points_a_sample_is_laid_out_and_the_others_lie_among_their_like(monkeypatch):
-    pytest.importorskip("openTSNE")
-    monkeypatch.setattr(tsne, "SAMPLED", 40)
-    corner = np.arange(COUNT) % 4
-    places = tsne.laid_out(vectors(), vectors()[:, :2])
-    middles = np.array([places[corner == one].mean(axis=0) for one in range(4)])
-    far = np.linalg.norm(places[:, None] - middles, axis=2)
-
-    assert (far.argmin(axis=1) == corner).all()
 
 
 async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: False)
     async with memory_services(engine=engine) as services:
         await remember(services, "notes", *corpus(30))
-        seen = await services.projector.view(MapRequest(("notes",), neighbours=True))
+        seen = await services.projector.view(MapRequest(("notes",)))
 
         assert seen.map.coming is False
         assert "install opentsne scikit-learn" in seen.map.notes[-1]
-
-
-async def test_the_words_of_chosen_points_are_told(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", *corpus(30), "zebra crossing")
-        seen = await services.projector.view(MapRequest(("notes",)))
-        (group,) = seen.map.panels[0].groups
-        (zebra,) = [
-            one for one, title in zip(group.ids, group.titles, strict=True) if "zebra" in title
-        ]
-        spots = {("notes", str(zebra)), ("other", str(group.ids[0]))}
-        assert await services.projector.chosen(MapRequest(("notes",)), spots) == ["zebra crossing"]

@@ -16,7 +16,7 @@ import pytest
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
 from tests.support import find, make_settings
 
 DEMO = Path(__file__).parent.parent.parent / "demo"

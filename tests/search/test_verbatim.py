@@ -13,7 +13,7 @@ import pytest_asyncio
 from mcp_server_qdrant.app.services import Services, open_services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.encoders.bm25 import WORD
-from mcp_server_qdrant.http.page.memories import DEMO as TEXTS
+from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import find
 

@@ -41,7 +41,10 @@ def test_a_list_says_more(monkeypatch):
         ('{"/a": "x/y"}', "SYNC_SOURCES: collection: 'x/y' cannot be a collection's name"),
         ("[" * 100_000, 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
         ('[{"path": "/a"}]', "SYNC_SOURCES: collection: Field required."),
-        ('[{"path": "/a", "collection": "c", "x": 1}]', "SYNC_SOURCES: x: Extra inputs"),
+        (
+            '[{"path": "/a", "collection": "c", "x": 1}]',
+            "SYNC_SOURCES: x: is no part of this setting",
+        ),
         ('{"/a/docs": "c", "/b/docs": "c"}', "SYNC_SOURCES has two folders named 'docs' for 'c'"),
     ],
 )

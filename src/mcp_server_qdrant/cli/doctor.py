@@ -186,6 +186,8 @@ def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> st
         return _set("QDRANT_API_KEY", "<the server's key>", given)
     if isinstance(error, EngineUnavailable) and settings.qdrant_url:
         return f"{unset('QDRANT_URL', given)}  (or start the server there)"
+    if isinstance(error, ConfigError) and any(n in given for n in VARIABLE.findall(str(error))):
+        return _settings_fix(str(error), given)
     name = "QDRANT_URL" if settings.qdrant_url else "QDRANT_LOCAL_PATH"
     if name in given:
         return unset(name, given)

@@ -31,8 +31,7 @@ def upgrade(
 ) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
-    Of one that was imported from the official server's folder, what that server stored since is
-    imported first. Interrupted, the next run goes on where this one was.
+    Interrupted, the next run goes on where this one was.
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")

@@ -3,7 +3,7 @@
 Arrays are numpy's, float32; nothing here imports numpy. No vector of the engine leaves in these.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +13,8 @@ from mcp_server_qdrant.core.find import SearchRequest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MOST_POINTS = 10_000  # of a map for an agent, or in a chat
-MOST_DRAWN = 100_000  # on the page
+MOST_POINTS = 10_000
 USUAL_POINTS = 1_000
-# What can be asked for -> what is in it; the layout by neighbours is begun where it is asked for.
-PARTS: Mapping[str, Set[str]] = {
-    "all": {"points", "names", "neighbours"},
-    "points": {"points", "neighbours"},
-    "names": {"names"},
-    "look": {"points"},
-    "neighbours": {"neighbours"},
-    "places": set(),
-}
 
 Position = tuple[float, ...]
 
@@ -34,14 +24,12 @@ class MapRequest:
     """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
 
     `search` is carried out by the pipeline of qdrant-find, and its hits are placed; it says
-    itself which collections it searches. `neighbours` has that layout made, too, and waits
-    for it for `patience` seconds.
+    itself which collections it searches. The layout by neighbours is waited for `patience` seconds.
     """
 
     collections: tuple[str, ...] | None = None
     limit: int = USUAL_POINTS
     search: SearchRequest | None = None
-    neighbours: bool = False
     patience: float = 0.0
 
 
@@ -94,13 +82,12 @@ class Neighbours:
 class Facet:
     """What points can be coloured by: the value of each, as its place in `values`.
 
-    A place beyond them is no value, or a rare one. `ordered` values rise.
+    A place beyond them is no value, or a rare one.
     """
 
     key: str
     values: tuple[str, ...]
     codes: "NDArray[Any]"
-    ordered: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +107,15 @@ class Outlier:
 class Group:
     """The drawn points of one collection, in a panel.
 
-    `total` is how many points it holds. `ids`, `documents`, `titles` (or how the text begins)
-    and `snippets` are those of the drawn points, `positions` (n, 3) where they lie. `spread` is the
-    usual distance of its unit vectors from their middle (root of the mean square, 0 to 1); `near`
-    maps the other collections of the panel to the cosine of the two middles, the nearest first.
-    `middle` is the mean of the unit vectors, and stays here.
+    `total` is how many points it holds. `positions` (n, 3) is where the drawn ones lie. `spread` is
+    the usual distance of its unit vectors from their middle (root of the mean square, 0 to 1);
+    `near` maps the other collections of the panel to the cosine of the two middles, the nearest
+    first. `middle` is the mean of the unit vectors, and stays here.
     """
 
     collection: str
     total: int
-    ids: tuple[PointId, ...]
-    documents: tuple[str, ...]
-    titles: tuple[str, ...]
-    snippets: tuple[str, ...]
+    points: Drawn
     positions: "NDArray[Any]"
     centre: Position
     spread: float
@@ -144,9 +127,8 @@ class Group:
 class Panel:
     """The collections of one embedding model, on the three axes along which they differ most.
 
-    `explained` is each axis's share of the variance. `basis` places further vectors
-    (`basis.project`), `wide` has more axes, and `reduced` (n, axes) the points on those; `texts`
-    are how theirs begin. They stay here.
+    `explained` is each axis's share of the variance. `basis` places further vectors on more axes
+    (`basis.project`), the first three of which are seen; `reduced` (n, axes) has the points on all.
     """
 
     model: str
@@ -155,15 +137,18 @@ class Panel:
     outliers: tuple[Outlier, ...]
     facets: tuple[Facet, ...]
     basis: Any = field(repr=False)
-    wide: Any = field(repr=False)
     reduced: "NDArray[Any]" = field(repr=False)
-    texts: tuple[str, ...] = field(repr=False)
     neighbours: Neighbours | None = field(repr=False, default=None)
 
     @property
     def count(self) -> int:
         """The number of points that are drawn."""
-        return sum(len(group.ids) for group in self.groups)
+        return sum(len(group.points.ids) for group in self.groups)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """How the texts of the points begin."""
+        return tuple(text for group in self.groups for text in group.points.texts)
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -184,11 +169,19 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where something lies: on which panel, on its axes, and in the layout by neighbours."""
+
+    panel: int
+    position: Position
+    neighbours: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlacedHit:
     """One result of the search, in its order: `rank` counts from 1.
 
-    `panel` is the panel's index, `position` where it lies there, `neighbours` where in the layout
-    by neighbours; None where the point has no vector on the map, or there is no such layout.
+    `place` is None where the point has no vector on the map.
     """
 
     rank: int
@@ -198,9 +191,7 @@ class PlacedHit:
     relevance: float
     title: str
     snippet: str
-    panel: int | None
-    position: Position | None
-    neighbours: Position | None = None
+    place: Place | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +201,8 @@ class PlacedQuery:
     `near` maps the collections there to the cosine of the query to their middle, nearest first.
     """
 
-    panel: int
-    position: Position
+    place: Place
     near: Mapping[str, float]
-    neighbours: Position | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

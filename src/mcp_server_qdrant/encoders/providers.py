@@ -11,7 +11,7 @@ def check_provider(name: str) -> None:
     """Refuse a provider that there is not. Raises ConfigError."""
     if name not in PROVIDERS:
         known = ", ".join(sorted(PROVIDERS))
-        raise ConfigError(f"EMBEDDING_PROVIDER is {name!r}; it must be one of: auto, {known}.")
+        raise ConfigError(f"EMBEDDING_PROVIDER is {name!r}; it must be one of: {known}.")
 
 
 def split_provider(model: str, own: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ def _facet(key: str, facts: Facts) -> Facet | None:
     place = {value: at for at, value in enumerate(shown)}
     none = len(shown)
     codes = [min((place.get(value, none) for value in values), default=none) for values in of]
-    return Facet(key, tuple(shown), np.asarray(codes, np.uint8), ordered=key == DAY)
+    return Facet(key, tuple(shown), np.asarray(codes, np.uint8))
 
 
 def _periods(days: Sequence[list[str]]) -> list[list[str]]:

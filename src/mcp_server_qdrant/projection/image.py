@@ -1,20 +1,16 @@
 """A map as a PNG, for clients that show images and render no apps."""
 
 import io
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.maps import Panel, PlacedHit, PlacedQuery, View
+from mcp_server_qdrant.core.maps import Panel, Place, Position, View
 
 WIDTH, HEIGHT, LEGEND, MARGIN = 720, 540, 190, 30  # pixels of one panel
 SCALE = 2  # drawn twice as large and made smaller: smooth edges
-PANELS = 4
-NAMES = 18
-NEIGHBOURS = "what is alike lies near"
-TITLE = 60
-DOT, HIT = 4, 8
+PANELS, NAMES, TITLE = 4, 18, 60  # that have room; characters
+DOT, HIT, ARM = 4, 8, 9
 PAPER, INK, PALE, MARK = "#ffffff", "#1b1f24", "#6b7280", "#d00000"
 # Okabe and Ito's colours, told apart by the colour-blind too; without the one of the query.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#7a5195", "#444444")
@@ -22,68 +18,57 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#7
 
 def png(view: View) -> bytes:
     """The first panels, one below the other, on their first two axes; at least one panel."""
-    from PIL import Image, ImageDraw
+    from PIL import Image, ImageDraw, ImageFont
 
     panels = view.map.panels[:PANELS]
-    size = (WIDTH + LEGEND) * SCALE, HEIGHT * SCALE * len(panels)
-    image = Image.new("RGB", size, PAPER)
-    canvas = ImageDraw.Draw(image)
+    image = Image.new("RGB", (WIDTH + LEGEND, HEIGHT * len(panels)), PAPER)
+    font = ImageFont.load_default(13 * SCALE)
     for index, panel in enumerate(panels):
-        _Sheet(canvas, panel, index).draw(view)
-    small = image.resize((size[0] // SCALE, size[1] // SCALE), Image.Resampling.LANCZOS)
+        sheet = Image.new("RGB", ((WIDTH + LEGEND) * SCALE, HEIGHT * SCALE), PAPER)
+        _Sheet(ImageDraw.Draw(sheet), font, panel).draw(view, index)
+        small = sheet.resize((WIDTH + LEGEND, HEIGHT), Image.Resampling.LANCZOS)
+        image.paste(small, (0, HEIGHT * index))
     out = io.BytesIO()
-    small.quantize(128).save(out, "PNG", optimize=True)
+    image.quantize(128).save(out, "PNG", optimize=True)
     return out.getvalue()
 
 
 class _Sheet:
-    """One panel on the canvas."""
+    """One panel on a canvas; all lengths are pixels of the image."""
 
-    def __init__(self, canvas: Any, panel: Panel, index: int) -> None:
-        from PIL import ImageFont
-
+    def __init__(self, canvas: Any, font: Any, panel: Panel) -> None:
         self._canvas = canvas
+        self._font = font
         self._panel = panel
-        self._index = index
-        self._top = index * HEIGHT
-        self._font = ImageFont.load_default(13 * SCALE)
-        self._fit: tuple[float, float, float] = (0.0, 0.0, 1.0)
-        self._by_neighbours = panel.neighbours is not None
-        self._positions = (
-            np.concatenate([group.positions[:, :2] for group in panel.groups])
-            if panel.neighbours is None
-            else panel.neighbours.places
-        )
 
-    def draw(self, view: View) -> None:
-        """Points, then hits with their ranks, then the query; title and legend."""
-        hits = [hit for hit in view.hits if hit.panel == self._index and hit.position]
-        queries = [query for query in view.queries if query.panel == self._index]
-        self._frame([*map(self._place, hits), *map(self._place, queries)])
-        first = 0
-        for number, group in enumerate(self._panel.groups):
-            colour = COLOURS[number % len(COLOURS)]
-            for x, y in self._positions[first : first + len(group.positions)].tolist():
-                self._circle(x, y, DOT, colour, None)
-            first += len(group.positions)
-        self._regions()
-        for hit in reversed(hits):
-            x, y = self._place(hit)
-            self._circle(x, y, HIT, None, MARK)
-            self._text(*self._spot(x, y, HIT + 2, -HIT), str(hit.rank), MARK)
-        for query in queries:
-            self._cross(*self._place(query))
-        self._words()
+    def draw(self, view: View, index: int) -> None:
+        """Points, names of regions, hits with their ranks, the query; title and legend."""
+        panel = self._panel
+        hits = [hit for hit in view.hits if hit.place and hit.place.panel == index]
+        queries = [one.place for one in view.queries if one.place.panel == index]
+        points = panel.neighbours.places if panel.neighbours else panel.reduced[:, :2]
+        marked = [_seen(hit.place) for hit in hits if hit.place] + [_seen(one) for one in queries]
+        spots = _fitted(np.array([*points.tolist(), *marked]))
+        colours = [n for n, group in enumerate(panel.groups) for _ in group.points.ids]
+        for spot, number in zip(spots, colours, strict=False):
+            self._circle(spot, DOT, fill=COLOURS[number % len(COLOURS)])
+        self._regions(spots)
+        for hit, (x, y) in reversed([*zip(hits, spots[len(points) :], strict=False)]):
+            self._circle((x, y), HIT, outline=MARK)
+            self._text(x + HIT + 2, y - HIT, str(hit.rank), MARK)
+        for x, y in spots[len(points) + len(hits) :]:
+            self._line(x - ARM, y, x + ARM, y)
+            self._line(x, y - ARM, x, y + ARM)
+        shares = f"{sum(panel.explained[:2]):.0%} of the differences on two axes"
+        said = "what is alike lies near" if panel.neighbours else shares
+        self._text(MARGIN, 8, f"{panel.model[:TITLE]}: {said}", INK)
+        self._legend()
 
-    def _place(self, one: PlacedHit | PlacedQuery) -> tuple[float, float]:
-        x, y = ((one.neighbours if self._by_neighbours else one.position) or (0, 0))[:2]
-        return x, y
-
-    def _regions(self) -> None:
+    def _regions(self, spots: Any) -> None:
         """The names of the regions, each inside its own, the largest first; none over another."""
         taken = list[tuple[float, float, float, float]]()
         for one in self._panel.regions:
-            spot = self._spot(*self._positions[one.point].tolist())
+            spot = tuple(spots[one.point] * SCALE)
             box = self._canvas.textbbox(spot, one.name, font=self._font, anchor="mm")
             if any(
                 box[0] < right and box[2] > left and box[1] < low and box[3] > high
@@ -94,49 +79,37 @@ class _Sheet:
             outline = {"stroke_width": 3 * SCALE, "stroke_fill": PAPER}
             self._canvas.text(spot, one.name, INK, self._font, "mm", **outline)
 
-    def _frame(self, marked: Sequence[tuple[float, float]]) -> None:
-        spots = [*self._positions.tolist(), *map(list, marked)]
-        across, up = zip(*spots, strict=True)
-        wide, high = max(across) - min(across), max(up) - min(up)
-        room = min((WIDTH - 2 * MARGIN) / (wide or 1), (HEIGHT - 3 * MARGIN) / (high or 1))
-        if not wide and not high:
-            room = 1.0
-        self._fit = ((max(across) + min(across)) / 2, (max(up) + min(up)) / 2, room)
+    def _legend(self) -> None:
+        groups = self._panel.groups
+        left = WIDTH + 14
+        for number, group in enumerate(groups[:NAMES]):
+            top = MARGIN + 16 + number * 24
+            self._circle((left, top), 6, fill=COLOURS[number % len(COLOURS)])
+            self._text(left + 12, top - 8, group.collection[:22], INK)
+        if len(groups) > NAMES:
+            top = MARGIN + 8 + NAMES * 24
+            self._text(left + 12, top, f"and {len(groups) - NAMES} more", PALE)
 
-    def _spot(self, x: float, y: float, right: float = 0, down: float = 0) -> tuple[float, float]:
-        middle_x, middle_y, room = self._fit
-        left = WIDTH / 2 + (x - middle_x) * room + right
-        top = self._top + (HEIGHT + MARGIN) / 2 - (y - middle_y) * room + down
-        return left * SCALE, top * SCALE
+    def _circle(self, spot: Any, radius: int, **colours: str) -> None:
+        (x, y), width = spot, 2 * SCALE
+        box = np.array([x - radius, y - radius, x + radius, y + radius]) * SCALE
+        self._canvas.ellipse(box.tolist(), width=width, **colours)
 
-    def _circle(self, x: float, y: float, radius: int, fill: Any, outline: Any) -> None:
-        left, top = self._spot(x, y)
-        box = [left - radius * SCALE, top - radius * SCALE, left + radius * SCALE]
-        self._canvas.ellipse(
-            [*box, top + radius * SCALE], fill=fill, outline=outline, width=2 * SCALE
-        )
-
-    def _cross(self, x: float, y: float) -> None:
-        left, top = self._spot(x, y)
-        arm = 9 * SCALE
-        for line in ((left - arm, top, left + arm, top), (left, top - arm, left, top + arm)):
-            self._canvas.line(line, fill=INK, width=3 * SCALE)
-
-    def _words(self) -> None:
-        share = sum(self._panel.explained[:2])
-        said = f"{share:.0%} of the differences on two axes"
-        title = f"{self._panel.model[:TITLE]}: {NEIGHBOURS if self._by_neighbours else said}"
-        self._text(MARGIN * SCALE, (self._top + 8) * SCALE, title, INK)
-        left = WIDTH + 8
-        for number, group in enumerate(self._panel.groups[:NAMES]):
-            top = self._top + MARGIN + 10 + number * 24
-            box = [left * SCALE, top * SCALE, (left + 12) * SCALE, (top + 12) * SCALE]
-            self._canvas.ellipse(box, fill=COLOURS[number % len(COLOURS)])
-            self._text((left + 18) * SCALE, (top - 2) * SCALE, group.collection[:22], INK)
-        more = len(self._panel.groups) - NAMES
-        if more > 0:
-            top = self._top + MARGIN + 10 + NAMES * 24
-            self._text((left + 18) * SCALE, (top - 2) * SCALE, f"and {more} more", PALE)
+    def _line(self, *ends: float) -> None:
+        self._canvas.line([end * SCALE for end in ends], fill=INK, width=3 * SCALE)
 
     def _text(self, left: float, top: float, words: str, colour: str) -> None:
-        self._canvas.text((left, top), words, fill=colour, font=self._font)
+        self._canvas.text((left * SCALE, top * SCALE), words, fill=colour, font=self._font)
+
+
+def _seen(place: Place) -> Position:
+    return (place.neighbours or place.position)[:2]
+
+
+def _fitted(spots: Any) -> Any:
+    """Places (n, 2) as pixels of a panel."""
+    low, high = spots.min(axis=0), spots.max(axis=0)
+    room = np.array([WIDTH - 2 * MARGIN, HEIGHT - 3 * MARGIN])
+    scale = float((room / np.maximum(high - low, 1e-9)).min())
+    middle = np.array([WIDTH, HEIGHT + MARGIN]) / 2
+    return middle + (spots - (low + high) / 2) * [scale, -scale]

@@ -9,18 +9,17 @@ import numpy as np
 
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
-from mcp_server_qdrant.core.maps import Map, Panel, PlacedHit, PlacedQuery, Position, View
+from mcp_server_qdrant.core.maps import Map, Panel, Place, PlacedHit, PlacedQuery, Position, View
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.projection.layout import near
 from mcp_server_qdrant.projection.neighbours import put_among
+from mcp_server_qdrant.projection.panels import SEEN, near
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 SNIPPET = 160
 
 Spot = tuple[str, PointId]  # collection, id
-Places = tuple[Position, Position | None]  # in the two layouts
 
 
 async def place(
@@ -31,19 +30,18 @@ async def place(
     encoders: Registry,
 ) -> View:
     """The map with the query and the results, in their order, where they lie on it."""
-    queries, spots = await asyncio.gather(
-        _queries(found, searched(page), encoders), _hits(found, page, targets, drawer)
+    query = searched(page)
+    queries = [_query(index, panel, query, encoders) for index, panel in enumerate(found.panels)]
+    spots, placed = await asyncio.gather(
+        _hits(found, page, targets, drawer), asyncio.gather(*queries)
     )
-    panel_of = {group.collection: i for i, p in enumerate(found.panels) for group in p.groups}
-    hits = tuple(
-        _placed(rank, result, panel_of, spots) for rank, result in enumerate(page.results, 1)
-    )
-    notes = [note for _, note in queries if note]
-    off = sum(hit.position is None for hit in hits)
-    if off:
+    hits = tuple(_placed(rank, one, spots) for rank, one in enumerate(page.results, 1))
+    notes = [one for one in placed if isinstance(one, str)]
+    if off := sum(hit.place is None for hit in hits):
         which = "One result lies" if off == 1 else f"{off} results lie"
         notes.append(f"{which} in no collection of this map, or without a vector.")
-    return View(found, page, tuple(one for one, _ in queries if one), hits, tuple(notes))
+    shown = tuple(one for one in placed if isinstance(one, PlacedQuery))
+    return View(found, page, shown, hits, tuple(notes))
 
 
 def searched(page: SearchPage) -> str:
@@ -55,86 +53,69 @@ def searched(page: SearchPage) -> str:
     return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda found: to[found[0]], page.query)
 
 
-async def _queries(
-    found: Map, query: str, encoders: Registry
-) -> list[tuple[PlacedQuery | None, str | None]]:
-    async def one(index: int, panel: Panel) -> tuple[PlacedQuery | None, str | None]:
-        try:
-            made = await encoders.encode_query(panel.model, query)
-        except BackendError as error:
-            return None, f"The query is not on the map: {error}"
-        if len(made) != len(panel.basis.mean):
-            return None, f"The query is not on the map: its vector does not fit {panel.model}."
-        vector = unit([made])[0][0]
-        middles = {group.collection: group.middle for group in panel.groups}
-        position, second = _places(panel, vector)
-        return PlacedQuery(index, position, near(middles, vector), second), None
-
-    return await asyncio.gather(*(one(*panel) for panel in enumerate(found.panels)))
+async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> PlacedQuery | str:
+    """The query in one panel, or why it is not there."""
+    try:
+        made = await encoders.encode_query(panel.model, query)
+    except BackendError as error:
+        return f"The query is not on the map: {error}"
+    if len(made) != len(panel.basis.mean):
+        return f"The query is not on the map: its vector does not fit {panel.model}."
+    vector = unit([made])[0]
+    middles = {group.collection: group.middle for group in panel.groups}
+    return PlacedQuery(_further(index, panel, vector), near(middles, vector))
 
 
 async def _hits(
     found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
-) -> dict[Spot, Places]:
+) -> dict[Spot, Place]:
     """The places of the results on the map; points that were not drawn are read and placed."""
     wanted: dict[str, list[PointId]] = {}
     for result in page.results:
         wanted.setdefault(result.document.collection, []).append(result.document.id)
-    spots: dict[Spot, Places] = {}
+    spots: dict[Spot, Place] = {}
 
-    async def of(panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
+    async def read(index: int, panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
         try:
             vectors = await drawer.vectors(targets[collection], ids)
         except QdrantMcpError:
             return  # told by the count of results without a place
         for point, vector in vectors.items():
-            made, finite = unit(np.asarray([vector], np.float64))
-            if finite[0]:
-                spots[collection, point] = _places(panel, made[0])
+            spots[collection, point] = _further(index, panel, unit([vector])[0])
 
     missing = []
-    for panel in found.panels:
-        spots |= _drawn(panel, wanted)
+    for index, panel in enumerate(found.panels):
+        places = None if panel.neighbours is None else panel.neighbours.places
+        first = 0
         for group in panel.groups:
-            ids = wanted.get(group.collection, ())
-            if others := [one for one in ids if (group.collection, one) not in spots]:
-                missing.append(of(panel, group.collection, others))
+            left = set(wanted.get(group.collection, ()))
+            for at, one in enumerate(group.points.ids if left else ()):
+                if one in left:
+                    beside = None if places is None else _position(places[first + at])
+                    position = _position(group.positions[at])
+                    spots[group.collection, one] = Place(index, position, beside)
+                    left.remove(one)
+            first += len(group.points.ids)
+            if left:
+                missing.append(read(index, panel, group.collection, [*left]))
     await asyncio.gather(*missing)
     return spots
 
 
-def _drawn(panel: Panel, wanted: Mapping[str, Sequence[PointId]]) -> dict[Spot, Places]:
-    """The places of those that are among the panel's points."""
-    found: dict[Spot, Places] = {}
-    first = 0
-    for group in panel.groups:
-        ids = frozenset(wanted.get(group.collection, ()))
-        for place, one in enumerate(group.ids if ids else ()):
-            if one in ids:
-                second = panel.neighbours
-                found[group.collection, one] = (
-                    _floats(group.positions[place]),
-                    None if second is None else _floats(second.places[first + place]),
-                )
-        first += len(group.ids)
-    return found
+def _further(index: int, panel: Panel, vector: Any) -> Place:
+    """The place of a unit vector that was not drawn."""
+    reduced = panel.basis.project(vector)
+    beside = put_among(panel, reduced)
+    return Place(index, _position(reduced[:SEEN]), None if beside is None else _position(beside))
 
 
-def _places(panel: Panel, vector: Any) -> Places:
-    second = put_among(panel, vector[None])
-    return _floats(panel.basis.project(vector)), None if second is None else _floats(second[0])
-
-
-def _floats(place: Any) -> Position:
+def _position(place: np.ndarray[Any, Any]) -> Position:
     return tuple(map(float, place))
 
 
-def _placed(
-    rank: int, result: Result, panel_of: Mapping[str, int], spots: Mapping[Spot, Places]
-) -> PlacedHit:
+def _placed(rank: int, result: Result, spots: Mapping[Spot, Place]) -> PlacedHit:
     document = result.document
     text = " ".join((result.passage or document.text).split())[:SNIPPET]
-    position, second = spots.get((document.collection, document.id), (None, None))
     return PlacedHit(
         rank=rank,
         collection=document.collection,
@@ -143,7 +124,5 @@ def _placed(
         relevance=result.relevance or 0.0,
         title=document.heading or text,
         snippet=text,
-        panel=None if position is None else panel_of[document.collection],
-        position=position,
-        neighbours=second,
+        place=spots.get((document.collection, document.id)),
     )

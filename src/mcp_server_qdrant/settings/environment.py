@@ -187,5 +187,7 @@ def explained(error: ValidationError) -> str:
     info = Settings.model_fields.get(field)
     if info and first["type"] in OUT_OF_BOUNDS:
         text = in_words(info) or text
+    if first["type"] == "extra_forbidden":
+        text = "is no part of this setting, or none any more; remove it"
     variable = next((choice for choice in choices if choice in os.environ), choices[0])
     return f"{': '.join([variable, *inside[-1:], text])}."

@@ -71,8 +71,7 @@ class ProjectTool:
         projector = (await self._services()).projector
         drawn = bool(points) or client_supports_apps(ctx)
         patience = 0.0 if drawn else PATIENCE
-        asked = MapRequest(collections, limit, search, neighbours=True, patience=patience)
-        view = await projector.view(asked)
+        view = await projector.view(MapRequest(collections, limit, search, patience))
         structured = output(view, dimensions)
         if drawn:
             structured["map"] = await projector.encoded(view, dimensions)
@@ -91,12 +90,12 @@ def make_project(services: Open) -> ClosedTool:
 
 def output(view: View, axes: int) -> dict[str, Any]:
     """A map as structured content, without its points."""
-    queries = {one.panel: one for one in view.queries}
+    queries = {one.place.panel: one for one in view.queries}
     panels = []
     for index, panel in enumerate(view.map.panels):
         made = _panel(panel, axes)
         if query := queries.get(index):
-            made["query"] = {"at": _at(query.position, axes), "near": _nearest(query.near)}
+            made["query"] = {"at": _at(query.place.position, axes), "near": _nearest(query.near)}
         panels.append(made)
     return {
         "panels": panels,
@@ -113,7 +112,7 @@ def _panel(panel: Panel, axes: int) -> dict[str, Any]:
             {
                 "name": group.collection,
                 "points": group.total,
-                "drawn": len(group.ids),
+                "drawn": len(group.points.ids),
                 "centre": _at(group.centre, axes),
                 "spread": round(group.spread, 3),
                 "near": _nearest(group.near),
@@ -146,7 +145,7 @@ def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
         "collection": one.collection,
         "relevance": round(one.relevance, 3),
         "title": one.title,
-        "at": None if one.position is None else _at(one.position, axes),
+        "at": None if one.place is None else _at(one.place.position, axes),
     }
 
 
@@ -164,7 +163,7 @@ def described(shown: View, axes: int) -> str:
     """Panels, where the query fell, results, notes: as many lines of each as there is room."""
     if not shown.map.panels:
         return _as_fits([["No map: there is nothing to draw."], noted(_notes(shown))])
-    queries = {one.panel: one for one in shown.queries}
+    queries = {one.place.panel: one for one in shown.queries}
     heads, groups, far, regions = [], [], [], []
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
@@ -210,7 +209,7 @@ def _regions(panel: Panel) -> list[str]:
 
 
 def _group(group: Group) -> str:
-    drawn = len(group.ids)
+    drawn = len(group.points.ids)
     count = f"{drawn:,}" if drawn == group.total else f"{drawn:,} of {group.total:,}"
     near = f", nearest {_near(group.near)}" if group.near else ""
     return f"- {called(group.collection)}: {_points(count)}, spread {group.spread:.2f}{near}"

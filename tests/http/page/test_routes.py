@@ -9,7 +9,7 @@ import pytest
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.http.page.app import app_html
-from mcp_server_qdrant.http.page.desk import Desk, compared
+from mcp_server_qdrant.http.page.desk import Desk
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, PAGES, WEB, calls
 from mcp_server_qdrant.http.serving import app
 from tests.http.page.conftest import ADDRESS, HEADERS, filled
@@ -78,29 +78,20 @@ async def test_the_setup_tells_the_collections_and_what_the_server_does_by_defau
 
 async def test_the_setup_tells_every_collection_and_not_what_fits_an_agents_page(one):
     for number in range(45):
-        await one.ask("save", collection=f"{number:02} a rather long name", text="a text")
+        name = f"{number:02} a rather long name"
+        await one.ask("store", collection_name=name, information="a text")
 
     assert len((await one.ask("setup"))["collections"]) == 47
 
 
 async def test_only_coordinates_and_words_leave_the_server(one):
-    drawn = await one.ask("map", collections=["*"], points=10)
-    (panel,) = drawn["panels"]
+    (panel,) = (await one.ask("map", collections=["*"]))["panels"]
 
-    assert sum(group["count"] for group in panel["groups"]) == 10
+    assert [group["count"] for group in panel["groups"]] == [16, 8]
     assert len(panel["explained"]) == 3
-    assert set(panel["groups"][0]) == {
-        *(
-            "collection",
-            "total",
-            "count",
-            "xyz",
-            "ids",
-            "id_kind",
-            "documents",
-            "titles",
-            "snippets",
-        )
+    assert set(panel) == {
+        *("model", "axes", "explained", "groups", "scale", "xyz", "facets", "neighbours"),
+        *("ids", "documents", "titles", "snippets"),
     }
 
 
@@ -108,20 +99,8 @@ async def test_places_alone_travel_without_the_points(one):
     search = {"query": "copper", "limit": 2}
     drawn = await one.ask("map", collections=["*"], search=search, parts="places")
 
-    assert set(drawn["panels"][0]["groups"][0]) == {"collection", "total", "count"}
+    assert set(drawn["panels"][0]) == {"model", "axes", "explained", "groups"}
     assert len(drawn["hits"]) == 2
-
-
-async def test_points_travel_without_their_names_and_these_alone(one):
-    told = {}
-    for parts in ("points", "look", "names", "neighbours"):
-        (panel,) = (await one.ask("map", collections=["*"], parts=parts))["panels"]
-        told[parts] = set(panel["groups"][0]) - {"collection", "total", "count"}
-    names = {"ids", "id_kind", "documents", "titles", "snippets"}
-    assert told == {"points": {"xyz"}, "look": {"xyz"}, "names": names, "neighbours": set()}
-    assert "start must be" in await one.refused("map", start=-1)
-    assert "parts must be one of" in await one.refused("map", parts=["all"])
-    assert "parts must be one of" in await one.refused("map", parts="vectors")
 
 
 async def test_a_search_among_some_points_finds_no_others(one):
@@ -133,64 +112,13 @@ async def test_a_search_among_some_points_finds_no_others(one):
     assert "ids must be a list of ids." in await one.refused("search", query="alpha", ids="x")
 
 
-async def test_chosen_points_are_told_by_words(one):
-    found = (await one.ask("search", query="copper", limit=2))["results"]
-    ids = {}
-    for hit in found:
-        ids.setdefault(hit["collection"], []).append(hit["id"])
-    told = await one.ask("region", ids=ids | {"elsewhere": [found[0]["id"]]})
-
-    assert list(told) == ["words"]
-    assert "copper" in " ".join(told["words"])
-    assert "ids must be lists" in await one.refused("region", ids=[1])
-
-
 async def test_a_text_is_given_whole(one):
     (found,) = (await one.ask("search", query="copper", limit=1))["results"]
-    answer = await one.ask("text", id=found["id"], collection=found["collection"])
+    asked = {"ids": [found["id"]], "collection_name": found["collection"]}
+    answer = await one.ask("get", point_ids=True, **asked)
 
     assert answer["documents"][0]["id"] == found["id"]
     assert answer["documents"][0]["text"].startswith("alpha")
-
-
-async def test_all_algorithms_are_compared(page):
-    answer = await page.ask("compare", query="bridge copper", collections=["*"], limit=5)
-    rows = {row["algorithm"]: row for row in answer["algorithms"]}
-    tool = await page.tool(
-        query="bridge copper", collections=["*"], limit=5, algorithm="keyword", point_ids=True
-    )
-
-    assert list(rows) == ["hybrid", "semantic", "keyword", "fuzzy"]
-    assert rows["hybrid"]["overlap"] == 1.0
-    assert [one["id"] for one in rows["keyword"]["hits"]] == [o["id"] for o in tool["results"]]
-    assert all(row["ms"] > 0 and row["error"] is None for row in rows.values())
-
-
-def test_a_row_of_the_comparison_has_exact_figures():
-    results = [
-        {"id": "a:2", "document": "a", "collection": "x", "relevance": 0.5, "title": "A"},
-        {"id": "a", "document": "a", "collection": "y", "relevance": 0.2},
-    ]
-    run = {"results": results, "ms": 1.5, "notes": []}
-
-    assert compared("keyword", run, {("x", "a"), ("x", "b")}) == {
-        "algorithm": "keyword",
-        "results": 2,
-        "mean_relevance": 0.35,
-        "ms": 1.5,
-        "overlap": 0.5,
-        "hits": [
-            results[0],
-            results[1] | {"title": None},
-        ],
-        "error": None,
-    }
-
-
-def test_without_results_nothing_is_averaged():
-    row = compared("fuzzy", {"results": [], "ms": None, "error": "No."}, set())
-
-    assert (row["mean_relevance"], row["overlap"], row["error"]) == (None, None, "No.")
 
 
 @pytest.mark.parametrize(
@@ -203,15 +131,13 @@ def test_without_results_nothing_is_averaged():
         ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
         ("search", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.9}, "add up to"),
         ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
-        ("search", {"query": "x", "tags": [1]}, "tags must be a list of texts."),
-        ("compare", {"query": ""}, "query is empty"),
+        ("search", {"query": "x", "tags": [1]}, "tags must be a valid string."),
         ("map", {"collections": []}, "collections must be a list of names, and not empty."),
-        ("map", {"points": 100_001}, "points must be a whole number from 1 to 100000."),
+        ("map", {"parts": "vectors"}, "parts must be one of"),
         ("map", {"search": "x"}, "search must be an object."),
         ("map", {"search": {"query": "\x00"}}, "NUL"),
         ("map", {"vectors": True}, "There is no field 'vectors'."),
-        ("text", {"id": "nowhere"}, "Not found: 'nowhere'"),
-        ("text", {"ids": []}, "There is no field 'ids'."),
+        ("get", {"ids": ["nowhere"]}, "Not found: 'nowhere'"),
     ],
 )
 async def test_what_cannot_be_done_is_one_sentence(one, name, asked, sentence):
@@ -221,8 +147,7 @@ async def test_what_cannot_be_done_is_one_sentence(one, name, asked, sentence):
 async def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(one):
     asked = {"query": "copper", "collections": ["*"]}
     one.engine.down = EngineUnavailable("Qdrant cannot be reached.")
-    for name in ("search", "compare"):
-        assert "Qdrant cannot be reached." in await one.refused(name, **asked)
+    assert "Qdrant cannot be reached." in await one.refused("search", **asked)
     assert (await one.post("map", {"search": asked})).json()["error"]
     one.engine.down = None
 

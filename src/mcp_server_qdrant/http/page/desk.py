@@ -1,30 +1,43 @@
 """The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
 
 import asyncio
-import time
+import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.maps import MOST_DRAWN, PARTS, USUAL_POINTS, MapRequest
-from mcp_server_qdrant.http.page.memories import Memories, collections, known, wanted
+from mcp_server_qdrant.core.maps import MOST_POINTS, MapRequest
+from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
-ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 AXES = 3
-DRAWN = {"collections", "points"}
+PARTS = ("all", "neighbours", "places")  # of a map, as `projection.encode` has them
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
+LIST_BY = ("query", "since", "until", "tags")  # as qdrant-find has them
+SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
+# No filters: the page's own tools take any, those of agents only if the operator allows it.
+GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
+STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
+DELETE = {"ids", "collection_name", "seen"}
+LISTED = 100
+SORTED = 2_000  # of the newest texts, which are put in another order
+COLUMNS = ("title", "collection", "tags", "source", "date")
+EXCERPT = 240
+SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
+DEMO = Path(__file__).parent / "demo"
 
+Body = Mapping[str, Any]
+Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
 Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
 
 
@@ -59,11 +72,31 @@ class Desk:
         self._tools = {tool.name: tool for tool in make_tools(services)}
         self._defaults = defaults
         self._context: Any = Aside(bus)
-        self.memories = Memories(self._run)
 
-    async def setup(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def answers(self) -> dict[str, Answer]:
+        """What the page can ask, by name; get, store and delete take arguments of the tools."""
+        own = (self.setup, self.tags, self.search, self.map, self.list, self.demo)
+        tools = (self.get, self.store, self.delete)
+        return {one.__name__: one for one in (*own, *tools)}
+
+    async def get(self, body: Body) -> dict[str, Any]:
+        """Texts, their parts or their earlier versions."""
+        _known(body, GET)
+        return await self._run("qdrant-get", body)
+
+    async def store(self, body: Body) -> dict[str, Any]:
+        """Replace, move or bring back a text."""
+        _known(body, STORE)
+        return await self._run("qdrant-store", body)
+
+    async def delete(self, body: Body) -> dict[str, Any]:
+        """Delete texts."""
+        _known(body, DELETE)
+        return await self._run("qdrant-delete", body)
+
+    async def setup(self, _: Body) -> dict[str, Any]:
         """The collections, what the server does by default, and what the caller may do."""
-        found = await collections(self._run)
+        found = await self._collections()
         days = (await self._services()).history.days
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
         return {"collections": found, "defaults": self._defaults, "may": may, "days": days}
@@ -72,114 +105,135 @@ class Desk:
         tool, who = self._tools.get(name), caller()
         return tool is not None and (who is None or tool.scope in who.scopes)
 
-    async def tags(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Collection -> its most frequent tags; one whose tags cannot be told has none."""
-        found = await collections(self._run)
+    async def _collections(self) -> Sequence[dict[str, Any]]:
+        """All collections, whose list agents get in pages."""
+        found: list[dict[str, Any]] = []
+        after = None
+        while page := (await self._run("qdrant-collections", {"after": after}))["collections"]:
+            found += page
+            after = page[-1]["name"]
+        return found
+
+    async def tags(self, _: Body) -> dict[str, Any]:
+        """Collection -> its tags, the most frequent first; one that cannot be asked has none."""
+        found = await self._collections()
         facets = (await self._services()).facets
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def of(name: str) -> list[str]:
             async with gate:
-                return sorted({value for _, value in await facets.tags(name, TAGS)})
+                return list(dict.fromkeys(value for _, value in await facets.tags(name, TAGS)))
 
         each, _failed = await gathered([one["name"] for one in found], of)
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
-    async def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def search(self, body: Body) -> dict[str, Any]:
         """One search as qdrant-find does it, with why each result ranks there."""
-        return await self._timed(self.arguments(body) | {"explain": True})
+        return await self._run("qdrant-find", self._arguments(body) | {"explain": True})
 
-    async def compare(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The same search by every algorithm.
-
-        One search goes before, so that none pays for what the others then find in the caches.
-        """
-        arguments = self.arguments(body) | {"explain": True}  # all results, not what fits a page
-        await self._tried(arguments)
-        runs = [await self._tried(arguments | {"algorithm": name}) for name in ALGORITHMS]
-        if all("error" in run for run in runs):
-            raise RequestError(runs[0]["error"])
-        reference = _keys(runs[0])
-        rows = zip(ALGORITHMS, runs, strict=True)
-        return {"algorithms": [compared(name, run, reference) for name, run in rows]}
-
-    async def map(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def map(self, body: Body) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
 
-        `search` is what `search` takes. `parts` asks for less than all: "places" where the hits
-        lie, without the points; "points" these without ids and titles, "names" only those (of
-        some points, `start` being the first), "neighbours" what is there of that layout, and
-        "look" the points of a map that another is to follow.
+        `search` is what `search` takes; `parts` asks for less than all.
         """
-        known(body, {*DRAWN, "search", "parts", "start"})
-        parts, start = body.get("parts") or "all", body.get("start")
-        if start is not None and (type(start) is not int or start < 0):
-            raise RequestError("start must be a whole number from 0.")
-        if not isinstance(parts, str) or parts not in PARTS:
+        _known(body, {"collections", "search", "parts"})
+        names, parts = body.get("collections"), body.get("parts") or "all"
+        if names is not None and not (names and _texts(names)):
+            raise RequestError("collections must be a list of names, and not empty.")
+        if parts not in PARTS:
             raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        asked = replace(_drawn(body), search=search, neighbours="neighbours" in PARTS[parts])
-        view = await projector.view(asked)
-        drawn: dict[str, Any] = await projector.encoded(view, AXES, parts, start)
+        view = await projector.view(MapRequest(names and tuple(names), MOST_POINTS, search))
+        drawn: dict[str, Any] = await projector.encoded(view, AXES, parts)
         return drawn
-
-    async def region(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The words that tell some points of a map from its others."""
-        known(body, {*DRAWN, "ids"})
-        ids = body.get("ids")
-        if not isinstance(ids, dict) or not all(isinstance(one, list) for one in ids.values()):
-            raise RequestError("ids must be lists of ids by collection.")
-        wanted = {(name, str(one)) for name, held in ids.items() for one in held}
-        projector = (await self._services()).projector
-        return {"words": await projector.chosen(_drawn(body), wanted)}
 
     def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):
             raise RequestError("search must be an object.")
         find = self._tools["qdrant-find"]
-        request: SearchRequest = find.read(self.arguments(body))["asked"].request()
+        request: SearchRequest = find.read(self._arguments(body))["asked"].request()
         return request
 
-    async def text(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole text of one point, with its metadata, source and neighbouring parts."""
-        known(body, {"id", "collection", "neighbours"})
-        arguments = {
-            "ids": [body.get("id")],
-            "collection_name": body.get("collection"),
-            "neighbours": body.get("neighbours"),
-            "point_ids": True,
-        }
-        return await self._run("qdrant-get", arguments)
-
-    def arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A search of the page as arguments of qdrant-find."""
+    def _arguments(self, body: Body) -> dict[str, Any]:
+        """A search of the page as arguments of qdrant-find; `ids` keeps it to these points."""
         listed = self._tools["qdrant-find"].parameters["properties"]
-        offered = {*listed, *declared()} - NOT_ASKED
-        known(body, offered | {"tags", "ids"})
+        _known(body, ({*listed, *declared()} - NOT_ASKED) | {"ids"})
         if not str(body.get("query") or "").strip():
             raise RequestError("query is empty: say what to look for.")  # the page lists nothing
-        arguments = {name: value for name, value in body.items() if name not in ("tags", "ids")}
-        arguments["point_ids"] = True
-        must = [wanted(body["tags"])] if body.get("tags") else []
-        if body.get("ids"):
-            must.append(among(body["ids"]))
-        if must:
-            arguments["query_filter"] = {"must": must}
+        arguments = dict(body) | {"point_ids": True}
+        if ids := arguments.pop("ids", None):
+            points = [as_point_id(one) for one in ids] if _texts(ids) else [None]
+            if None in points:
+                raise RequestError("ids must be a list of ids.")
+            arguments["query_filter"] = {"must": [{"has_id": points}]}
         return arguments
 
-    async def _timed(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        start = time.perf_counter()
-        found = await self._run("qdrant-find", arguments)
-        return found | {"ms": round((time.perf_counter() - start) * 1000, 1)}
+    async def list(self, body: Body) -> dict[str, Any]:
+        """Texts as qdrant-find lists them, the newest first: `LISTED` of them, from `start` on.
 
-    async def _tried(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return await self._timed(arguments)
-        except RequestError as error:
-            return {"error": str(error), "results": [], "notes": [], "ms": None}
+        `query` keeps those that a search finds. `sort` is a column, "-" before it for downwards:
+        of the newest `SORTED` texts. `more` is how many there are behind these.
+        """
+        _known(body, {*LIST_BY, "collections", "source", "start", "sort"})
+        sort, start = body.get("sort") or "", body.get("start") or 0
+        if not isinstance(sort, str) or sort.removeprefix("-") not in ("", *COLUMNS):
+            raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
+        if type(start) is not int or start < 0:
+            raise RequestError("start must be a whole number from 0.")
+        page = await self._page(body, [])
+        rows = page["results"]
+        while page["more"] and len(rows) < (SORTED if sort else start + LISTED):
+            page = await self._page(body, [row["id"] for row in rows])
+            rows += page["results"]
+        if sort:
+            rows.sort(key=lambda row: _value(row, sort.removeprefix("-")), reverse=sort[0] == "-")
+        shown = rows[start : start + LISTED]
+        more = page["more"] + max(len(rows) - start - LISTED, 0)
+        return page | {"results": shown, "more": more, "sorted": len(rows)}
 
-    async def _run(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    async def _page(self, body: Body, seen: Sequence[str]) -> dict[str, Any]:
+        """The next texts, and in `more` how many further ones there are."""
+        where: dict[str, Any] = {}
+        if source := body.get("source"):
+            where["must"] = [
+                {"should": [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]}
+            ]
+        if seen:
+            where["must_not"] = [{"has_id": [as_point_id(one) for one in seen]}]
+        given = {name: body.get(name) for name in LIST_BY}
+        asked = {"collections": body.get("collections") or ["*"], "query_filter": where or None}
+        shape = {"limit": LISTED, "mode": "full", "point_ids": True}
+        found = await self._run("qdrant-find", given | asked | shape)
+        told = re.match(r"[\d,]+ of ([\d,]+) texts", " ".join(found["notes"]))
+        all_ = int(told[1].replace(",", "")) if told and not body.get("query") else 0
+        rows = [_row(one) for one in found["results"]]
+        return found | {"results": rows, "more": max(all_ - len(rows), 0)}
+
+    async def demo(self, body: Body) -> dict[str, Any]:
+        """Store one of the demo's collections, to have something to look at."""
+        _known(body, {"name"})
+        texts = {path.stem: path for path in DEMO.glob("*.jsonl")}
+        name = body.get("name")
+        if not isinstance(name, str) or name not in texts:
+            raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
+
+        async def store(line: str) -> None:
+            one = json.loads(line)
+            arguments = {key: one[key] for key in ("id", "title", "tags")} | {
+                "information": one["text"],
+                "metadata": {**one["metadata"], "created_at": one["created_at"]},
+                "collection_name": name,
+                "create": True,
+            }
+            await self._run("qdrant-store", arguments)
+
+        first, *others = texts[name].read_text(encoding="utf-8").splitlines()
+        await store(first)  # which makes the collection
+        await asyncio.gather(*map(store, others))
+        return {"collection": name, "texts": 1 + len(others)}
+
+    async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
         if name not in self._tools:
             raise RequestError("Nothing can be changed here: the server only reads.")
@@ -190,50 +244,23 @@ class Desk:
         return dict(result.structured_content or {})
 
 
-def _names(names: Any) -> tuple[str, ...] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        raise RequestError("collections must be a list of names, and not empty.")
-    return tuple(names)
+def _known(body: Body, names: set[str]) -> None:
+    """Raise RequestError for a field that is none of these."""
+    if unknown := sorted(set(body) - names):
+        raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
-def _drawn(body: Mapping[str, Any]) -> MapRequest:
-    return MapRequest(_names(body.get("collections")), _points(body.get("points")))
+def _texts(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 
-def _points(points: Any) -> int:
-    if points is None:
-        return USUAL_POINTS
-    if type(points) is not int or not 1 <= points <= MOST_DRAWN:
-        raise RequestError(f"points must be a whole number from 1 to {MOST_DRAWN}.")
-    return points
+def _value(row: Mapping[str, Any], column: str) -> str:
+    """What a text is sorted by."""
+    value = row.get(column) or ""
+    return (value if isinstance(value, str) else ", ".join(value)).casefold()
 
 
-def among(ids: Any) -> dict[str, Any]:
-    """The condition, in REST form, for these points alone."""
-    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
-        raise RequestError("ids must be a list of ids.")
-    return {"has_id": [int(one) if one.isdecimal() else one for one in ids]}
-
-
-def compared(name: str, run: Mapping[str, Any], reference: set[tuple[str, str]]) -> dict[str, Any]:
-    """One row: results, mean relevance, time, and the share that hybrid has too."""
-    results = run["results"]
-    count = len(results)
-    return {
-        "algorithm": name,
-        "results": count,
-        "mean_relevance": round(sum(r["relevance"] for r in results) / count, 3) if count else None,
-        "ms": run["ms"],
-        "overlap": round(len(_keys(run) & reference) / count, 3) if count else None,
-        "hits": [
-            {key: hit.get(key) for key in ("id", "document", "collection", "title", "relevance")}
-            for hit in results
-        ],
-        "error": run.get("error"),
-    }
-
-
-def _keys(run: Mapping[str, Any]) -> set[tuple[str, str]]:
-    return {(hit["collection"], hit["document"]) for hit in run["results"]}
+def _row(one: Mapping[str, Any]) -> dict[str, Any]:
+    """What a list shows of a text."""
+    text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
+    return {key: one[key] for key in SHOWN if key in one} | {"text": text}

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.http.page.desk import Desk
+from mcp_server_qdrant.http.page.desk import Answer, Desk
 
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
@@ -38,7 +38,6 @@ HEADERS = {
 }
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 def register(mcp: MCPServer[Any], desk: Desk) -> None:
@@ -51,13 +50,7 @@ def register(mcp: MCPServer[Any], desk: Desk) -> None:
 
 def calls(desk: Desk) -> dict[str, Endpoint]:
     """Path -> the endpoint of a POST of JSON: all that the page learns of what is stored."""
-    texts = desk.memories
-    answers = (
-        *(desk.setup, desk.tags, desk.search, desk.compare, desk.map, desk.region, desk.text),
-        *(texts.list, texts.home, texts.save, texts.delete, texts.move, texts.demo),
-        *(texts.versions, texts.restore),
-    )
-    return {f"{PAGE}/api/{answer.__name__}": _call(answer) for answer in answers}
+    return {f"{PAGE}/api/{name}": _call(answer) for name, answer in desk.answers().items()}
 
 
 async def home(request: Request) -> Response:
@@ -74,7 +67,7 @@ async def file(request: Request) -> Response:
         return _error(404, "There is no such page.")
     response.headers.update(HEADERS | {"Cache-Control": "no-cache"})
     if name == "index.html":  # or modules would be asked for one after the other
-        modules = sorted({path.name for path in WEB.glob("*.js")} - {"theme.js"})
+        modules = sorted(path.name for path in WEB.glob("*.js"))
         response.headers["Link"] = ", ".join(f"<viz/{one}>; rel=modulepreload" for one in modules)
     if name.endswith(".js"):  # Windows may have another type in its registry
         response.headers["Content-Type"] = "text/javascript; charset=utf-8"

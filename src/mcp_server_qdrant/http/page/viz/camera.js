@@ -8,7 +8,6 @@ const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
 const [LEAST, MOST] = [0.6, 40]; // of the zoom
 const PAD = 34; // pixels
 const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around them
-const CORNERS = 32; // of a line that an address holds
 
 export class Camera {
   constructor(panel) {
@@ -84,13 +83,13 @@ export class Camera {
   }
 
   /** Pixels of every point, and its strength, into `place`: no call, no allocation. `strength(n, near)`. */
-  project(place, step, strength) {
+  project(place, strength) {
     const { xyz, count } = this.panel;
     const { mix, width, height, transform: { k, x: tx, y: ty }, centre: [mx, my, mz] } = this;
     const xy = this.near?.xy;
     const { scale, sy, cy, sp, cp, depth, round } = this.lens();
     const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
-    for (let n = 0; n < count; n += step) {
+    for (let n = 0; n < count; n++) {
       let x = xyz[n * 3] - mx;
       let y = xyz[n * 3 + 1] - my;
       if (mix) {
@@ -147,25 +146,20 @@ export class Camera {
     if (this.solid && pitch !== undefined) this.turn = { yaw, pitch, depth: 1 };
   }
 
-  /** A line on the screen as an address holds it, in thousandths of the map's half, and back. */
-  written(line) {
-    const { scale } = this.lens();
-    const { k, x: tx, y: ty } = this.transform;
-    const unit = (scale * Math.max(...this.half)) / 1000;
-    const step = Math.max(1, line.length / CORNERS);
-    const corners = Array.from({ length: Math.min(line.length, CORNERS) }, (_, n) => line[Math.floor(n * step)]);
-    return corners.map(([x, y]) => [((x - tx) / k - this.width / 2) / unit, ((y - ty) / k - this.height / 2) / unit].map(Math.round).join(" ")).join(" ");
+  /** A box on the screen, [left, top, right, bottom], in thousandths of the map's half: as an address holds it. */
+  written(box) {
+    const [unit, { k, x, y }] = [this.unit, this.transform];
+    return box.map((value, n) => Math.round((n % 2 ? (value - y) / k - this.height / 2 : (value - x) / k - this.width / 2) / unit)).join(" ");
   }
 
-  drawn(text) {
-    const { scale } = this.lens();
-    const { k, x: tx, y: ty } = this.transform;
-    const unit = (scale * Math.max(...this.half)) / 1000;
-    const numbers = text.split(" ").map(Number);
-    return Array.from({ length: numbers.length >> 1 }, (_, n) => [
-      (numbers[n * 2] * unit + this.width / 2) * k + tx,
-      (numbers[n * 2 + 1] * unit + this.height / 2) * k + ty,
-    ]);
+  /** The same back on the screen. */
+  box(text) {
+    const [unit, { k, x, y }] = [this.unit, this.transform];
+    return text.split(" ").map((value, n) => (n % 2 ? (value * unit + this.height / 2) * k + y : (value * unit + this.width / 2) * k + x));
+  }
+
+  get unit() {
+    return (this.lens().scale * Math.max(...this.half)) / 1000;
   }
 }
 

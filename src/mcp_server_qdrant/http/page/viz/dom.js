@@ -17,6 +17,8 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
+export const button = (label, act, properties = {}) => h("button", { type: "button", onclick: act, ...properties }, label);
+
 /** Sets a length that only the numbers know; style attributes are forbidden by the page's policy. */
 export function sized(element, property, value) {
   element.style.setProperty(property, value);
@@ -33,6 +35,13 @@ export function announce(sentence) {
   $("#status").textContent = sentence;
 }
 
+/** Draws a part of the page anew; the focus stays on what has the same id. */
+export function redraw(holder, ...children) {
+  const focused = holder.contains(document.activeElement) && document.activeElement.id;
+  holder.replaceChildren(...children);
+  if (focused) document.getElementById(focused)?.focus();
+}
+
 /** Gives a file to keep. */
 export function download(blob, name) {
   const address = URL.createObjectURL(blob);
@@ -45,6 +54,22 @@ export function clip(text, length) {
   if (text.length <= length) return text;
   const cut = text.lastIndexOf(" ", length);
   return `${text.slice(0, cut > length / 2 ? cut : length)}…`;
+}
+
+const SECONDS = 8;
+let timer = null;
+
+/** Says at the foot of the page what was done; `undo` takes it back for as long as it stands there. */
+export function toast(sentence, undo = null) {
+  const hide = () => ($("#toast").hidden = true);
+  const back = () => {
+    hide();
+    undo();
+  };
+  clearTimeout(timer);
+  timer = setTimeout(hide, SECONDS * 1000);
+  $("#toast").replaceChildren(h("span", {}, sentence), undo ? button("Undo", back) : "");
+  $("#toast").hidden = false;
 }
 
 /** What a text is known by in all of the page, whichever of its parts was met. */

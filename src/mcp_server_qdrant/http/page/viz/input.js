@@ -3,13 +3,11 @@
 const STIRRED = 5; // pixels after which a press is a drag
 const WHEEL = 0.002;
 const REACH = 14; // pixels within which a point is pointed at
-const [EDGES, STRIDE] = [40, 18]; // of a circle around points, and pixels that a key moves it
 
 export function listen(plot) {
   const { canvas } = plot;
   const fingers = new Map();
   let stirred = 0;
-  let line = null;
   const place = ({ offsetX, offsetY }) => [offsetX, offsetY];
 
   canvas.addEventListener("pointerdown", (event) => {
@@ -17,7 +15,6 @@ export function listen(plot) {
     canvas.setPointerCapture(event.pointerId);
     if (!fingers.size) stirred = 0;
     fingers.set(event.pointerId, place(event));
-    line = fingers.size === 1 && (plot.lassoing || event.shiftKey) ? [place(event)] : null;
   });
 
   canvas.addEventListener("pointermove", (event) => {
@@ -28,23 +25,14 @@ export function listen(plot) {
     stirred += Math.abs(dx) + Math.abs(dy);
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
     fingers.set(event.pointerId, here);
-    if (line) {
-      plot.loop = [...line, here];
-      line = plot.loop;
-      plot.leave();
-      plot.draw(true);
-    } else if (other) {
+    if (other) {
       const wide = ([x, y]) => Math.hypot(x - other[0], y - other[1]) || 1;
       plot.shift(dx / 2, dy / 2);
       plot.zoom(wide(here) / wide(before), [(here[0] + other[0]) / 2, (here[1] + other[1]) / 2]);
     } else if (stirred > STIRRED) plot.camera.solid ? plot.rotate(dx * 0.01, dy * 0.01) : plot.shift(dx, dy);
   });
 
-  const lift = (event) => {
-    if (!fingers.delete(event.pointerId) || !line) return;
-    plot.catch(event.type === "pointerup" && stirred > STIRRED ? line : null);
-    line = null;
-  };
+  const lift = (event) => fingers.delete(event.pointerId);
   canvas.addEventListener("pointerup", lift);
   canvas.addEventListener("pointercancel", lift);
   canvas.addEventListener("pointerleave", () => plot.leave());
@@ -72,7 +60,7 @@ export function listen(plot) {
 
 function point(plot, x, y) {
   const found = find(plot, x, y);
-  plot.canvas.style.setProperty("cursor", plot.lassoing ? "crosshair" : found ? "pointer" : "grab");
+  plot.canvas.style.setProperty("cursor", found ? "pointer" : "grab");
   if (!found) return plot.leave();
   plot.pointing = true;
   plot.on.hover(found, found.x, found.y);
@@ -100,38 +88,12 @@ export function find(plot, x, y) {
   return best;
 }
 
-/** Whether a place lies inside a closed line. */
-export function encloses(line, x, y) {
-  let inside = false;
-  for (let n = 0, last = line.length - 1; n < line.length; last = n++) {
-    const [[ax, ay], [bx, by]] = [line[n], line[last]];
-    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) inside = !inside;
-  }
-  return inside;
-}
-
-/** A circle that keys move, as the line around points. */
-export function circle(plot, { x, y, r } = { x: plot.width / 2, y: plot.height / 2, r: Math.min(plot.width, plot.height) / 5 }) {
-  plot.ring = { x, y, r };
-  plot.canvas.focus();
-  plot.loop = Array.from({ length: EDGES }, (_, n) => {
-    const angle = (n / EDGES) * 2 * Math.PI;
-    return [x + r * Math.cos(angle), y + r * Math.sin(angle)];
-  });
-  plot.draw();
-}
-
 function press(plot, event) {
   const { key, shiftKey } = event;
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[key];
   const [dx, dy] = key === "ArrowLeft" || key === "ArrowRight" ? [step, 0] : [0, step];
   const scale = { "+": 1.25, "=": 1.25, "-": 0.8 }[key];
-  const { x, y, r } = plot.ring ?? {};
-  if (plot.ring && step) circle(plot, { x: x + dx * STRIDE, y: y + dy * STRIDE, r });
-  else if (plot.ring && scale) circle(plot, { x, y, r: r * scale });
-  else if (plot.ring && key === "Enter") plot.catch(plot.loop);
-  else if (plot.ring && key === "Escape") plot.catch(null);
-  else if (step && shiftKey && plot.camera.solid) plot.rotate(dx * 0.12, dy * 0.12);
+  if (step && shiftKey && plot.camera.solid) plot.rotate(dx * 0.12, dy * 0.12);
   else if (step) stepTo(plot, step);
   else if (key === "Enter" && plot.active) plot.on.pick({ hit: plot.active });
   else if (scale) plot.scaleBy(scale);

@@ -1,41 +1,32 @@
 // Thumbs given in the page, kept for this tab, and their export for `mcp-server-qdrant eval`.
 
 import { key } from "./dom.js";
+import { named, state } from "./state.js";
 
 const KEY = "viz-judged";
-const kept = () => {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
-  } catch {
-    return [];
-  }
-};
 
 /** One entry per query and collections: { query, collections, given: { key: [id, 1 or 0] } }. */
-let entries = kept();
+let entries = JSON.parse(sessionStorage.getItem(KEY) ?? "[]");
 
-const same = (one, query, collections) =>
-  one.query === query && JSON.stringify(one.collections) === JSON.stringify(collections);
+const entry = () => entries.find((one) => one.query === state.route.q && String(one.collections) === String(named()));
 
-/** The judgements of one search: key of a text -> 1 (answers it) or 0. */
-export function judged(query, collections) {
-  const { given } = entries.find((one) => same(one, query, collections)) ?? { given: {} };
-  return Object.fromEntries(Object.entries(given).map(([name, [, grade]]) => [name, grade]));
-}
+/** The judgements of the search: key of a text -> 1 (answers it) or 0. */
+export const judged = () => Object.fromEntries(Object.entries(entry()?.given ?? {}).map(([name, [, grade]]) => [name, grade]));
 
 /** Judges a result; the same thumb again takes it back. */
-export function judge(query, collections, text, grade) {
-  let entry = entries.find((one) => same(one, query, collections));
-  if (!entry) entries.push((entry = { query, collections, given: {} }));
-  if (entry.given[key(text)]?.[1] === grade) delete entry.given[key(text)];
-  else entry.given[key(text)] = [text.id, grade];
-  entries = entries.filter((one) => Object.keys(one.given).length);
-  sessionStorage.setItem(KEY, JSON.stringify(entries));
+export function judge(text, grade) {
+  if (!entry()) entries.push({ query: state.route.q, collections: named(), given: {} });
+  const { given } = entry();
+  if (given[key(text)]?.[1] === grade) delete given[key(text)];
+  else given[key(text)] = [text.id, grade];
+  keep(entries.filter((one) => Object.keys(one.given).length));
 }
 
-export function clear() {
-  entries = [];
-  sessionStorage.removeItem(KEY);
+export const forget = () => keep([]);
+
+function keep(all) {
+  entries = all;
+  sessionStorage.setItem(KEY, JSON.stringify(entries));
 }
 
 export function count() {
@@ -48,10 +39,4 @@ export function exported() {
   return entries
     .filter((one) => Object.values(one.given).some(([, grade]) => grade))
     .map(({ query, collections, given }) => ({ query, collections, expect: { ids: Object.fromEntries(Object.values(given)) } }));
-}
-
-/** Of these hits the share that was judged to answer the query; null where none was judged. */
-export function precision(hits, given) {
-  const grades = hits.map((hit) => given[key(hit)]).filter((grade) => grade !== undefined);
-  return grades.length ? { right: grades.filter(Boolean).length, of: grades.length } : null;
 }

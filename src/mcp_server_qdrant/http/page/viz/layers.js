@@ -1,17 +1,17 @@
-// What a map is painted of, from below: points, axes, names, rings, pins, and the line around points.
+// What a map is painted of, from below: points, axes, names, rings, pins.
 
 import { clip } from "./dom.js";
 import { covered, disc, paintPins, pinned } from "./pins.js";
 
 const REST_OPACITY = 0.4; // of points beside the results of a search
 const PALE = 0.35; // of the strength of a point that has none of the colours
-const [MANY, CLOUD] = [4000, 20000]; // points that are drawn small; as dust, and some of them while it moves
+const MANY = 4000; // points that are drawn small
 const CROWD = 500; // points from which on crowded places are shaded
 const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // the zoom and the points in sight that are named one by one; characters
 const [GAP, LINE, ABOVE] = [8, 18, 13]; // pixels of a name
 
 export const opacity = (plot) => (plot.hits.length ? REST_OPACITY : 0.85);
-export const radius = (count) => (count > CLOUD ? 1.2 : count > MANY ? 2 : count > 800 ? 3 : 4.5);
+export const radius = (count) => (count > MANY ? 2 : count > 800 ? 3 : 4.5);
 
 export function paintAll(plot) {
   const { context, ratio, width, height, camera } = plot;
@@ -28,7 +28,6 @@ export function paintAll(plot) {
     context.stroke();
   }
   paintPins(plot, pins);
-  if (plot.loop) paintLoop(plot);
 }
 
 function paintPoints(plot) {
@@ -36,14 +35,13 @@ function paintPoints(plot) {
   const { groups, groupOf, count } = panel;
   const [known, full] = [colours.length, Math.round(256 * opacity(plot))];
   const shown = groups.map((group) => !hidden.has(group.collection));
-  const step = moving ? Math.ceil(count / CLOUD) : 1;
-  camera.project(place, step, (n, near) =>
+  camera.project(place, (n, near) =>
     shown[groupOf[n]] && !absent?.has(n) // what is near is stronger
       ? Math.min(256, (!lit ? full : lit[n] ? 230 : full * 0.25) * near * (codes[n] < known ? 1 : PALE))
       : 0,
   );
   const picture = plot.raster.draw({
-    ...{ width: plot.width, height: plot.height, place, step, codes, paper: plot.surface },
+    ...{ width: plot.width, height: plot.height, place, codes, paper: plot.surface },
     ratio: moving ? 1 : plot.ratio,
     colours: [...colours, muted],
     radius: radius(count),
@@ -121,16 +119,4 @@ function singles(plot) {
   if (seen.length > FEW) return [];
   const named = new Map(seen.map((point) => [panel.titles[point], point]));
   return [...named].filter(([title]) => title).map(([title, point]) => ({ name: clip(title, TITLE), point }));
-}
-
-function paintLoop({ context, loop, accent }) {
-  context.beginPath();
-  for (const [x, y] of loop) context.lineTo(x, y);
-  context.closePath();
-  context.globalAlpha = 0.15;
-  context.fillStyle = context.strokeStyle = accent;
-  context.fill();
-  context.globalAlpha = 1;
-  context.lineWidth = 1.5;
-  context.stroke();
 }

@@ -1,544 +1,346 @@
-// The card with the map: its panels, what is pointed at, the same points as a table.
+// The card with the map: one panel of it at a time, what is pointed at, the points that stand out.
 
 import { call } from "./api.js";
-import { segmented } from "./controls.js";
-import { $, announce, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
-import { decode, layOut, name, signature } from "./mapdata.js";
-import { circle } from "./input.js";
+import { $, announce, button, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
+import { decode, layOut, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { showTip, swatch, typicalTexts } from "./points.js";
 import { hue } from "./raster.js";
+import { colour, go, named, state } from "./state.js";
 
-const EXCERPT_DELAY = 150; // ms of pointing before a text is asked for
-const NAMED = 2000; // points up to which their names travel with them
-const SOON = 10000; // points above which a smaller map is shown first
-const LOOK = 3000; // points of it
 const LAID = 1500; // ms between two questions for the layout by neighbours
 const SHOWN = 6; // documents of a region
-const LISTED = 9; // regions
+const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
 const MOST_IDS = 5000; // that a search is kept to
+const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
 
-export class MapCard {
-  /** `on`: open(point), point(hit or null), search(query), within(ids or null), viewed(); `colour(collection)`. */
-  constructor(colour, on) {
-    this.colour = colour;
-    this.on = on;
-    this.plots = [];
-    this.map = null;
-    this.placed = { hits: [], queries: [] };
-    this.layout = "neighbours";
-    this.hidden = new Set();
-    this.region = $("#map-notes").parentNode.insertBefore(
-      h("section", { class: "region", "aria-label": "Region", hidden: true }),
-      $("#map-notes"),
-    );
-    this.colouring = h("select", { class: "colouring", "aria-label": "Colour by", onchange: () => {
-      this.wanted.colour = "";
-      this.recolour();
-    } });
-    $("#layout").before(this.colouring);
-    segmented($("#layout"), "layout", { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" }, "neighbours", (value) => this.arrange(value));
-    this.wanted = { lasso: "" };
-    this.chosen = null; // points that stand out: { region or line, kept, close(), keep(on) }
-    this.regions = h("ul", { class: "chips", "aria-label": "Regions", hidden: true });
-    this.region.before(this.regions);
-    this.region.addEventListener("keydown", ({ key }) => key === "Escape" && this.chosen?.close());
-    this.excerpts = new Map();
-    const button = (label, name, act) =>
-      h("button", { type: "button", "aria-label": name, title: name, onclick: act }, label);
-    this.lasso = button("Lasso", "Draw around points (or drag with Shift)", ({ detail }) => {
-      const on = this.lasso.getAttribute("aria-pressed") === "false";
-      this.lasso.setAttribute("aria-pressed", String(on));
-      for (const plot of this.plots) plot.lassoing = on;
-      if (!on || detail || !this.plots.length) return; // a mouse draws, a key gets a circle
-      circle(this.plots[0]);
-      announce("Arrow keys move the circle, plus and minus change its size, Enter takes what lies inside, Escape ends.");
-    });
-    this.lasso.setAttribute("aria-pressed", "false");
-    $("#zoom").replaceChildren(
-      this.lasso,
-      button("−", "Zoom out", () => this.plots.forEach((plot) => plot.scaleBy(1 / 1.4))),
-      button("+", "Zoom in", () => this.plots.forEach((plot) => plot.scaleBy(1.4))),
-      button("⟲", "Show everything again", () => this.whole()),
-      button("Save", "Save the map as a picture", () => this.save()),
-    );
-    document.addEventListener("theme", () => this.plots.forEach((plot) => plot.restyle()));
-  }
+let on; // open(text), ask(words), visit(change), show(), point(hit or null)
+let plot = null;
+let polling;
+let seen = ""; // of the map, as the address has it
 
-  /** What an address holds of the map. */
-  link() {
-    const { layout, colouring, chosen, plots, wanted } = this;
-    const other = layout === "neighbours" ? "" : layout;
-    if (!plots.length) return { ...wanted, layout: other };
-    const { region, line, kept } = chosen ?? { ...wanted, line: wanted.lasso, kept: wanted.only };
-    return { layout: other, colour: colouring.value || wanted.colour, region, lasso: line, only: kept ? "1" : "", at: plots[0].camera.view };
-  }
+export function connect(callbacks) {
+  on = callbacks;
+  const named = (label, name, act) => button(label, act, { "aria-label": name, title: name });
+  $("#zoom").replaceChildren(
+    named("In view", "What is in view: its texts, and a search only here", () => plot && on.visit({ area: plot.enclosed().text, region: "", only: "" })),
+    named("−", "Zoom out", () => plot?.scaleBy(1 / 1.4)),
+    named("+", "Zoom in", () => plot?.scaleBy(1.4)),
+    named("⟲", "Show everything again", whole),
+    named("Save", "Save the map as a picture", () => plot?.canvas.toBlob((picture) => download(picture, "map.png"))),
+  );
+  $("#region").addEventListener("keydown", ({ key: pressed }) => pressed === "Escape" && leave());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot?.restyle());
+}
 
-  /** Shows what an address names, now or as soon as it is there. */
-  follow({ layout = "neighbours", colour = "", region = "", lasso = "", only = "", at = "" }) {
-    this.wanted = { layout, colour, region, lasso, only, at };
-    if (!this.plots.length) return void (this.layout = layout);
-    if (layout !== this.layout) this.arrange(layout);
-    if (colour !== this.colouring.value) this.showColouring(), this.recolour();
-    if (at !== this.plots[0].camera.view) at ? this.look(this.plots[0], at) : this.whole();
-    const { region: open = "", line = "", kept = false } = this.chosen ?? {};
-    if (region === open && lasso === line) return void (this.chosen && kept !== Boolean(only) && this.chosen.keep(Boolean(only)));
-    region || lasso ? this.showWanted() : this.chosen?.close();
-  }
+export const busy = (is) => $("#map").setAttribute("aria-busy", String(is));
 
-  look(plot, view) {
-    if (!plot.width) return;
-    const goal = plot.camera.goal();
-    plot.moves.clear();
-    plot.camera.blend(goal, goal, 1);
-    plot.camera.view = view;
-    plot.draw(true);
-  }
-
-  arrange(layout) {
-    this.layout = layout;
-    for (const plot of this.plots) plot.arrange(layout);
-    this.showLayouts();
-    this.showVariance();
-  }
-
-  /** The region, or the line around points, that the address names, once all of it is there. */
-  showWanted() {
-    const { region, lasso, only } = this.wanted;
-    if (!region && !lasso) return;
-    const unnamed = this.plots.some(({ panel }) => panel.ids.length < panel.count);
-    if ((lasso || only) && (unnamed || (this.layout === "neighbours" && this.map.coming))) return;
-    const [place, line] = lasso.split(":");
-    if (lasso && this.plots[place]) return this.showLassoed(this.plots[place], line);
-    for (const plot of this.plots) {
-      const found = plot.panel.regions.find((one) => one.name === region);
-      if (found && this.chosen?.region !== region) return this.showChosen(plot, plot.within(found), found.words, found);
-    }
-  }
-
-  busy(busy) {
-    $("#map").setAttribute("aria-busy", String(busy));
-  }
-
-  /** Draws the collections anew, with the search on them if there is one. */
-  async load(collections, points, search, signal, drawn = this.drawn) {
-    this.drawn = drawn; // of the points, as many as there are
-    this.busy(true);
-    clearTimeout(this.polling);
-    try {
-      this.searched = search;
-      if (drawn > SOON) await this.read(collections, LOOK, signal, "look");
-      await this.read(collections, points, signal);
-    } finally {
-      this.busy(false);
-    }
-  }
-
-  async read(collections, points, signal, parts = this.drawn > NAMED ? "points" : "all") {
-    const answer = await call("map", { collections, points, search: this.searched, parts }, signal);
-    this.asked = { collections, points };
-    this.show(decode(answer));
-    if (parts !== "all") this.names(this.map, signal);
-    if (answer.coming) this.await(this.map);
-  }
-
-  /** Titles and ids of a large map come behind its points, many at a time. */
-  async names(map, signal) {
-    const named = () => Math.max(...map.panels.map(({ ids }) => ids.length));
-    try {
-      for (let start = 0; map.panels.some(({ count }) => count > start); start = named()) {
-        const answer = await call("map", { ...this.asked, parts: "names", start }, signal);
-        if (this.map !== map || signature(answer) !== signature(map)) return;
-        answer.panels.forEach((panel, place) => name(map.panels[place], panel));
-        this.drop();
-        this.mark(this.marked);
-        if (named() <= start) break;
-      }
-      this.showWanted();
-    } catch {
-      // A search or the next map asks again; a click on a point without a title does nothing.
-    }
-  }
-
-  /** Asks for the layout by neighbours until it is there, and moves over. */
-  await(map) {
-    this.polling = setTimeout(async () => {
-      if (this.map !== map) return;
-      const answer = await call("map", { ...this.asked, parts: "neighbours" }).catch(() => null);
-      if (this.map !== map) return;
-      if (!answer || answer.coming) return this.await(map);
-      // A text was stored or deleted meanwhile.
-      if (signature(answer) !== signature(map)) return this.load(this.asked.collections, this.asked.points, this.searched).catch(() => {});
-      map.coming = false;
-      answer.panels.forEach((panel, place) => layOut(map.panels[place], panel));
-      this.notes = answer.notes;
-      for (const plot of this.plots) {
-        plot.camera.lay();
-        plot.arrange(this.layout);
-        this.aim(plot);
-      }
-      announce("The map has moved: what is alike now lies near.");
-      if (this.searched) this.place(this.searched);
-      this.showLayouts();
-      this.showRegions();
-      this.showVariance();
-    }, LAID);
-  }
-
-  /** The layout by neighbours has its place while it is made, and where it cannot be it has none. */
-  showLayouts() {
-    const there = this.map.panels.some((panel) => panel.neighbours);
-    const choice = $("#layout input");
-    choice.disabled = !there;
-    choice.parentNode.hidden = !there && !this.map.coming;
-    choice.nextSibling.textContent = there || !this.map.coming ? "Neighbours" : "Neighbours…";
-    choice.parentNode.title = there ? "" : "This layout is being made: near will mean alike";
-    const shown = this.layout === "neighbours" && !there ? "pca" : this.layout;
-    $(`#layout input[value="${shown}"]`).checked = true;
-  }
-
-  /** By collection, or by what their payloads have in common. */
-  recolour() {
-    const name = this.colouring.value;
-    this.plots.forEach((plot, place) => {
-      const { panel } = plot;
-      const facet = panel.facets.find((one) => one.key === name);
-      const colours = facet
-        ? facet.values.map((_, n) => hue(n))
-        : panel.groups.map((group) => this.colour(group.collection));
-      plot.paintBy(facet?.codes ?? panel.groupOf, colours);
-      const figure = $("#panels").children[place];
-      figure.querySelector(".values")?.remove();
-      $(".key", figure).hidden = Boolean(facet);
-      if (facet) {
-        const keys = facet.values.map((value, n) =>
-          h("li", {}, swatch(hue(n)), value),
-        );
-        $("figcaption", figure).append(h("ul", { class: "key values", "aria-label": `Colours of ${name}` }, keys, h("li", {}, sized(h("i", { class: "swatch none" }), "background", "var(--edge)"), "others")));
-      }
-    });
-    $("main").classList.toggle("recoloured", Boolean(name));
-    if (this.map) this.showHits();
-  }
-
-  showColouring() {
-    const keys = [...new Set(this.map.panels.flatMap((panel) => panel.facets.map(({ key }) => key)))];
-    const kept = this.colouring.value;
-    const words = { tags: "tag", created_at: "age" };
-    this.colouring.replaceChildren(
-      h("option", { value: "" }, "Colour by collection"),
-      ...keys.map((key) => h("option", { value: key }, `Colour by ${words[key] ?? key}`)),
-    );
-    const chosen = this.wanted.colour || kept;
-    this.colouring.value = keys.includes(chosen) ? chosen : "";
-    this.colouring.hidden = !keys.length;
-    this.recolour();
-  }
-
-  /** What was picked on a map: a region, the points of a lasso, or one to open. */
-  async pick(plot, found) {
-    if (found.region) return this.showChosen(plot, plot.within(found.region), found.region.words, found.region);
-    if (!("line" in found)) return this.on.open(found.hit ?? plot.panel.about(found.point));
-    this.lasso.setAttribute("aria-pressed", "false");
-    if (found.line) await this.showLassoed(plot, found.line);
-  }
-
-  /** The points inside a line as an address holds it, in the layout that is shown. */
-  async showLassoed(plot, line) {
-    const { panel } = plot;
-    const points = plot.enclosed(line);
-    if (!points.length) return announce("No point lies inside the line.");
-    plot.light(points);
-    const ids = {};
-    for (const point of some(points, MOST_IDS)) (ids[panel.collectionOf(point)] ??= []).push(panel.idOf(point));
-    const { words } = await call("region", { ...this.asked, ids }).catch(() => ({ words: [] }));
-    if (this.plots.includes(plot)) this.showChosen(plot, points, words, { line: `${this.plots.indexOf(plot)}:${line}` });
-  }
-
-  /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
-  showRegions() {
-    const buttons = this.plots.flatMap((plot) =>
-      plot.panel.regions.slice(0, LISTED).map((region) => {
-        const points = plot.within(region);
-        return h("button", {
-          type: "button", class: "use", dir: "auto",
-          onfocus: () => plot.light(points, region),
-          onblur: () => this.region.hidden && plot.light(null),
-          onclick: () => this.showChosen(plot, points, region.words, region),
-        }, region.name, h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`));
-      }),
-    );
-    this.regions.replaceChildren(...buttons.map((one) => h("li", {}, one)));
-    this.regions.hidden = !buttons.length;
-    this.showWanted();
-  }
-
-  /** Points of a map: their words, their documents, and what can be done with them. */
-  showChosen(plot, points, words, region = null) {
-    plot.light(points, region?.name ? region : null);
-    const before = document.activeElement;
-    const close = () => {
-      if (this.region.contains(document.activeElement)) before.focus();
-      this.region.hidden = true;
-      this.chosen = null;
-      Object.assign(this.wanted, { region: "", lasso: "", only: "" });
-      plot.light(null);
-      this.on.within(null);
-      this.on.viewed();
-    };
-    const ids = some(points, MOST_IDS).map((point) => plot.panel.idOf(point));
-    const keep = (on) => {
-      this.chosen.kept = on;
-      only.setAttribute("aria-pressed", String(on));
-      this.on.within(on ? ids : null, words[0] ?? "what you drew around");
-      this.on.viewed();
-    };
-    const only = h("button", { type: "button", onclick: () => keep(!this.chosen.kept) },
-      ids.length < points.length ? `Search only here (in ${plural(ids.length, "point")} of them)` : "Search only here");
-    this.chosen = { region: region?.name, line: region?.line, close, keep };
-    const kept = Boolean(this.wanted.only);
-    Object.assign(this.wanted, { region: "", lasso: "", only: "" });
-    keep(kept);
-    const like = words.slice(0, 5).join(" ");
-    this.region.replaceChildren(
-      h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What you drew around"),
-      h("p", { class: "hint" }, plural(points.length, "point")),
-      typicalTexts(plot, points, SHOWN, this.on.open),
-      h(
-        "p",
-        { class: "acts" },
-        only,
-        like && h("button", { type: "button", onclick: () => this.on.search(like) }, "More like this"),
-        h("button", { type: "button", onclick: close }, "Close"),
-      ),
-    );
-    this.region.hidden = false;
-    if (before.matches(":focus-visible")) $("h3", this.region).focus();
-    this.region.scrollIntoView({ block: "nearest" });
-    announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
-  }
-
-  /** The map as it is seen, as files. */
-  save() {
-    this.plots.forEach((plot, place) => plot.canvas.toBlob((picture) => download(picture, `map${place || ""}.png`)));
-  }
-
-  /** Places a search on the points that are drawn already; draws anew where those have changed. */
-  async place(search, signal) {
-    this.searched = search;
-    if (!this.map) return this.load(this.asked?.collections, this.asked?.points, search, signal);
-    const answer = await call("map", { ...this.asked, search, parts: "places" }, signal);
-    if (signature(answer) !== signature(this.map)) {
-      return this.load(this.asked.collections, this.asked.points, search, signal);
-    }
-    this.showPlaces(answer);
-  }
-
-  /** What can be done with the map, for who types it. */
-  commands() {
-    const regions = this.plots.flatMap((plot) => plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => this.goTo(plot, region) })));
-    const colours = [...this.colouring.options].map(({ value, text }) => ({ kind: "Map:", name: text, act: () => {
-      this.colouring.value = value;
-      this.colouring.dispatchEvent(new Event("change"));
-    } }));
-    return [...regions, ...colours];
-  }
-
-  /** Every text that is drawn, by its points. */
-  texts() {
-    return this.plots.flatMap(({ panel }) => panel.titles.map((_, point) => panel.about(point))).filter(there);
-  }
-
-  goTo(plot, region) {
-    if (this.layout !== "neighbours") this.arrange("neighbours");
-    const points = plot.within(region);
-    this.showChosen(plot, points, region.words, region);
-    const { xy } = plot.panel.neighbours;
-    plot.glide(plot.camera.around(points.map((point) => ({ at: [0, 0, 0], neighbours: [xy[point * 2], xy[point * 2 + 1]] }))));
-  }
-
-  /** Takes the search off the map. */
-  unplace() {
-    this.searched = null;
-    this.showPlaces({ hits: [], queries: [], notes: this.map?.notes ?? [] });
-  }
-
-  show(map) {
-    this.map = map;
-    const looks = this.plots.map(({ camera }) => camera.transform);
-    for (const plot of this.plots) plot.destroy();
-    const holders = map.panels.map((panel) => {
-      const holder = h("div", { class: "canvas" });
-      return h("figure", { class: "panel" }, this.caption(panel, map.panels.length), holder);
-    });
-    $("#panels").replaceChildren(...holders);
-    $("#panels").dataset.panels = holders.length;
-    this.plots = map.panels.map((panel, place) => {
-      const colours = panel.groups.map((group) => this.colour(group.collection));
-      const plot = new Plot($(".canvas", holders[place]), panel, colours, {
-        hover: (found, x, y) => this.hover(plot, found, x, y),
-        pick: (found) => this.pick(plot, found),
-        rests: () => this.on.viewed(),
-        sized: () => this.wanted.at && this.look(plot, this.wanted.at),
-        step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
-      });
-      if (looks.length === map.panels.length) plot.camera.transform = looks[place];
-      plot.hide(this.hidden);
-      plot.arrange(this.layout);
-      return plot;
-    });
-    this.region.hidden = true;
-    const { region = "", line = "", kept = false } = this.chosen ?? {};
-    if (this.chosen) Object.assign(this.wanted, { region, lasso: line, only: kept ? "1" : "" });
-    this.chosen = null;
-    this.placed = { hits: [], queries: [] };
-    this.showLayouts();
-    this.showColouring();
-    this.showRegions();
-    if (!map.panels.length) {
-      $("#panels").replaceChildren(h("p", { class: "empty" }, map.notes[0] ?? "There is nothing to draw."));
-    }
-    this.showPlaces(map);
-  }
-
-  showPlaces(answer) {
-    const before = JSON.stringify(this.placed.hits);
-    this.placed = { hits: answer.hits, queries: answer.queries };
-    this.showHits();
-    if (before !== JSON.stringify(answer.hits)) for (const plot of this.plots) this.aim(plot);
-    this.notes = answer.notes;
-    this.showVariance();
-  }
-
-  /** The pins: of the colours of the collections, where those are the colours of the map. */
-  showHits() {
-    const { hits, queries } = this.placed;
-    this.plots.forEach((plot, place) => {
-      const own = hits.filter((hit) => hit.panel === place);
-      const coloured = own.map((hit) => ({ ...hit, colour: this.colouring.value ? plot.surface : this.colour(hit.collection) }));
-      plot.show(coloured, queries.find((query) => query.panel === place) ?? null);
-      plot.mark(this.marked);
-    });
-  }
-
-  /** To what the address names of the view, else to the hits. */
-  aim(plot) {
-    if (this.wanted.at && plot === this.plots[0]) this.look(plot, this.wanted.at);
-    else plot.approach();
-  }
-
-  /** The text that is open stands out. */
-  mark(name) {
-    this.marked = name;
-    for (const plot of this.plots) plot.mark(name);
-  }
-
-  drop() {
-    for (const plot of this.plots) plot.drop();
-  }
-
-  whole() {
-    for (const plot of this.plots) plot.reset();
-  }
-
-  caption(panel, count) {
-    const keys = panel.groups.map((group) =>
-      h(
-        "li",
-        {},
-        h(
-          "button",
-          {
-            type: "button",
-            class: "toggle",
-            "aria-pressed": String(!this.hidden.has(group.collection)),
-            onclick: (event) => this.toggle(group.collection, event.currentTarget),
-          },
-          swatch(this.colour(group.collection)),
-          group.collection,
-          h("span", { class: "count" }, group.count < group.total ? `${group.count} of ${group.total}` : group.count),
-        ),
-      ),
-    );
-    return h(
-      "figcaption",
-      {},
-      count > 1 && h("p", { class: "model" }, panel.model),
-      h("ul", { class: "key" }, keys),
-    );
-  }
-
-  /** Takes a collection's points off the map, or puts them back. */
-  toggle(collection, button) {
-    if (!this.hidden.delete(collection)) this.hidden.add(collection);
-    button.setAttribute("aria-pressed", String(!this.hidden.has(collection)));
-    for (const plot of this.plots) plot.hide(this.hidden);
-  }
-
-  /** How much of the differences between the points is seen. */
-  showVariance() {
-    if (!this.map) return;
-    const lines = this.map.panels.map((panel) => {
-      if (panel.neighbours && this.layout === "neighbours") {
-        return h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(panel.count, "point")}.`);
-      }
-      const shares = panel.explained.slice(0, this.layout === "3-D" ? 3 : 2);
-      const all = shares.reduce((sum, share) => sum + share, 0);
-      return h(
-        "div",
-        { class: "variance" },
-        h(
-          "div",
-          { class: "meter", "aria-hidden": "true" },
-          shares.map((share, axis) => sized(h("i", { class: `axis${axis}` }), "width", `${share * 100}%`)),
-        ),
-        h(
-          "p",
-          {},
-          `${percent(all)} of the variance is seen`,
-          this.map.panels.length > 1 ? ` of ${panel.model}` : "",
-          ": ",
-          shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", "),
-          `. ${plural(panel.count, "point")}.`,
-        ),
-      );
-    });
-    $("#map-notes").replaceChildren(
-      ...lines,
-      ...(this.notes ?? []).map((note) => h("p", { class: "hint" }, note)),
-    );
-  }
-
-  hover(plot, found, x, y) {
-    clearTimeout(this.waiting);
-    const excerpt = showTip($("#tip"), plot, found, x, y, this.colour, this.excerpts);
-    this.on.point(found?.hit ?? null);
-    if (excerpt?.textContent === "…") this.waiting = setTimeout(() => this.fetchExcerpt(found.hit ?? plot.panel.about(found.point), excerpt), EXCERPT_DELAY);
-  }
-
-  /** Large maps travel without excerpts: the one that is pointed at is asked for. */
-  async fetchExcerpt({ id, collection }, holder) {
-    if (!id) return; // its name is still on the way
-    try {
-      const { documents } = await call("text", { id, collection });
-      const text = documents[0].text.slice(0, 160);
-      this.excerpts.set(id, text);
-      holder.textContent = text;
-    } catch {
-      holder.textContent = ""; // the title stands there; a click says what is wrong
-    }
-  }
-
-  /** Marks a result on the map, from the list. */
-  highlight(result) {
-    for (const plot of this.plots) {
-      plot.highlight(result ? (plot.hits.find((hit) => key(hit) === key(result)) ?? null) : null);
-    }
+/** Draws the chosen collections, with the search on them if there is one. */
+export async function load(search, signal) {
+  busy(true);
+  clearTimeout(polling);
+  try {
+    const collections = named();
+    const answer = await call("map", { collections, search }, signal);
+    state.map = { ...decode(answer), collections, search };
+    if (!state.map.panels[state.panel]) state.panel = 0;
+    showPanel();
+    if (answer.coming) polling = setTimeout(awaitLayout, LAID, state.map);
+  } finally {
+    busy(false);
   }
 }
 
+/** Asks for the layout by neighbours until it is there, and moves over to it. */
+async function awaitLayout(map) {
+  const answer = await call("map", { collections: map.collections, parts: "neighbours" }).catch(() => null);
+  if (map !== state.map) return;
+  if (!answer || answer.coming) return void (polling = setTimeout(awaitLayout, LAID, map));
+  if (signature(answer) !== signature(map)) return load(map.search).catch(() => {});
+  Object.assign(map, { coming: false, notes: answer.notes });
+  map.panels.forEach((panel, place) => layOut(panel, answer.panels[place]));
+  plot.camera.lay();
+  plot.arrange(layout());
+  announce("The map has moved: what is alike now lies near.");
+  showAround();
+  if (map.search) place(map.search).catch(() => {});
+}
+
+/** Places a search on the points that are drawn already; draws anew where those have changed. */
+export async function place(search, signal) {
+  if (!state.map) return load(search, signal);
+  const answer = await call("map", { collections: state.map.collections, search, parts: "places" }, signal);
+  if (signature(answer) !== signature(state.map)) return load(search, signal);
+  showPlaces({ ...answer, search });
+}
+
+/** Takes the search off the map. */
+export function unplace() {
+  if (state.map) showPlaces({ hits: [], queries: [], search: null });
+}
+
+const layout = () => (state.route.layout in LAYOUTS ? state.route.layout : "neighbours");
+
+/** Draws a panel of the map that is there. */
+function showPanel() {
+  const { map } = state;
+  const panel = map.panels[state.panel];
+  const look = plot?.camera.transform;
+  plot?.destroy();
+  plot = null;
+  $("#panel").replaceChildren(...map.panels.map(({ model }, place) => h("option", { value: place, selected: place === state.panel }, model)));
+  $("#panel").hidden = map.panels.length < 2;
+  $("#panel").onchange = ({ target }) => {
+    state.panel = Number(target.value);
+    showPanel();
+  };
+  $("#map").classList.toggle("nothing", !panel);
+  if (!panel) return showNotes();
+  const colours = panel.groups.map(({ collection }) => colour(collection));
+  plot = new Plot($("#canvas"), panel, colours, {
+    hover: (found, x, y) => {
+      showTip($("#tip"), plot, found, x, y, colour);
+      on.point(found?.hit ?? null);
+    },
+    pick: ({ region, hit, point }) => (region ? on.visit({ region: region.name, area: "", only: "" }) : on.open(hit ?? panel.about(point))),
+    rests: () => {
+      seen = plot.camera.view;
+      go({ ...state.route, at: seen }, { step: false });
+    },
+    sized: aim,
+    step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
+  });
+  if (look) plot.camera.transform = look;
+  plot.hide(state.hidden);
+  plot.arrange(layout());
+  state.chosen = null;
+  showAround();
+  showPlaces(map);
+}
+
+/** To what the address names of the map, else to the hits. */
+function aim() {
+  if (state.route.at) lookAt(state.route.at);
+  else if (state.map.hits.length) plot.approach();
+}
+
+/** Shows the part of the map that an address names, at once. */
+function lookAt(view) {
+  const goal = plot.camera.goal();
+  plot.moves.clear();
+  plot.camera.blend(goal, goal, 1);
+  plot.camera.view = view;
+  plot.draw(true);
+}
+
+/** Shows what the address has of the map. */
+export function follow() {
+  if (!plot) return;
+  const { at = "" } = state.route;
+  if (plot.camera.layout !== layout()) plot.arrange(layout());
+  if (at !== seen) at ? lookAt(at) : whole();
+  seen = at;
+  showAround();
+}
+
+/** All around the points: layouts, legend, regions, what stands out, notes. */
+function showAround() {
+  showLayouts();
+  showColours();
+  showRegions();
+  showChosen();
+  showNotes();
+}
+
+/** The layout by neighbours has its place while it is made, and where it cannot be it has none. */
+function showLayouts() {
+  const { map } = state;
+  const laid = Boolean(plot.panel.neighbours);
+  const shown = laid || layout() !== "neighbours" ? layout() : "pca";
+  const choice = ([value, label]) => {
+    const waits = value === "neighbours" && !laid;
+    if (waits && !map.coming) return "";
+    const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: waits, onchange: () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" }) });
+    return h("label", { title: waits ? "This layout is being made: near will mean alike" : "" }, input, h("span", {}, waits ? `${label}…` : label));
+  };
+  const focused = document.activeElement.name === "layout";
+  $("#layout").replaceChildren(...Object.entries(LAYOUTS).map(choice));
+  if (focused) $("#layout input:checked").focus();
+}
+
+/** The points' colours and their legend: by collection, or by what their payloads have in common. */
+function showColours() {
+  const { panel } = plot;
+  const words = { tags: "tag", created_at: "age" };
+  const facet = panel.facets.find((one) => one.key === state.route.colour);
+  const choices = [["", "Colour by collection"], ...panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
+  $("#colouring").hidden = choices.length < 2;
+  $("#colouring").onchange = ({ target }) => on.visit({ colour: target.value });
+  $("#colouring").replaceChildren(...choices.map(([value, label]) => h("option", { value, selected: value === (facet?.key ?? "") }, label)));
+  plot.paintBy(facet?.codes ?? panel.groupOf, facet ? facet.values.map((_, n) => hue(n)) : panel.groups.map(({ collection }) => colour(collection)));
+  $("main").classList.toggle("recoloured", Boolean(facet));
+  $("#legend").setAttribute("aria-label", facet ? `Colours of ${facet.key}` : "Collections shown");
+  $("#legend").classList.toggle("values", Boolean(facet));
+  const others = facet && h("li", {}, h("i", { class: "swatch none" }), "others");
+  $("#legend").replaceChildren(...(facet ? [...facet.values.map((value, n) => h("li", {}, swatch(hue(n)), value)), others] : panel.groups.map(legend)));
+  showPins();
+}
+
+/** A collection, whose points are taken off the map or put back. */
+function legend({ collection, count, total }) {
+  const { hidden } = state;
+  const toggle = (event) => {
+    if (!hidden.delete(collection)) hidden.add(collection);
+    event.currentTarget.setAttribute("aria-pressed", String(!hidden.has(collection)));
+    plot.hide(hidden);
+  };
+  const number = h("span", { class: "count" }, count < total ? `${count} of ${total}` : count);
+  return h("li", {}, button([swatch(colour(collection)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
+}
+
+/** The largest regions as buttons: with the focus one stands out, pressed it opens. */
+function showRegions() {
+  const one = (region) =>
+    button([region.name, h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`)], () => on.visit({ region: region.name, area: "", only: "" }), {
+      class: "use",
+      dir: "auto",
+      id: `region-${region.name}`,
+      onfocus: () => plot.light(plot.within(region), region),
+      onblur: () => plot.light(state.chosen?.points ?? null, state.chosen?.region),
+    });
+  const { regions } = plot.panel;
+  const focused = document.activeElement.id;
+  $("#regions").replaceChildren(...regions.slice(0, LISTED).map((region) => h("li", {}, one(region))));
+  $("#regions").hidden = !regions.length;
+  if (focused.startsWith("region-")) document.getElementById(focused)?.focus();
+}
+
+/** The points that the address names, by a region or an area, once they are there. */
+function showChosen() {
+  const { region: name, area, only } = state.route;
+  const { panel } = plot;
+  const wanted = name || area || null;
+  if (wanted && state.chosen?.wanted !== wanted) {
+    const region = panel.regions.find((one) => one.name === name);
+    if (!region && (!area || (layout() === "neighbours" && state.map.coming))) return; // not yet
+    const points = region ? plot.within(region) : plot.enclosed(area).points;
+    const words = region ? region.words : told(points);
+    state.chosen = { wanted, region, points, words, ids: some(points).map((point) => panel.about(point).id) };
+    announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
+    if (only) on.show();
+  } else if (!wanted) state.chosen = null;
+  plot.light(state.chosen?.points ?? null, state.chosen?.region);
+  showCard();
+}
+
+/** What stands out: its words, its documents, and what can be done with it. */
+function showCard() {
+  const card = $("#region");
+  const before = document.activeElement;
+  const wasHidden = card.hidden;
+  card.hidden = !state.chosen;
+  if (!state.chosen) return;
+  const { points, words, ids } = state.chosen;
+  const { only } = state.route;
+  const like = words.slice(0, 5).join(" ");
+  const limited = ids.length < points.length ? ` (in ${plural(ids.length, "point")} of them)` : "";
+  const focused = card.contains(before) && before.id;
+  card.replaceChildren(
+    h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What is in view"),
+    h("p", { class: "hint" }, plural(points.length, "point")),
+    typicalTexts(plot, points, SHOWN, on.open),
+    h(
+      "p",
+      { class: "acts" },
+      button(`Search only here${limited}`, () => on.visit({ only: only ? "" : "1" }), { id: "only", "aria-pressed": String(Boolean(only)) }),
+      like && button("More like this", () => on.ask(like)),
+      button("Close", leave),
+    ),
+  );
+  if (focused) document.getElementById(focused)?.focus();
+  if (!wasHidden) return;
+  if (before.matches(":focus-visible")) $("h3", card).focus();
+  card.scrollIntoView({ block: "nearest" });
+}
+
+function leave() {
+  const { region } = state.route;
+  on.visit({ region: "", area: "", only: "" });
+  (document.getElementById(`region-${region}`) ?? plot.canvas).focus();
+}
+
+/** The regions that most of the points are of, by name. */
+function told(points) {
+  const { regions, regionOf } = plot.panel;
+  const held = new Map();
+  for (const point of points) if (regions[regionOf?.[point]]) held.set(regionOf[point], (held.get(regionOf[point]) ?? 0) + 1);
+  return [...held].sort(([, one], [, other]) => other - one).slice(0, NAMED).map(([place]) => regions[place].name);
+}
+
 /** So many of them at most, evenly chosen. */
-function some(points, most) {
-  const step = Math.ceil(points.length / most);
+function some(points) {
+  const step = Math.ceil(points.length / MOST_IDS);
   return points.filter((_, n) => n % step === 0);
+}
+
+function showPlaces({ hits, queries, search, notes }) {
+  const before = JSON.stringify(state.map.hits);
+  Object.assign(state.map, { hits, queries, search, notes: notes ?? state.map.notes });
+  if (!plot) return showNotes();
+  showPins();
+  if (before !== JSON.stringify(hits)) aim();
+  showNotes();
+}
+
+/** The pins: of the colours of the collections, where those are the colours of the map. */
+function showPins() {
+  const own = ({ panel }) => panel === state.panel;
+  const coloured = state.map.hits.filter(own).map((hit) => ({ ...hit, colour: state.route.colour ? plot.surface : colour(hit.collection) }));
+  plot.show(coloured, state.map.queries.find(own) ?? null);
+  mark();
+}
+
+/** How much of the differences between the points is seen, and what is not on the map. */
+function showNotes() {
+  const { map } = state;
+  const said = map.notes.map((note) => h("p", { class: "hint" }, note));
+  if (plot) said.unshift(plot.panel.neighbours && layout() === "neighbours" ? h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(plot.panel.count, "point")}.`) : variance(plot.panel));
+  else said.push(h("p", { class: "empty" }, map.notes.length ? "" : "There is nothing to draw."));
+  $("#map-notes").replaceChildren(...said);
+}
+
+function variance({ explained, count }) {
+  const shares = explained.slice(0, layout() === "3-D" ? 3 : 2);
+  const all = shares.reduce((sum, share) => sum + share, 0);
+  const part = (share, axis) => sized(h("i", { class: `axis${axis}` }), "width", `${share * 100}%`);
+  const each = shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", ");
+  return h("div", { class: "variance" }, h("div", { class: "meter", "aria-hidden": "true" }, shares.map(part)), h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${plural(count, "point")}.`));
+}
+
+/** The text that is open stands out. */
+export const mark = () => plot?.mark(state.open && key(state.open));
+
+/** Takes what is gone off the map. */
+export const drop = () => plot?.drop();
+
+export const whole = () => plot?.reset();
+
+/** Marks a result, pointed at in the list. */
+export const highlight = (result) => plot?.highlight(plot.hits.find((hit) => result && key(hit) === key(result)) ?? null);
+
+/** What can be done with the map, for who types it. */
+export function commands() {
+  if (!plot) return [];
+  const regions = plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => goTo(region) }));
+  const colours = [...$("#colouring").options].map(({ value, text }) => ({ kind: "Map:", name: text, act: () => on.visit({ colour: value }) }));
+  return [...regions, ...colours];
+}
+
+/** Every text that is drawn, by its points. */
+export const texts = () => (plot ? plot.all(() => true).map((point) => plot.panel.about(point)).filter(there) : []);
+
+function goTo(region) {
+  on.visit({ region: region.name, area: "", only: "", layout: "" });
+  const { xy } = plot.panel.neighbours;
+  plot.glide(plot.camera.around(plot.within(region).map((point) => ({ at: [0, 0, 0], neighbours: [xy[point * 2], xy[point * 2 + 1]] }))));
 }

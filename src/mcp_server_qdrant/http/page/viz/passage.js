@@ -1,8 +1,8 @@
 // One stored text in full, in a panel beside the map: its parts, its origin, what is like it, and changes to it.
 
 import { call } from "./api.js";
-import { $, clip, fixed, gone, h, key } from "./dom.js";
-import { say } from "./toast.js";
+import { $, button, clip, fixed, gone, h, key, toast } from "./dom.js";
+import { collections, state } from "./state.js";
 import { marked } from "./words.js";
 
 const HEAD = 90; // pixels above the part that was found
@@ -10,7 +10,6 @@ const AROUND = 20; // parts; the text of more is read in pieces
 const LIKE = 6; // texts like this one
 const ASKED = 600; // characters of a text that they are asked for by
 
-let current = null; // what is open, and for whom
 let typed = () => false; // whether something was typed that is not stored
 
 /** True where nothing typed would be lost, or the reader does not mind. */
@@ -27,18 +26,27 @@ export function linkable(source) {
 }
 
 export function closeText() {
-  current = null;
+  state.open = null;
   typed = () => false;
   $("#passage").hidden = true;
 }
 
-function frame(title, ...body) {
+/** `on` is told: open(text), close(), step(by), opened(), left(), changed(); `around()` is the place in the list. */
+function frame(on, title, ...body) {
   typed = () => false;
-  const { before, after, place, close } = current.around();
-  const button = (label, sign, act) => h("button", { type: "button", class: "icon close", "aria-label": label, title: label, disabled: !act, onclick: act }, sign);
+  const [at, count] = on.around();
+  const sign = (label, text, act, off = false) => button(text, act, { class: "icon close", "aria-label": label, title: label, disabled: off });
   const heading = h("h2", { id: "passage-title", dir: "auto", tabIndex: -1 }, title);
   $("#passage").replaceChildren(
-    h("header", {}, heading, h("span", { class: "count" }, place), button("Previous (k)", "‹", before), button("Next (j)", "›", after), button("Close", "×", close)),
+    h(
+      "header",
+      {},
+      heading,
+      h("span", { class: "count" }, at < 0 ? "" : `${at + 1} of ${count}`),
+      sign("Previous (k)", "‹", () => on.step(-1), at < 1),
+      sign("Next (j)", "›", () => on.step(1), at < 0 || at === count - 1),
+      sign("Close", "×", on.close),
+    ),
     ...body,
   );
   $("#passage").hidden = false;
@@ -55,7 +63,7 @@ function readable(value) {
 /** A link where it is one, else what can be copied. */
 function origin(source) {
   if (linkable(source)) return h("a", { href: source, target: "_blank", rel: "noopener noreferrer" }, source);
-  const copy = h("button", { type: "button", class: "link", onclick: () => navigator.clipboard.writeText(source).then(() => (copy.textContent = "Copied")) }, "Copy");
+  const copy = button("Copy", () => navigator.clipboard.writeText(source).then(() => (copy.textContent = "Copied")), { class: "link" });
   return [source, " ", copy];
 }
 
@@ -87,46 +95,44 @@ function body(one, part, query) {
 
 /** A text, with so many parts before and after the one that is asked for. */
 const read = async (collection, id, neighbours = 0) => {
-  const answer = await call("text", { collection, id, neighbours });
+  const answer = await call("get", { ids: [id], collection_name: collection, neighbours, point_ids: true });
   return { ...answer.documents[0], notes: answer.notes };
 };
 
-/**
- * Opens the text of a point; a failure is said where the text would be. `on`: query, setup, open(text),
- * around() (what is before and after it, its place, close), opened(text), left(), changed().
- */
-export async function openText({ id, collection, title }, on) {
-  const mine = (current = on);
-  const still = () => current === mine;
-  frame(title || "Text", h("p", { class: "loading" }, "Loading the text…"));
+/** Opens the text of a point; a failure is said where the text would be. */
+export async function openText({ id, collection, document, title }, on) {
+  const mine = (state.open = { id, collection, document });
+  const still = () => state.open === mine;
+  frame(on, title || "Text", h("p", { class: "loading" }, "Loading the text…"));
   try {
     let one = await read(collection, id);
     const part = one.part ? one.text : null;
     if (part) one = await read(collection, one.document, AROUND);
     if (part && one.part && !one.text.includes(part)) one = await read(collection, id, AROUND);
     if (!still()) return;
-    on.opened(one);
+    mine.document = one.document;
+    on.opened();
     show(one, part, on);
   } catch (error) {
-    if (still()) frame(title || "Text", h("p", { class: "failed", role: "alert" }, error.message));
+    if (still()) frame(on, title || "Text", h("p", { class: "failed", role: "alert" }, error.message));
   }
 }
 
 function show(one, part, on) {
-  const { may, collections } = on.setup;
+  const { may } = state.setup;
   const whole = !one.notes.length && !one.part; // a part that is stored would take the place of all
   const like = h("section", { class: "like", "aria-label": "Texts like this one" });
-  const button = (label, act, kind = "") => h("button", { type: "button", class: kind, onclick: act }, label);
-  const others = collections.map(({ name }) => name).filter((name) => name !== one.collection);
+  const others = collections().map(({ name }) => name).filter((name) => name !== one.collection);
   const place = h("select", { "aria-label": "Move to" }, h("option", { value: "" }, "Move to…"), others.map((name) => h("option", { value: name }, name)));
   place.addEventListener("change", () => place.value && move(one, place.value, on));
   frame(
+    on,
     one.title || clip(one.text, 80) || "Text",
     details(one),
     one.superseded_by
-      ? h("p", { class: "notes" }, "A newer text stands for this one. ", button("Open it", () => on.open({ id: one.superseded_by, collection: one.collection }), "link"))
+      ? h("p", { class: "notes" }, "A newer text stands for this one. ", button("Open it", () => on.open({ id: one.superseded_by, collection: one.collection }), { class: "link" }))
       : "",
-    body(one, part, on.query),
+    body(one, part, state.route.q),
     ...one.notes.map((note) => h("p", { class: "hint" }, note)),
     like,
     h(
@@ -134,10 +140,10 @@ function show(one, part, on) {
       {},
       button("More like this", () => showLike(like, one, on)),
       one.until ? "" : button("Earlier versions", () => showVersions(like, one, on)),
-      one.until && may.store ? button("Bring it back", () => bringBack(one, on), "primary") : "",
+      one.until && may.store ? button("Bring it back", () => bringBack(one, on), { class: "primary" }) : "",
       may.store && whole ? button("Edit", () => edit(one, part, on)) : "",
       may.delete && may.store && whole && others.length ? place : "",
-      may.delete && !one.until ? button("Delete", () => remove(one, on), "danger") : "",
+      may.delete && !one.until ? button("Delete", () => remove(one, on), { class: "danger" }) : "",
     ),
   );
 }
@@ -152,7 +158,7 @@ async function showLike(holder, one, on) {
     const copies = results.filter(own).flatMap((hit) => hit.also_in ?? []);
     const rows = results.filter((hit) => !own(hit)).slice(0, LIKE);
     const line = (hit, said) =>
-      h("li", {}, h("button", { type: "button", class: "open", dir: "auto", onclick: () => on.open(hit) }, clip(hit.title || hit.text || hit.id, 90)), h("span", { class: "where" }, said));
+      h("li", {}, button(clip(hit.title || hit.text || hit.id, 90), () => on.open(hit), { class: "open", dir: "auto" }), h("span", { class: "where" }, said));
     holder.replaceChildren(
       h("h3", { class: "subhead" }, "Like this one"),
       h("ul", { class: "newest" }, copies.map((copy) => line(copy, `the same text in ${copy.collection}`)), rows.map((hit) => line(hit, `${hit.collection}, ${fixed(hit.relevance)}`))),
@@ -167,12 +173,12 @@ async function showLike(holder, one, on) {
 async function showVersions(holder, one, on) {
   holder.replaceChildren(h("p", { class: "loading" }, "Looking for earlier versions…"));
   try {
-    const { versions } = await call("versions", { id: one.id, collection: one.collection });
+    const { versions } = await call("get", { ids: [one.id], collection_name: one.collection, versions: true });
     const line = (version) =>
       h(
         "li",
         {},
-        h("button", { type: "button", class: "open", dir: "auto", onclick: () => on.open(version) }, clip(version.title || version.text, 90)),
+        button(clip(version.title || version.text, 90), () => on.open(version), { class: "open", dir: "auto" }),
         h("span", { class: "where" }, `until ${new Date(version.until).toLocaleString()}, ${version.by.caller ?? version.by.client ?? ""}`),
       );
     holder.replaceChildren(h("h3", { class: "subhead" }, "Earlier versions"), h("ul", { class: "newest" }, versions.map(line)));
@@ -187,7 +193,7 @@ async function bringBack(version, on) {
 }
 
 /** A text as it was read: a change of one that somebody else has changed since is refused. */
-const where = (one) => ({ id: one.id, collection: one.collection, seen: one.revision });
+const where = (one) => ({ collection_name: one.collection, seen: one.revision });
 
 function edit(one, part, on) {
   const title = h("input", { id: "edit-title", type: "text", value: one.title ?? "", maxlength: 1000, dir: "auto" });
@@ -201,11 +207,12 @@ function edit(one, part, on) {
     event.preventDefault();
     save.disabled = true;
     try {
-      const { before } = await call("save", { ...where(one), title: title.value.trim(), text: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
+      const { before } = await call("store", { ...where(one), id: one.id, title: title.value.trim(), information: text.value, tags: tags.value.split(",").map((tag) => tag.trim()).filter(Boolean) });
       const undo = () => restore(before, one, on).then((back) => back && on.open(one, { step: false }));
-      say("Saved.", before && undo);
+      toast("Saved.", before && undo);
+      typed = () => false;
+      on.open({ ...one, title: title.value }, { step: false }); // the part that was found may be gone
       on.changed();
-      openText({ ...one, title: title.value }, on);
     } catch (error) {
       save.disabled = false;
       const now = await read(one.collection, one.id).catch(() => one);
@@ -218,6 +225,7 @@ function edit(one, part, on) {
     }
   };
   frame(
+    on,
     "Edit",
     one.source && !linkable(one.source) ? h("p", { class: "hint" }, `This text comes from ${one.source}: when that file changes, it replaces what you write here.`) : "",
     h(
@@ -230,7 +238,7 @@ function edit(one, part, on) {
       h("label", { htmlFor: "edit-text" }, "Text"),
       text,
       fault,
-      h("footer", {}, h("button", { type: "button", onclick: () => mayLeave() && show(one, part, on) }, "Cancel"), save),
+      h("footer", {}, button("Cancel", () => mayLeave() && show(one, part, on)), save),
     ),
   );
   typed = () => written() !== before;
@@ -239,41 +247,41 @@ function edit(one, part, on) {
 
 /** Deletes a text, out of sight at once; where the server keeps none, only what the reader is sure of. */
 async function remove(one, on) {
-  if (!on.setup.days && !confirm("Delete this text for good?")) return;
+  if (!state.setup.days && !confirm("Delete this text for good?")) return;
   gone.add(key(one));
   on.left();
   try {
-    const [{ version }] = (await call("delete", where(one))).documents;
-    say(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
+    const [{ version }] = (await call("delete", { ...where(one), ids: [one.id] })).documents;
+    toast(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
     await on.changed();
     gone.delete(key(one));
   } catch (error) {
     gone.delete(key(one));
     on.changed();
-    say(`It was not deleted: ${error.message}`);
+    toast(`It was not deleted: ${error.message}`);
   }
 }
 
 /** Brings an earlier version of a text back. */
 async function restore(id, one, on) {
   try {
-    const back = await call("restore", { id, collection: one.collection });
+    const back = await call("store", { id, collection_name: one.collection });
     gone.delete(key(one));
-    say("It is back.", back.before && (() => restore(back.before, one, on)));
+    toast("It is back.", back.before && (() => restore(back.before, one, on)));
     on.changed();
     return back;
   } catch (error) {
-    say(error.message);
+    toast(error.message);
   }
 }
 
 async function move(one, to, on) {
   try {
-    const done = await call("move", { ...where(one), to });
-    say(`Moved to ${done.collection}.`);
+    const done = await call("store", { ...where(one), id: one.id, moved_from: one.collection, collection_name: to });
+    toast(`Moved to ${done.collection}.`);
     on.changed();
     on.open({ id: done.id, collection: done.collection, title: one.title }, { step: false });
   } catch (error) {
-    say(error.message);
+    toast(error.message);
   }
 }

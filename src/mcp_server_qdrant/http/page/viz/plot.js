@@ -4,10 +4,10 @@
 
 import { Camera } from "./camera.js";
 import { gone, key, there } from "./dom.js";
-import { encloses, listen } from "./input.js";
+import { listen } from "./input.js";
 import { opacity, paintAll } from "./layers.js";
 import { contrasting, numbered } from "./pins.js";
-import { hex, hue, Raster } from "./raster.js";
+import { hex, Raster } from "./raster.js";
 
 const REST = 140; // ms without a move after which it is drawn in full
 const MIDDLE = 4000; // points of a region whose middle is looked for
@@ -16,7 +16,7 @@ const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 export class Plot {
   /**
    * `on` is told of: hover(what is pointed at or null, x, y), step(hit), sized() once, rests(), and pick(found),
-   * which is a { hit }, a { point }, a { region } or the { line } of a lasso, null where it was given up.
+   * which is a { hit }, a { point } or a { region }.
    */
   constructor(holder, panel, colours, on) {
     this.panel = panel;
@@ -34,8 +34,6 @@ export class Plot {
     this.lit = this.focus = null; // a byte for each point, not 0 where it stands out; a region whose name does
     this.hidden = new Set();
     this.absent = null; // points that are deleted
-    this.lassoing = false; // the next drag draws a line around points
-    this.loop = this.ring = null; // the line that is being drawn, the circle that it is
     this.canvas = holder.appendChild(document.createElement("canvas"));
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
@@ -104,17 +102,16 @@ export class Plot {
     return this.all((point) => regionOf[point] === number);
   }
 
-  /** The points inside a line as an address holds it, in the layout that is chosen. */
-  enclosed(text) {
-    const { camera, panel, moves } = this;
-    const now = { mix: camera.mix, ...camera.turn };
-    const goal = moves.has("layout") ? camera.goal() : now;
-    const spots = new Float32Array(panel.count * 3);
-    camera.blend(goal, goal, 1);
-    const line = camera.drawn(text);
-    camera.project(spots, 1, () => 1);
-    camera.blend(now, now, 1);
-    return this.all((n) => this.shows(panel.about(n)) && encloses(line, spots[n * 3], spots[n * 3 + 1]));
+  /** The points that are seen, and the box they are seen in, as an address holds it; or those of such a box. */
+  enclosed(text = this.camera.written([0, 0, this.width, this.height])) {
+    const goal = this.camera.goal();
+    if (this.moves.delete("layout")) this.camera.blend(goal, goal, 1);
+    const [left, top, right, low] = this.camera.box(text);
+    this.camera.project(this.place, () => 1);
+    const inside = ([x, y]) => x >= left - 1 && x <= right + 1 && y >= top - 1 && y <= low + 1;
+    const points = this.all((n) => inside(this.at(n)) && this.shows(this.panel.about(n)));
+    this.draw();
+    return { text, points };
   }
 
   /** Those of some points that lie in their middle, as it is seen now. */
@@ -226,14 +223,6 @@ export class Plot {
     this.pointing = false;
   }
 
-  /** What lies inside a line is picked; null: the line is given up. */
-  catch(line) {
-    this.loop = this.ring = null;
-    this.lassoing = false;
-    this.on.pick({ line: line && this.camera.written(line) });
-    this.draw();
-  }
-
   look(transform) {
     this.moves.delete("transform");
     this.camera.transform = transform;
@@ -290,6 +279,3 @@ export class Plot {
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
   }
 }
-
-/** A colour for each collection, by its place among all of them. */
-export const palette = (count) => Array.from({ length: Math.max(count, 1) }, (_, n) => hue(n));

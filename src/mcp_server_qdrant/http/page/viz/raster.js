@@ -60,10 +60,10 @@ export class Raster {
 
   /**
    * Draws marks: `place` has x, y, strength (0: none) of each in CSS pixels, `codes` which of the
-   * `colours` it has; `radius` in CSS pixels. Every `step`-th is drawn. `haze`
-   * shades crowded places with that colour.
+   * `colours` it has; `radius` in CSS pixels. `haze` shades crowded
+   * places with that colour.
    */
-  draw({ width, height, ratio, place, step, codes, colours, radius, paper, haze }) {
+  draw({ width, height, ratio, place, codes, colours, radius, paper, haze }) {
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     const { canvas, context } = this;
     if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
@@ -87,7 +87,7 @@ export class Raster {
       rb.push(r | (b << 16));
       g.push(middle << 8);
     }
-    for (let n = 0; n < count; n += step) {
+    for (let n = 0; n < count; n++) {
       const strength = place[n * 3 + 2];
       if (!strength) continue;
       const code = codes[n];

@@ -1,7 +1,9 @@
 // The ranked results, with bars that say why each ranks there.
 
-import { clip, fixed, h, key, plural, sized } from "./dom.js";
+import { button, clip, fixed, h, key, plural, sized } from "./dom.js";
 import { old } from "./home.js";
+import { judge, judged } from "./judgements.js";
+import { colour, state } from "./state.js";
 import { alike, marked, words } from "./words.js";
 
 const MORE = /^([\d,]+) more results?: raise limit/; // a note for agents: here it is a button
@@ -78,36 +80,23 @@ function bar(one, query) {
   );
 }
 
-function thumb(up, pressed, label, judged) {
-  const path = up
-    ? "M6.5 17.5h-3v-8h3m0 8v-8l3.2-6.3c1.3 0 2 .9 2 2.1V8h4.1c1 0 1.8 1 1.5 2l-1.6 6c-.2.9-1 1.5-1.9 1.5Z"
-    : "M6.5 2.5h-3v8h3m0-8v8l3.2 6.3c1.3 0 2-.9 2-2.1V12h4.1c1 0 1.8-1 1.5-2l-1.6-6c-.2-.9-1-1.5-1.9-1.5Z";
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", "0 0 20 20");
-  svg.setAttribute("aria-hidden", "true");
-  svg.appendChild(document.createElementNS(svg.namespaceURI, "path")).setAttribute("d", path);
-  return h(
-    "button",
-    {
-      type: "button",
-      class: "icon thumb",
-      "aria-pressed": String(pressed),
-      "aria-label": label,
-      title: label,
-      onclick: judged,
-    },
-    svg,
-  );
-}
+const UP = "M6.5 17.5h-3v-8h3m0 8v-8l3.2-6.3c1.3 0 2 .9 2 2.1V8h4.1c1 0 1.8 1 1.5 2l-1.6 6c-.2.9-1 1.5-1.9 1.5Z";
+const DOWN = "M6.5 2.5h-3v8h3m0-8v8l3.2 6.3c1.3 0 2-.9 2-2.1V12h4.1c1 0 1.8-1 1.5-2l-1.6-6c-.2-.9-1-1.5-1.9-1.5Z";
 
 /** Both thumbs of one result. */
-export function thumbs(name, grade, judged) {
-  return h(
-    "span",
-    { class: "thumbs" },
-    thumb(true, grade === 1, `Answers the query: ${name}`, () => judged(1)),
-    thumb(false, grade === 0, `Does not answer the query: ${name}`, () => judged(0)),
-  );
+function thumbs(one, name, judgedOne) {
+  const thumb = (grade, path, said) => {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", "0 0 20 20");
+    svg.setAttribute("aria-hidden", "true");
+    svg.appendChild(document.createElementNS(svg.namespaceURI, "path")).setAttribute("d", path);
+    const act = () => {
+      judge(one, grade);
+      judgedOne();
+    };
+    return button(svg, act, { class: "icon thumb", id: `thumb${grade}-${key(one)}`, "aria-pressed": String(judged()[key(one)] === grade), "aria-label": said, title: said });
+  };
+  return h("span", { class: "thumbs" }, thumb(1, UP, `Answers the query: ${name}`), thumb(0, DOWN, `Does not answer the query: ${name}`));
 }
 
 /** Where the same text stands too, each collection once. */
@@ -116,51 +105,38 @@ function copies(one) {
   return others.length ? `also in ${others.join(", ")}` : "stored more than once here";
 }
 
-/** One line of the list. `on`: open, judge, point (the result, or null when left). */
-function item(one, rank, { query, colour, grade, on }) {
+/** One line of the list. `on`: open, point (the result, or null when left), judged. */
+export function result(one, rank, on) {
   const name = one.title || clip(one.text ?? "", 60) || one.id;
-  const element = h(
+  const { q: query } = state.route;
+  return h(
     "li",
     {
-      class: "hit judged",
+      class: "hit",
       dataset: { key: key(one), id: one.id, collection: one.collection },
       onpointerenter: () => on.point(one),
       onpointerleave: () => on.point(null),
+      onfocusin: () => on.point(one),
+      onfocusout: () => on.point(null),
     },
     h(
       "div",
       { class: "head" },
       sized(h("span", { class: "rank", "aria-hidden": "true" }, rank), "--colour", colour(one.collection)),
-      h("h3", {}, h("button", { type: "button", class: "open", dir: "auto", title: name, onclick: () => on.open(one) }, name)),
-      h(
-        "span",
-        { class: "relevance", title: "Score, which the list is sorted by" },
-        h("span", { class: "sr" }, "score "),
-        fixed(one.why?.score ?? one.relevance),
-      ),
+      h("h3", {}, button(name, () => on.open(one), { class: "open", dir: "auto", title: name })),
+      h("span", { class: "relevance", title: "Score, which the list is sorted by" }, h("span", { class: "sr" }, "score "), fixed(one.why.score)),
     ),
     h(
       "p",
       { class: "where" },
       one.collection,
-      one.date ? ` · ${one.date}` : "",
-      one.superseded_by ? h("span", { class: "badge" }, "superseded") : "",
-      one.also_in ? h("span", {}, ` · ${copies(one)}`) : "",
+      one.date && ` · ${one.date}`,
+      one.superseded_by && h("span", { class: "badge" }, "superseded"),
+      one.also_in && h("span", {}, ` · ${copies(one)}`),
     ),
     h("p", { class: "excerpt", dir: "auto" }, marked(one.text ?? "", query)),
-    one.why ? bar(one, query) : "",
-    thumbs(name, grade, (given) => on.judge(one, given)),
-  );
-  element.addEventListener("focusin", () => on.point(one));
-  element.addEventListener("focusout", () => on.point(null));
-  return element;
-}
-
-export function showResults(list, results, context) {
-  list.replaceChildren(
-    ...results.map((one, place) =>
-      item(one, place + 1, { ...context, grade: context.grades[key(one)] }),
-    ),
+    bar(one, query),
+    thumbs(one, name, on.judged),
   );
 }
 

@@ -14,7 +14,7 @@ const STOP = new Set(
 );
 const ENDINGS = new Set(["", ..."s es e ed d ing er ers ly y ies en n em st te ten t'".split(" "), "'s", "’s"]);
 
-export const words = (text) =>
+export const words = (text = "") =>
   (text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’]\p{L}+)?/gu) ?? []).filter((word) => word.length > 1 && !STOP.has(word));
 
 /** True for forms of one word: what they begin with alike is long, and what follows are endings. */
@@ -38,30 +38,4 @@ export function marked(text, query) {
   return text
     .split(/([\p{L}\p{N}]+(?:['’]\p{L}+)?)/u)
     .map((part, place) => (place % 2 && hit(part.toLowerCase()) ? h("mark", {}, part) : part));
-}
-
-/** The words that set each group of texts apart: name -> words, the most telling first. */
-export function telling(groups, count) {
-  const spread = new Map();
-  const counted = Object.entries(groups).map(([name, texts]) => {
-    const of = new Map();
-    for (const text of texts) {
-      for (const word of new Set(words(text))) {
-        if (word.length > 3 && !/\d/.test(word)) of.set(word, (of.get(word) ?? 0) + 1);
-      }
-    }
-    for (const word of of.keys()) spread.set(word, (spread.get(word) ?? 0) + 1);
-    return [name, of, texts.length];
-  });
-  return Object.fromEntries(
-    counted.map(([name, of, size]) => {
-      const weight = ([word, n]) => (n / size) * (1 - n / size / 2) * Math.log(1 + counted.length / spread.get(word));
-      const best = [...of].filter(([, n]) => n > 1 || size < 8).sort((a, b) => weight(b) - weight(a));
-      const chosen = [];
-      for (const [word] of best) {
-        if (chosen.length < count && !chosen.some((one) => alike(one, word))) chosen.push(word);
-      }
-      return [name, chosen];
-    }),
-  );
 }

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.projection import tsne
-from mcp_server_qdrant.projection.tsne import NONE, regions
+from mcp_server_qdrant.projection.regions import NONE, regions
 
 pytest.importorskip("sklearn")
 TOPICS = ("wing lift", "compiler grammar", "protein gene")
@@ -22,29 +21,28 @@ def scattered(count: int) -> tuple[np.ndarray, list[str]]:
     return places.astype(np.float32), texts
 
 
-@pytest.mark.parametrize("sampled", [10_000, 300])
-def test_each_blob_is_one_region_named_inside_it_by_its_own_words(monkeypatch, sampled):
-    monkeypatch.setattr(tsne, "SAMPLED", sampled)
+def test_each_blob_is_one_region_named_inside_it_by_its_own_words():
     places, texts = scattered(600)
-    region_of, found = regions(places, texts)
+    made = regions(places, texts)
+    region_of, found = made.region_of, made.regions
 
-    assert {one["name"] for one in found} == set(TOPICS)
-    assert [one["size"] for one in found] == sorted((one["size"] for one in found), reverse=True)
+    assert {one.name for one in found} == set(TOPICS)
+    assert [one.size for one in found] == sorted((one.size for one in found), reverse=True)
     for number, one in enumerate(found):
-        corner = CORNERS[TOPICS.index(one["name"])]
+        corner = CORNERS[TOPICS.index(one.name)]
         far = np.abs(places[region_of == number] - corner).max(axis=1)
-        assert one["size"] == len(far) >= 170
+        assert one.size == len(far) >= 170
         assert (far < 6).mean() >= 0.95
-        assert np.abs(places[one["point"]] - corner).max() < 1
+        assert np.abs(places[one.point] - corner).max() < 1
 
 
 def test_what_holds_nowhere_together_has_no_name():
     places = np.stack(np.meshgrid(np.arange(20), np.arange(20)), axis=-1).reshape(-1, 2)
-    region_of, found = regions(places.astype(np.float32), ["the same words"] * 400)
+    found = regions(places.astype(np.float32), ["the same words"] * 400)
 
-    assert found == []
-    assert (region_of == NONE).all()
+    assert found.regions == ()
+    assert (found.region_of == NONE).all()
 
 
 def test_the_same_points_make_the_same_regions():
-    assert regions(*scattered(90))[1] == regions(*scattered(90))[1]
+    assert regions(*scattered(90)).regions == regions(*scattered(90)).regions

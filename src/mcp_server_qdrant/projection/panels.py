@@ -1,0 +1,94 @@
+"""Drawn points -> panels: one per embedding model, never mixed."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.maps import Drawn, Group, Map, Outlier, Panel
+from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.projection.facets import facets
+from mcp_server_qdrant.projection.pca import Vectors, principal, unit
+
+SEEN, REDUCED = 3, 50  # axes of the map, and those on which neighbours are looked for
+OUTLIERS = 5
+FAR = 3.0  # standard deviations
+TELLING = 10  # points from which on it can be told what is usual
+ALIKE = 1e-6  # deviations that rounding alone makes
+
+Part = tuple[Target, Drawn, Vectors]  # with vectors one long
+
+
+def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) -> Map:
+    """The map of what was drawn of each target. All vectors are made one long, as cosines are."""
+    said = list(notes)
+    models: dict[tuple[str, int], list[Part]] = {}
+    for target, points in drawn:
+        assert target.dense is not None
+        name = called(target.collection)
+        if points.without:
+            said.append(f"{name}: {points.without} of the points drawn have no vector")
+        elif not points.ids:
+            said.append(f"{name}: it is empty")
+        if points.ids:
+            parts = models.setdefault((target.dense.model, target.dense.size), [])
+            parts.append((target, points, unit(points.vectors)))
+    return Map(tuple(_panel(model, parts) for (model, _), parts in models.items()), tuple(said))
+
+
+def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
+    """The names by the cosine of their middle to `vector`, nearest first."""
+    length = float(np.linalg.norm(vector))
+    cosines = {
+        name: float(middle @ vector) / (length * float(np.linalg.norm(middle)) or 1.0)
+        for name, middle in middles.items()
+    }
+    return dict(sorted(cosines.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _panel(model: str, parts: Sequence[Part]) -> Panel:
+    vectors = np.concatenate([part for _, _, part in parts])
+    basis = principal(vectors, REDUCED)
+    reduced = basis.project(vectors)
+    middles = {one.collection: part.mean(axis=0) for one, _, part in parts}
+    groups, outliers, first = [], list[Outlier](), 0
+    for target, points, part in parts:
+        name, middle = target.collection, middles[target.collection]
+        away = np.linalg.norm(part - middle, axis=1)
+        outliers += _outliers(name, points, away)
+        others = {other: one for other, one in middles.items() if other != name}
+        group = Group(
+            collection=name,
+            total=max(target.points, len(part)),
+            points=points,
+            positions=reduced[first : first + len(part), :SEEN],
+            centre=tuple(map(float, basis.project(middle)[:SEEN])),
+            spread=math.sqrt(float(np.square(away).mean())),
+            near=near(others, middle),
+            middle=middle,
+        )
+        groups.append(group)
+        first += len(part)
+    return Panel(
+        model=model,
+        groups=tuple(groups),
+        explained=basis.explained[:SEEN],
+        outliers=tuple(sorted(outliers, key=lambda one: -one.far)[:OUTLIERS]),
+        facets=facets([fact for _, points, _ in parts for fact in points.facts]),
+        basis=basis,
+        reduced=reduced,
+    )
+
+
+def _outliers(collection: str, points: Drawn, away: Vectors) -> list[Outlier]:
+    """The farthest of the points that are `away` from their middle."""
+    usual, deviation = float(away.mean()), float(away.std())
+    if len(away) < TELLING or deviation <= ALIKE:
+        return []
+    farthest = np.argsort(-away, kind="stable")[:OUTLIERS].tolist()
+    return [
+        Outlier(collection, points.ids[at], points.titles[at], far)
+        for at in farthest
+        if (far := (float(away[at]) - usual) / deviation) >= FAR
+    ]

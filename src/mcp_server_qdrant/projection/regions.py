@@ -1,0 +1,92 @@
+"""The layout by neighbours and its regions: a process of its own, from vectors and texts.
+
+It is gentle (the lowest priority, one core), and its libraries never weigh on the server. t-SNE by
+openTSNE, the extra `map`: seeded, begun from the principal components. Regions are HDBSCAN's
+clusters of what is seen.
+"""
+
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mcp_server_qdrant.core.maps import Neighbours, Region
+from mcp_server_qdrant.projection.names import Phrases, called
+from mcp_server_qdrant.projection.pca import Vectors
+
+PERPLEXITY = 30
+EARLY, LATE = 125, 350  # iterations
+FEWEST, LARGEST = 6, 0.125  # points of a region; its share of them all, where it can be split
+MUCH = 0.25  # of a cluster's points
+DENSE = 5  # neighbours by which density is told
+NONE = 255  # the number of no region
+
+
+def main() -> None:
+    """Reads vectors (n, axes) and texts, writes the layout."""
+    if sys.platform != "win32":
+        os.nice(10)
+    vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server's own
+    sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
+
+
+def laid_out(vectors: Vectors) -> Vectors:
+    """The places (n, 2) at which points that are alike are neighbours."""
+    from openTSNE import TSNE
+
+    made = TSNE(
+        perplexity=min(PERPLEXITY, (len(vectors) - 1) // 3),
+        initialization=vectors[:, :2] / (float(vectors[:, 0].std()) or 1.0) * 1e-4,
+        early_exaggeration_iter=EARLY,
+        n_iter=LATE,
+        initial_momentum=0.5,
+        neighbors="exact",
+        random_state=0,
+    ).fit(vectors)
+    return np.asarray(made, np.float32)
+
+
+def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
+    """The layout of these places with its regions, the largest first.
+
+    A large cluster is its parts, where phrases tell enough of it apart. One that no phrase tells
+    from the others is no region.
+    """
+    phrases = Phrases(texts)
+    whole, clusters = _clusters(places, 1.0), _clusters(places, LARGEST)
+    told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
+    for one in range(whole.max() + 1):
+        inside = whole == one
+        if told[inside].mean() < MUCH:
+            clusters[inside] = clusters.max() + 1
+    named = phrases.names(clusters)
+    region_of, found = np.full(len(places), NONE, np.uint8), list[Region]()
+    for one in np.argsort(-np.bincount(clusters[clusters >= 0]), kind="stable")[:NONE]:
+        if words := named[one]:
+            members = np.flatnonzero(clusters == one)
+            region_of[members] = len(found)
+            far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
+            point = int(members[far.argmin()])
+            found.append(Region(called(words), words, len(members), point))
+    return Neighbours(places, region_of, tuple(found))
+
+
+def _clusters(places: Vectors, largest: float) -> NDArray[np.int64]:
+    """The number of each point's cluster, -1 for none; one has at most such a share of them all."""
+    from sklearn.cluster import HDBSCAN
+
+    count = len(places)
+    found: NDArray[np.int64] = HDBSCAN(
+        min_cluster_size=max(FEWEST, int(count**0.5 / 2)),
+        max_cluster_size=max(2 * FEWEST, int(count * largest)),
+        min_samples=DENSE,
+        copy=True,
+    ).fit_predict(places)
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""The page's calls that list and change texts: as the tools do it, and as far as they may."""
+
+import asyncio
+import json
+
+import pytest
+from mcp import Client
+
+from mcp_server_qdrant.http.auth.tokens import digest
+from mcp_server_qdrant.http.page.desk import DEMO, EXCERPT
+from tests.http.page.conftest import filled
+from tests.support import memory_engine
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+NOTES = {"collection_name": "notes"}
+WRITES = [
+    ("store", {"id": "x", "information": "new", **NOTES}),
+    ("delete", {"ids": ["x"], **NOTES}),
+    ("demo", {"name": "recipes"}),
+]
+
+
+def numbers(found):
+    return [row["title"].removeprefix("No. ") for row in found["results"]]
+
+
+async def test_the_newest_texts_are_listed_as_qdrant_find_lists_them(page):
+    tool = await page.tool(collections=["*"], limit=100, point_ids=True)
+    found = await page.ask("list")
+
+    assert [row["id"] for row in found["results"]] == [row["id"] for row in tool["results"]]
+    assert len(found["results"]) == 24
+    assert all(row["date"] for row in found["results"])
+    assert found["results"][0].keys() >= {"id", "collection", "title", "text", "date"}
+
+
+async def test_a_list_goes_on_where_it_ended(page):
+    everything = await page.ask("list")
+    rest = await page.ask("list", start=20)
+
+    assert [row["id"] for row in rest["results"]] == [r["id"] for r in everything["results"][20:]]
+
+
+async def test_a_list_is_of_tags_collections_and_days(page):
+    even = await page.ask("list", tags=["even"], collections=["notes"])
+    past = await page.ask("list", until="2001-01-01")
+
+    assert sorted(map(int, numbers(even))) == [0, 6, 12, 18]
+    assert past["results"] == []
+
+
+async def test_a_list_is_of_a_part_of_the_source(one):
+    metadata = {"source": "https://example.org/plans/1"}
+    arguments = {"information": "the plan", "collection_name": "notes", "metadata": metadata}
+    stored = await one.mcp.call_tool("qdrant-store", arguments)
+    assert not stored.is_error
+    found = await one.ask("list", source="example.org/plans")
+
+    assert [row["text"] for row in found["results"]] == ["the plan"]
+
+
+async def test_a_long_text_is_listed_with_its_beginning(one):
+    text = "word " * 200
+    await one.ask("store", id="long", information=text, **NOTES)
+    (row,) = [row for row in (await one.ask("list"))["results"] if len(row["text"]) > 100]
+
+    assert EXCERPT - 10 < len(row["text"]) <= EXCERPT
+    assert row["text"].endswith("word")
+
+
+async def whole(page, name, **where):
+    (one,) = (await page.ask("get", ids=[name], **where or NOTES))["documents"]
+    return one
+
+
+async def test_a_text_is_edited_under_its_id_and_keeps_what_is_left_out(page):
+    (found,) = (await page.ask("search", query="copper", limit=1))["results"]
+    where = {"collection_name": found["collection"]}
+    before = await whole(page, found["id"], **where)
+    await page.ask("store", id=found["id"], information="new text", tags=["fresh"], **where)
+    after = await whole(page, found["id"], **where)
+
+    assert after["text"] == "new text"
+    assert (after["tags"], after["title"]) == (["fresh"], before["title"])
+    assert after["document"] == before["document"]
+
+
+async def test_who_subscribed_to_the_collections_hears_of_what_the_page_writes(one):
+    what = "qdrant://collections"
+    async with Client(one.mcp) as client, client.listen(resource_subscriptions=[what]) as heard:
+        await one.ask("search", query="alpha")
+        await one.ask("store", id="x", information="new", **NOTES)
+        event = await asyncio.wait_for(anext(aiter(heard)), 30)
+
+    assert event.uri == what
+
+
+async def test_what_was_edited_or_deleted_is_listed_read_and_brought_back(page):
+    await page.ask("store", id="mine", information="the first", **NOTES)
+    await page.ask("store", id="mine", information="the second", **NOTES)
+    (gone,) = (await page.ask("delete", ids=["mine"], **NOTES))["documents"]
+    listed = (await page.ask("get", ids=["mine"], versions=True, **NOTES))["versions"]
+    read = await whole(page, listed[1]["id"])
+    await page.ask("store", id=gone["version"], **NOTES)
+
+    assert (await page.ask("setup"))["days"] == 30
+    assert listed[0]["id"] == gone["version"]
+    assert (read["text"], read["id"]) == ("the first", listed[1]["id"])
+    assert (await whole(page, "mine"))["text"] == "the second"
+
+
+async def test_who_edits_what_is_outdated_is_told_and_nothing_is_changed(page):
+    await page.ask("store", id="mine", information="the first", **NOTES)
+    seen = (await whole(page, "mine"))["revision"]
+    await page.ask("store", id="mine", information="somebody else's", **NOTES)
+    sentence = await page.refused("store", id="mine", information="late", seen=seen, **NOTES)
+
+    assert sentence.startswith("Nothing was changed: somebody else has changed")
+    assert (await whole(page, "mine"))["text"] == "somebody else's"
+
+
+async def test_a_text_moves(page):
+    await page.ask("store", id="mine", information="moving text", tags=["one"], **NOTES)
+    await page.ask("store", id="mine", moved_from="notes", collection_name="letters")
+    there = await whole(page, "mine", collection_name="letters")
+
+    assert (there["text"], there["tags"]) == ("moving text", ["one"])
+    assert "Not found" in await page.refused("get", ids=["mine"], **NOTES)
+
+
+async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
+    done = await one.ask("demo", name="recipes")
+    setup = await one.ask("setup")
+    lines = (DEMO / "recipes.jsonl").read_text("utf-8").splitlines()
+
+    assert done == {"collection": "recipes", "texts": len(lines)}
+    assert "recipes" in [collection["name"] for collection in setup["collections"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "sentence"),
+    [
+        ("list", {"limit": 5}, "There is no field 'limit'."),
+        ("list", {"start": "5"}, "start must be a whole number from 0."),
+        ("list", {"start": -1}, "start must be a whole number from 0."),
+        ("list", {"tags": [1]}, "tags must be a valid string."),
+        ("list", {"collections": ["nots"]}, "Did you mean 'notes'?"),
+        ("list", {"since": "never"}, "since is no date"),
+        ("store", {"id": "x", "information": " ", **NOTES}, "information is empty"),
+        ("delete", {"ids": ["nowhere"], **NOTES}, "not found"),
+        ("get", {"text": ""}, "There is no field 'text'."),
+        ("store", {"metadata": {}, **NOTES}, "There is no field 'metadata'."),
+        ("delete", {"query_filter": {}, **NOTES}, "There is no field 'query_filter'."),
+        ("delete", {"ids": ["x"], "confirm_count": 1}, "There is no field 'confirm_count'."),
+        ("demo", {"name": ["x"]}, "The demo's collections are"),
+        ("demo", {"name": "../secrets"}, "The demo's collections are homelab, meetings, recipes."),
+    ],
+)
+async def test_what_cannot_be_done_is_one_sentence(one, name, asked, sentence):
+    assert sentence in await one.refused(name, **asked)
+
+
+@pytest.mark.parametrize(("name", "asked"), WRITES)
+async def test_a_server_that_only_reads_changes_nothing(name, asked):
+    async with memory_engine() as engine, filled(engine.client, qdrant_read_only=True) as page:
+        assert (await page.ask("setup"))["may"] == {"store": False, "delete": False}
+        sentence = await page.refused(name, **asked)
+        assert sentence.startswith(("Nothing can be changed here", "Not found"))
+        assert len((await page.ask("list"))["results"]) == 24
+
+
+SCOPES = {
+    "rita": (["read"], {"store": False, "delete": False}),
+    "wim": (["read", "write"], {"store": True, "delete": False}),
+    "anna": (["read", "write", "admin"], {"store": True, "delete": True}),
+}
+
+
+async def test_a_token_changes_what_its_scopes_allow(tmp_path):
+    secrets = {name: f"{name}-token-of-at-least-32-characters" for name in SCOPES}
+    path = tmp_path / "tokens.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"name": name, "sha256": digest(secrets[name]), "scopes": scopes}
+                for name, (scopes, _) in SCOPES.items()
+            ]
+        )
+    )
+    async with (
+        memory_engine() as engine,
+        filled(engine.client, auth_mode="token", auth_tokens_file=path) as page,
+    ):
+        for name, (_, may) in SCOPES.items():
+            who = {"authorization": f"Bearer {secrets[name]}"}
+            save = {"id": name, "information": f"by {name}", **NOTES}
+            gone = {"ids": [name], **NOTES}
+            move = {"id": name, "moved_from": "notes", "collection_name": "letters"}
+            assert (await page.post("setup", {}, **who)).json()["may"] == may
+            assert (await page.post("store", save, **who)).is_success == may["store"]
+            assert (await page.post("store", move, **who)).is_success == may["delete"]
+            assert (await page.post("store", save, **who)).is_success == may["store"]
+            assert (await page.post("delete", gone, **who)).is_success == may["delete"]
+
+
+@pytest.mark.parametrize(("name", "asked"), WRITES)
+async def test_no_other_site_can_change_anything(one, name, asked):
+    for headers in (
+        {"x-requested-with": "somebody"},
+        {"sec-fetch-site": "cross-site"},
+        {"content-type": "text/plain"},
+        {"origin": "https://evil.example"},
+    ):
+        assert (await one.post(name, asked, **headers)).status_code in (403, 415)
+    assert len((await one.ask("list"))["results"]) == 24
+
+
+async def test_texts_are_sorted_over_more_than_a_page_and_filtered_by_a_query(page):
+    for number in range(120):
+        await page.ask("store", id=f"n{number}", title=f"T{number:03}", information="x", **NOTES)
+    whole = await page.ask("list", collections=["notes"], sort="title")
+    titles = [row["title"] for row in whole["results"]]
+    rest = await page.ask("list", collections=["notes"], sort="title", start=100)
+
+    assert (len(titles), whole["more"], whole["sorted"]) == (100, 28, 128)
+    assert titles == sorted(titles, key=str.casefold)
+    assert [row["title"] for row in rest["results"]][-1] == "T119"
+    down = await page.ask("list", collections=["notes"], sort="-title")
+    assert down["results"][0]["title"] == "T119"
+    found = await page.ask("list", query="copper", sort="title")
+    assert 0 < len(found["results"]) < 24
+    assert "sort must be one of" in await page.refused("list", sort="size")
