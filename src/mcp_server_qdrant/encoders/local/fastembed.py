@@ -1,8 +1,7 @@
 """Dense vectors from a local fastembed model."""
 
-import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,6 @@ from mcp_server_qdrant.encoders.text import batches, clean
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
     from tokenizers import Tokenizer
-
-
-PATIENCE = 0.5  # seconds that a batch lets queries go first, one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,46 +43,18 @@ class Loaded:
         return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
 
 
-class Turns:
-    """Queries run one at a time, and a batch that has not begun waits for those that are there."""
-
-    def __init__(self) -> None:
-        self._query = threading.Lock()
-        self._waiting = 0
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def query(self) -> Iterator[None]:
-        """The turn of a query."""
-        with self._changed:
-            self._waiting += 1
-        try:
-            with self._query:
-                yield
-        finally:
-            with self._changed:
-                self._waiting -= 1
-                self._changed.notify_all()
-
-    def wait(self) -> None:
-        """Wait until no query is there, but not for ever."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._waiting == 0, PATIENCE)
-
-
 class FastEmbedEncoder(LocalModel[Loaded]):
-    """Vectors of one model, L2-normalised as fastembed makes them. `turns` may be shared."""
+    """Vectors of one model, L2-normalised as fastembed makes them."""
 
     noun, setting = "model", "EMBEDDING_MODEL_PATH"
 
-    def __init__(self, spec: Spec, turns: Turns | None = None) -> None:
+    def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
-        self._turns = turns or Turns()
         self._batch = threading.Lock()
 
     def encode_query(self, text: str) -> list[float]:
         """The query's vector. Raises EncoderUnavailable."""
-        with self._turns.query(), self.running() as loaded:
+        with self.running() as loaded:
             return _query(loaded.model, clean(text))
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
@@ -97,12 +65,10 @@ class FastEmbedEncoder(LocalModel[Loaded]):
             lengths = loaded.lengths(texts)
         for places in batches(lengths, BATCH_SIZE):
             batch = [texts[place] for place in places]
-            with self._batch:
-                self._turns.wait()
-                with self.running() as loaded:
-                    rows = loaded.model.passage_embed(batch, batch_size=len(batch))
-                    for place, row in zip(places, rows, strict=True):
-                        vectors[place] = row.tolist()
+            with self._batch, self.running() as loaded:
+                rows = loaded.model.passage_embed(batch, batch_size=len(batch))
+                for place, row in zip(places, rows, strict=True):
+                    vectors[place] = row.tolist()
         return vectors
 
     def size(self) -> int:

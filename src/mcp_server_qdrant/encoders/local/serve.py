@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable, contained
 from mcp_server_qdrant.encoders.encoder import Span
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder, Turns
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.hosting.host import Client, Work
@@ -45,7 +45,6 @@ class Models(Work):
         self._models: dict[Spec, Model] = {}
         self._users: dict[Spec, set[Client]] = {}
         self._left: dict[Spec, float] = {}
-        self._turns = Turns()
         self._query_thread = ThreadPoolExecutor(1)
         self._threads = ThreadPoolExecutor(THREADS)
         self._operations: dict[str, Callable[..., Any]] = {
@@ -92,10 +91,8 @@ class Models(Work):
     def of(self, spec: Spec, client: Client) -> Model:
         """The model, which is being loaded at least."""
         if spec not in self._models:
-            rerank = spec.kind == "rerank"
-            self._models[spec] = (
-                FastEmbedReranker(spec) if rerank else FastEmbedEncoder(spec, self._turns)
-            )
+            kind = FastEmbedReranker if spec.kind == "rerank" else FastEmbedEncoder
+            self._models[spec] = kind(spec)
             self._users[spec] = set()
             self._left[spec] = time.monotonic()
         if not client.ended:
