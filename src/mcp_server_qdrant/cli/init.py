@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -74,7 +73,6 @@ def init(
     from mcp_server_qdrant.settings import environment
 
     env_file = click.get_current_context().meta.get(frame.KEY)
-    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is said here too
     with frame.ending("Interrupted; run it again.", at_once=False):
         settings = frame.load()
         if not yes:

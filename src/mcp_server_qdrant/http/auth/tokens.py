@@ -11,6 +11,7 @@ does, since tokens are random and long: there is nothing to guess.
 import hashlib
 import hmac
 import logging
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.access import Caller, granted
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
+from mcp_server_qdrant.core.fields import no_such_key
 from mcp_server_qdrant.core.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
@@ -98,8 +100,14 @@ def _fault(error: ValidationError) -> str:
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
-    field = inside[0] if inside and inside[0] in Entry.model_fields else "another field"
-    return f"token {number + 1}: {field}: {first['msg']}"
+    place, field = f"token {number + 1}", str(inside[0]) if inside else None
+    if field is None:
+        return f"{place} must be a mapping with {', '.join(Entry.model_fields)}"
+    if field not in Entry.model_fields:
+        # It may be a token that was pasted into the wrong place.
+        shown = field if re.fullmatch("[a-z_]{1,20}", field) else "…"
+        return f"{place}: {no_such_key(shown, Entry.model_fields)}"
+    return f"{place}: {field}: {first['msg']}"
 
 
 class NamedTokens:
