@@ -144,10 +144,9 @@ def _row(place: str, row: Any) -> Row:
         return Row.model_validate(row)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        inside, fault = first["loc"], first["msg"].removeprefix("Value error, ")
+        inside, fault = list(first["loc"]), first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
-            *inside, name = inside
-            fault = no_such_key(name, (Expect if inside else Row).model_fields)
+            fault = no_such_key(inside.pop(), (Expect if inside else Row).model_fields)
         raise RequestError(f"{': '.join([place, *map(str, inside)])}: {fault}.") from None
 
 
