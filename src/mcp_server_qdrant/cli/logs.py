@@ -14,7 +14,6 @@ from mcp_server_qdrant.core.telemetry import request_id
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-ENCODERS = "mcp_server_qdrant.encoders"
 # Libraries whose DEBUG lines hold whole messages, and with them queries and texts.
 TALKATIVE = ("mcp", "sse_starlette", "httpx", "httpcore", "openai", "urllib3")
 
@@ -32,7 +31,7 @@ def configure_for_command() -> None:
     """Warnings on stderr as a command's own sentences, but for what it says of models itself."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mcp-server-qdrant: %(message)s"))
-    handler.addFilter(lambda record: not record.name.startswith(f"{ENCODERS}."))
+    handler.addFilter(lambda record: not ".encoders." in record.name)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
