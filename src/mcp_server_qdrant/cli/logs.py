@@ -31,7 +31,7 @@ def configure_for_command() -> None:
     """Warnings on stderr as a command's own sentences, but for what it says of models itself."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("mcp-server-qdrant: %(message)s"))
-    handler.addFilter(lambda record: not ".encoders." in record.name)
+    handler.addFilter(lambda record: ".encoders." not in record.name)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
