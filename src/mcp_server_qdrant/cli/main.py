@@ -13,14 +13,20 @@ import click
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.cli import frame
-from mcp_server_qdrant.cli.backup import backup, restore
 from mcp_server_qdrant.cli.doctor import doctor
 from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.history import history
 from mcp_server_qdrant.cli.ingest import ingest, sync
 from mcp_server_qdrant.cli.init import init
 from mcp_server_qdrant.cli.token import token
-from mcp_server_qdrant.cli.upkeep import accept_loss, copy, describe, upgrade
+from mcp_server_qdrant.cli.upkeep import (
+    accept_loss,
+    backup,
+    copy,
+    describe,
+    restore,
+    upgrade,
+)
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
