@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from mcp_server_qdrant.core.access import Caller
 from mcp_server_qdrant.core.errors import Unauthorized
 from mcp_server_qdrant.http.auth.jwks import Keys
-from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+from mcp_server_qdrant.http.auth.oauth import AccessTokens
 from tests.issuer import AUDIENCE, Issuer
 
 
@@ -36,7 +36,7 @@ def issuer():
 
 
 def verifier(issuer, **expected):
-    return AccessTokens(Published(issuer), Expected(issuer.url, (AUDIENCE,), **expected))
+    return AccessTokens(Published(issuer), issuer=issuer.url, audience=(AUDIENCE,), **expected)
 
 
 async def refused(issuer, token, **expected):
