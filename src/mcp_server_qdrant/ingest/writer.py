@@ -232,12 +232,11 @@ class Writer:
 class Flow(Generic[J]):
     """Stores many jobs, reading, encoding and writing at the same time.
 
-    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all parts of
-    a job are written, `failed` where one of them cannot be.
+    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
+    where one of them cannot be.
     """
 
     writer: Writer
-    encoded: Callable[[Items[J]], None]
     wrote: Callable[[Items[J]], None]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
@@ -295,9 +294,7 @@ class Flow(Generic[J]):
     async def _points(self, items: Items[J]) -> list[StoredPoint]:
         points: list[StoredPoint] = []
         for start in range(0, len(items), STEP):
-            some = items[start : start + STEP]
-            points += await self.writer.encoded(some)
-            self.encoded(some)
+            points += await self.writer.encoded(items[start : start + STEP])
         return points
 
     async def _modelless(self) -> bool:

@@ -14,7 +14,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known
+from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
 
@@ -23,10 +24,6 @@ TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 NAMED = 3
 ELSEWHERE = "another server does it"
 RETRY_SECONDS = 30.0
-ADVICE = (
-    'If it is another folder, give it a "name" in SYNC_SOURCES; if its texts are to be removed, '
-    "delete them with qdrant-delete and a filter on doc.file.source."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,10 @@ class State:
     fault: str | None = "not looked at yet"
     failures: dict[str, Problem] = field(default_factory=dict)
 
-    def dead(self) -> dict[str, Problem]:
-        """The files that are left alone until they change."""
-        return {path: one for path, one in self.failures.items() if one.stamp}
-
     def note(self, report: Report) -> None:
         """Take in the report of a run."""
-        left = {path: self.failures[path] for path in report.dead}
-        self.fault, self.failures = None, left | {one.path: one for one in report.problems}
-        self.files = len(report.known)
+        self.fault, self.failures = None, {one.path: one for one in report.problems}
+        self.files = len(report.known.files)
 
     def failed(self, error: QdrantMcpError) -> None:
         """Take in why a run stopped."""
@@ -173,8 +165,9 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for path, one in state.dead().items():
-                letters.setdefault(folder.collection, {})[path] = one.reason
+            for path, one in state.failures.items():
+                if one.stamp:
+                    letters.setdefault(folder.collection, {})[path] = one.reason
         return letters
 
     async def _keep(self, folder: Folder) -> None:
@@ -204,9 +197,6 @@ class Background:
             folder.selection,
             mirror=not folder.keep,
             create=True,
-            # Now and then all are tried again: what another file had may be free by now.
-            dead={path: one.stamp for path, one in state.dead().items()} if known else {},
-            advice=ADVICE,
         )
         state.running = Report()
         try:

@@ -55,14 +55,6 @@ class FileJob(Job):
         hashes = {self.version[0]}
         return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
 
-    @property
-    def torn(self) -> KnownFile:
-        """The state of the file where only a part was written."""
-        points, hashes = dict(self.known.points), self.known.hashes
-        if self.old:
-            points, hashes = self.old.points | points, self.old.hashes | hashes
-        return KnownFile(points, hashes, None, None, None)
-
 
 @dataclass(eq=False)
 class Preparer:
@@ -132,13 +124,11 @@ class Preparer:
         most = self.max_bytes * (LARGE if format_of(found.path).large else 1)
         with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
-            if status.st_size > most:
-                raise UnusableFile(
-                    f"is larger than {most / MB:,.0f} MB: it has {status.st_size / MB:,.1f}"
-                )
-            data = file.read(most + 1)
-        if len(data) > most:  # it is being written, or a file of the system's without a size
-            raise UnusableFile(f"is larger than {most / MB:,.0f} MB")
+            # One that is being written, or of the system's, may have more than its size.
+            data = file.read(most + 1) if status.st_size <= most else b""
+        size = max(len(data), status.st_size)
+        if size > most:
+            raise UnusableFile(f"is larger than {most / MB:,.0f} MB: it has {size / MB:,.1f}")
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:

@@ -212,14 +212,13 @@ class _Walk:
         """The innermost first."""
         try:
             own = _read_rules(folder, self._within)
-        except OSError as error:
-            fault = f"cannot be read: {error.strerror}"
-        except UnusableFile as error:
-            fault = str(error)
-        else:
-            return (own, *rules) if own else rules
-        self._problem(self._place(folder / IGNORE_FILE), fault)
-        return rules
+        except (OSError, UnusableFile) as error:
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"cannot be read: {error.strerror}"
+            self._problem(self._place(folder / IGNORE_FILE), reason)
+            return rules
+        return (own, *rules) if own else rules
 
     def _place(self, path: Path) -> str:
         below = path.relative_to(self._top).as_posix()
