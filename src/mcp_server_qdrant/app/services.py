@@ -22,6 +22,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
+from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
@@ -86,7 +87,8 @@ class Services:
     def coming(self) -> dict[str, str]:
         """Collection -> what of it cannot be found yet, in a sentence."""
         filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
-        return {**filling, **self.background.coming()}
+        waiting = self.background.status(waiting=True)
+        return {**filling, **{name: f"{name}: {said}." for name, said in waiting.items()}}
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
@@ -167,6 +169,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
+        near=Near(shared.queries(view), _reader(settings, view)),
         history=history,
         mask=settings.mask_secrets,
     )

@@ -216,7 +216,7 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
 
 
 def _effort(report: "Report") -> str:
-    texts = f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens" if report.texts else ""
+    texts = f"; {amount(report.texts, 'text')}" if report.texts else ""
     return f"{texts} in {report.seconds:,.1f} s"
 
 

@@ -1,11 +1,20 @@
 """The memory that a new text nearly repeats."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
 from rapidfuzz import fuzz
 
-from mcp_server_qdrant.core.datatypes import Document, Target
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    LegQuery,
+    Payload,
+    PointId,
+    Target,
+)
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.qdrant.write.points import Points
+from mcp_server_qdrant.qdrant.read.query import Queries
 
 LOOKED_AT = 8  # the text itself and its parts may be among them
 COSINE = 0.8
@@ -13,21 +22,46 @@ COSINE = 0.8
 ALIKE = 70
 
 
-async def nearest(
-    points: Points, new: Document, target: Target, vector: Dense
-) -> tuple[Document, float] | None:
-    """The nearest other memory and its cosine, if it is near; None where that is unknown.
+@dataclass(frozen=True, slots=True)
+class Near:
+    """Compares texts by the vectors that they are stored with.
 
-    `vector` is that of the new text's first part.
+    `queries` read what the caller may write; `read` makes a Document of a point.
     """
-    try:
-        found = await points.nearest(target, vector, LOOKED_AT)
-    except QdrantMcpError:
+
+    queries: Queries
+    read: Callable[[str, PointId, Payload | None], Document]
+
+    async def to(
+        self, new: Document, target: Target, dense: Dense | None
+    ) -> tuple[Document, float] | None:
+        """The nearest other memory and its cosine, if it is near; None where that is unknown.
+
+        `dense` is the vector of the new text's first part.
+        """
+        if dense is None:
+            return None
+        asked = target, LegQuery(dense, None)
+        try:
+            (answer,) = await self.queries.search([asked], depth=LOOKED_AT, condition=None)
+        except QdrantMcpError:
+            return None
+        if isinstance(answer, QdrantMcpError):
+            return None
+        candidates, cosines, *_ = answer
+        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+        payloads = await self._payloads(target, near)
+        for point in near:
+            known = self.read(target.collection, point, payloads.get(point))
+            if _another(known, new) and _alike(known.text, new.text):
+                return known, cosines[point]
         return None
-    for known, cosine in found:
-        if cosine >= COSINE and _another(known, new) and _alike(known.text, new.text):
-            return known, cosine
-    return None
+
+    async def _payloads(
+        self, target: Target, points: Sequence[PointId]
+    ) -> Mapping[PointId, Payload]:
+        (answer,) = await self.queries.payloads([(target, points)]) if points else ({},)
+        return {} if isinstance(answer, QdrantMcpError) else answer
 
 
 def _another(known: Document, new: Document) -> bool:

@@ -28,7 +28,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
-from mcp_server_qdrant.ingest.near import nearest
+from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
@@ -62,6 +62,7 @@ class Store:
     default: str | None
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
+    near: Near
     history: History
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -165,10 +166,9 @@ class Store:
         target, encoder = await self.ready(collection)
         before = await self.points.first(collection, document)
         if before and new.id is None and not await self._holds(before, new.text):
-            raise RequestError(
-                f"This text is stored already, and was changed since, under the id {document}: "
-                "pass an id to store it beside that one."
-            )
+            # Corrected since, under the id that this text gave it: both are kept.
+            document = hashlib.sha256(document.encode()).hexdigest()[:32]
+            return await self._store(new, collection, document, progress, seen, create=create)
         check_seen(before, seen)
         new, kept = fields.kept(new, before)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
@@ -225,7 +225,7 @@ class Store:
                 indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 await asyncio.shield(writer.tidy(job, points, indexed=indexed))
         vector = points[0].dense if compared else None
-        near = vector and await nearest(self.points, parts[0], target, vector)
+        near = await self.near.to(parts[0], target, vector)
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points

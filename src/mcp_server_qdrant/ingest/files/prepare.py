@@ -108,15 +108,14 @@ class Preparer:
             "documents": len(texts),
             "model": version[1],
         }
-        cut = [self._parts(found.path, file, text, again=known is not None) for text in texts]
+        again = known is not None
         return FileJob(
-            parts=[part for parts, _ in cut for part in parts],
+            parts=[part for text in texts for part in self._parts(file, text, again=again)],
             found=found,
             version=version,
             old=known,
             notes=[*loaded.notes, *notes],
             masked=loaded.masked,
-            tokens=[size for _, sizes in cut for size in sizes],
         )
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
@@ -153,16 +152,13 @@ class Preparer:
             raise UnusableFile(f"has no text of its own: {others[0]}")
         return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
 
-    def _parts(
-        self, path: str, file: Payload, text: Loaded, *, again: bool
-    ) -> tuple[list[Document], list[int]]:
-        """The parts of a text, and how many tokens the encoders read of each, nearly."""
+    def _parts(self, file: Payload, text: Loaded, *, again: bool) -> list[Document]:
+        """The parts of a text, with the state of its file."""
         if self.limit is None:
-            return [], []
+            return []
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        sizes = {title: tokens(title, self.tokenizer) for title in titles}
-        reserve = 1 + max(sizes.values())
+        reserve = 1 + max(tokens(title, self.tokenizer) for title in titles)
         limit = max(self.limit - reserve, self.limit // 2)
         chunks = split(
             text.text,
@@ -182,14 +178,14 @@ class Preparer:
             collection=self.collection,
             text="",
             title=text.title or None,
-            source=None if named else path,
+            source=None if named else file["path"],
             metadata=text.metadata,
             tags=text.tags,
             created_at=created,
             # A text with an id is a message or a row: its file's time is that of an export.
             updated_at=created if created and text.id else written,
             dated=text.created_at is not None,
-            document=text.id or path,
+            document=text.id or file["path"],
             writing=int(time()) if again or len(chunks) > 1 else None,
             file=file,
         )
@@ -201,6 +197,4 @@ class Preparer:
                 strict=True,
             )
         ]
-        headings = [sizes.get(shortened(part.heading or ""), 0) for part in parts]
-        counts = [head + chunk.tokens for head, chunk in zip(headings, chunks, strict=True)]
-        return numbered(parts, self.identify), counts
+        return numbered(parts, self.identify)

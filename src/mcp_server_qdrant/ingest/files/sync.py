@@ -70,7 +70,6 @@ class Report:
     notes: list[tuple[str, str]] = field(default_factory=list)
     files: int = 0
     texts: int = 0
-    tokens: int = 0
     masked: int = 0
     pending: bool = False
     size: float = 0.0
@@ -260,7 +259,6 @@ class _Run:
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
-        self._report.tokens += sum(job.tokens)
         self._count(job)
 
     def _count(self, job: FileJob) -> None:

@@ -89,7 +89,7 @@ def _loader() -> Any:
     """A loader that is safe for a stranger's text; the one in C crashes where levels are many."""
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """A scalar that is not what it looks like, as 30 February, is a text."""
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002

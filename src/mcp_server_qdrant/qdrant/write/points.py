@@ -288,22 +288,6 @@ class Points:
         where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
         return await self._some(collection, where, limit)
 
-    async def nearest(
-        self, target: Target, vector: Dense, limit: int
-    ) -> list[tuple[Document, float]]:
-        """The points of the nearest vectors, with their cosine; none for another distance."""
-        if target.dense is None or target.dense.distance != "cosine":
-            return []
-        request = models.QueryRequest(
-            query=list(vector),
-            using=target.dense.vector or None,
-            limit=limit,
-            params=RESCORED,
-            with_payload=True,
-        )
-        (found,) = await self._client.query_batch_points(target.collection, [request])
-        return [(self._document(target.collection, one), one.score) for one in found.points]
-
     async def matched(
         self, collection: str, where: Mapping[str, Any], examples: int
     ) -> tuple[int, list[Document]]:
