@@ -32,8 +32,8 @@ from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
-BATCH = 128  # parts that are encoded and written together
-MARKS = 1024  # that are taken off together
+BATCH = 256  # parts that are encoded together
+WRITTEN = 128  # parts in one call to the engine
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -120,7 +120,8 @@ class Writer:
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
             texts = [(job.vectors, encoded_text(part)) for job, part in items]
-            new = list(dict.fromkeys(text for known, text in texts if text not in known))
+            # In the order of length, so that little of what a model reads at once is padding.
+            new = sorted({text for known, text in texts if text not in known}, key=len)
             made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
             dense = [known[text] if text in known else made[text] for known, text in texts]
         points = []
@@ -162,8 +163,8 @@ class Writer:
 
     async def settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
-        for start in range(0, len(ids), MARKS):
-            await self.points.settle(self.target.collection, ids[start : start + MARKS])
+        for start in range(0, len(ids), WRITTEN):
+            await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
     async def tidy(self, job: Job, points: Sequence[StoredPoint], *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
@@ -219,8 +220,8 @@ class Writer:
 
     async def _upsert(self, points: Sequence[StoredPoint]) -> None:
         away = EngineTimeout, EngineUnavailable
-        for start in range(0, len(points), BATCH):
-            some = points[start : start + BATCH]
+        for start in range(0, len(points), WRITTEN):
+            some = points[start : start + WRITTEN]
             await retried(partial(self.points.upsert, self.target, some), self.retries, away)
 
 
