@@ -19,7 +19,7 @@ from typing import NamedTuple
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
-from mcp_server_qdrant.hosting.log import log
+from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions

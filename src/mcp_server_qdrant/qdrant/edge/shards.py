@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.hosting.log import log
+from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
 from mcp_server_qdrant.qdrant.edge.schema import shard_config

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.hosting.service import Service
+from mcp_server_qdrant.hosting.connect import Service
 
-WIRE = 9
+WIRE = 10
 NAME = "engine-host"
 WRITES = frozenset(
     {
