@@ -17,7 +17,6 @@ from qdrant_client import models
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.support import nearest
 
@@ -88,7 +87,7 @@ def child_of(folder):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (path / "cmdline").read_text()
-            if "edge.optimise" in line and str(folder) in line:
+            if "edge.copies" in line and str(folder) in line:
                 return int(path.name)
     return None
 
@@ -221,27 +220,3 @@ async def test_small_collections_are_left_alone(client, tmp_path):
         assert (await client.get_collection("c")).status != YELLOW
         await asyncio.sleep(0.02)
     assert "optimised_points" not in sidecar(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("left", "expected"),
-    [
-        (["c-x", "c-x.next"], "c-x"),
-        (["c-x.next", "c-x.old"], "c-x.next"),
-        (["c-x", "c-x.old"], "c-x"),
-        (["c-x.old"], "c-x.old"),
-        (["c-x.next"], "c-x.next"),
-    ],
-)
-def test_a_swap_that_an_earlier_version_began_is_finished_at_the_next_start(
-    tmp_path: Path, left, expected
-):
-    shards = tmp_path / "shards"
-    for name in left:
-        (shards / name).mkdir(parents=True)
-        (shards / name / "mark").write_text(name)
-    (shards / "c-x.json").write_text("{}")
-    Folder(tmp_path, 0).prepare()
-
-    assert sorted(path.name for path in shards.iterdir()) == ["c-x", "c-x.json"]
-    assert (shards / "c-x" / "mark").read_text() == expected

@@ -89,9 +89,6 @@ class Folder:
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
-        elif path.name.endswith((".next", ".old")):
-            # An earlier version optimised so. .next sorts before .old: a copy is in place by then.
-            _remove(path) if shard.exists() else path.rename(shard)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
             _remove(path / "temp_segments")

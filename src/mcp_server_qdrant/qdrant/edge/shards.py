@@ -234,12 +234,11 @@ class Shards:
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
-    def adopt(self, name: str, staged: Path) -> None:
-        """Make what is staged the collection of that name, in the place of one that is there."""
-        sidecar = json.loads((staged / "json").read_text("utf-8"))
+    def adopt(self, sidecar: dict[str, Any], staged: Path) -> None:
+        """Make what is staged a collection, in the place of one that is there."""
         shard = Shard(sidecar, self.folder.shards)
-        self.replace(self._all.get(name, shard), staged)
-        self._all[name] = shard
+        self.replace(self._all.get(shard.name, shard), staged)
+        self._all[shard.name] = shard
 
     def replace(self, shard: Shard, staged: Path) -> None:
         """Put what is staged in the place of the shard's files."""
