@@ -68,7 +68,6 @@ class Optimiser:
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait()
-        job.shard.optimising = False
         self._shards.folder.discard(job.place)
 
     def _due(self) -> Shard | None:
@@ -96,7 +95,6 @@ class Optimiser:
         place.mkdir()
         engine = self._shards.engine(shard)
         process = start(place, self._shards.exact_count(shard), shard.path)
-        shard.optimising = True
         self._job = _Job(shard, shard.version, engine, place, process)
 
     def _look_after(self, job: _Job) -> None:
@@ -113,7 +111,6 @@ class Optimiser:
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(shards.folder.shards / f"{shard.slug}.count", job.place / "count")
         self._job = None
-        shard.optimising = False
         shards.replace(shard, job.place)
         shards.save(shard, optimised_points=shards.exact_count(shard))
         shard.deleted = 0

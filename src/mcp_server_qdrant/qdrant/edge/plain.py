@@ -84,11 +84,10 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     """The host's description of a collection, in the server's shape."""
     named, damage = found["vectors"], found["damage"]
-    sound = "yellow" if found["optimising"] else "green"
     copied = ("indexed_vectors_count", "points_count", "segments_count", "payload_schema")
     return models.CollectionInfo.model_validate(
         {
-            "status": "red" if damage else sound,
+            "status": "red" if damage else "green",
             "warnings": [{"message": damage}] if damage else None,
             "optimizer_status": "ok",
             **{key: found[key] for key in (*copied, "created_at")},

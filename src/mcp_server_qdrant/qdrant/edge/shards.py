@@ -61,7 +61,6 @@ class Shard:
         self.written = 0.0  # when, on the monotonic clock
         self.version = 0  # other after each write
         self.deleted = 0  # points deleted since it was optimised
-        self.optimising = False
 
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
