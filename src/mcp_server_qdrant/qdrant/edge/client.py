@@ -189,7 +189,7 @@ class EdgeClient(AsyncQdrantBase):
     async def hybrid(
         self, question: str, *arguments: Any, guard: Any = None
     ) -> list[tuple[bool, Any]]:
-        """A question of a search to many collections, in one trip; see `hybrid`.
+        """A question of a search to many collections, in one trip; see `reads`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
         `guard`: a plain filter on all of it.
