@@ -34,6 +34,7 @@ from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
+_AHEAD = 64  # shards opened at the start
 _PATIENCE = 0.05  # that a piece of a write lets reads go first
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
@@ -116,9 +117,9 @@ class Engine(Work):
         return any(kind == "reads" for _, _, kind in self._queues)
 
     async def _look_after(self) -> None:
-        """Open what was used last before it is asked for; then optimise where it is quiet."""
+        """Open shards before they are asked for; then optimise where it is quiet."""
         # A cold disk takes 0.2 s for each: the first search over many need not wait for all.
-        for name in self._shards.recent(self._options.ahead):
+        for name in self._shards.names()[: min(_AHEAD, self._options.max_open)]:
             await self._let_reads_go_first()
             with suppress(QdrantMcpError, OSError):
                 self._shards.engine(self._shards.get(name))

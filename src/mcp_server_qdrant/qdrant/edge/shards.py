@@ -28,7 +28,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
+from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
 _DEADLY_OPENINGS = 2
@@ -105,11 +105,6 @@ class Shards:
     def names(self) -> list[str]:
         """All collections, sorted."""
         return sorted(self._all)
-
-    def recent(self, most: int) -> list[str]:
-        """The collections that were written to last, the latest first."""
-        when = {name: used(shard.path) for name, shard in self._all.items()}
-        return sorted(when, key=lambda name: (-when[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
