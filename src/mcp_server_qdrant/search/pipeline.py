@@ -107,8 +107,7 @@ class Pipeline:
         there, wanted = len(ranked.hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
-        lacking = asked and (full or found.cut) and there < wanted
-        return (lacking or found.lost) and query.left() > 0
+        return asked and (full or found.cut) and there < wanted and query.left() > 0
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""

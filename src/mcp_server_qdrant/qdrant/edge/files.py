@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote
 
 from mcp_server_qdrant.core.disk import identity, sync
@@ -175,28 +176,29 @@ def copy_sparse(source: Path, target: Path) -> None:
     for entry in source.iterdir():
         if entry.is_dir():
             copy_sparse(entry, target / entry.name)
-        elif sys.platform == "linux":
-            _copy_with_holes(entry, target / entry.name)
         else:
-            shutil.copyfile(entry, target / entry.name)
+            with entry.open("rb") as read:
+                copy_with_holes(read, target / entry.name)
 
 
-def _copy_with_holes(source: Path, target: Path) -> None:
-    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+def copy_with_holes(read: BinaryIO, target: Path) -> None:
+    """Copy an open file; holes stay holes where the platform can tell."""
+    if sys.platform != "linux":
+        with target.open("wb") as plain:
+            shutil.copyfileobj(read, plain)
+        return
+    with target.open("wb", buffering=0) as write:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
-        for start, end in data_ranges(read.fileno(), size):
+        for start, end in _data_ranges(read.fileno(), size):
             write.seek(start)
             while (left := end - write.tell()) > 0:
                 if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
-                    raise OSError(errno.EIO, f"{source.name} became shorter while it was copied")
+                    raise OSError(errno.EIO, f"{target.name} became shorter while it was copied")
 
 
-def data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
     """The parts of an open file that are no holes: where each begins and ends."""
-    if not hasattr(os, "SEEK_DATA"):
-        yield 0, size
-        return
     position = 0
     while position < size:
         try:

@@ -11,7 +11,6 @@ import orjson
 from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from mcp_server_qdrant.core.bounded import MODELS, PARSED, weigh
 from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.qdrant.server.connections import Http
 
@@ -57,7 +56,7 @@ class RestLine:
                 for _, one in zip(requests, found, strict=True)
             ]
 
-        return await self._result(target, {"searches": requests}, answers, PARSED)
+        return await self._result(target, {"searches": requests}, answers)
 
     async def scroll(
         self,
@@ -85,7 +84,7 @@ class RestLine:
             return [_point(raw) for raw in found["points"]], found.get("next_page_offset")
 
         target = self._target(collection_name, f"/points/scroll?timeout={timeout}")
-        return await self._result(target, asked, page, PARSED)
+        return await self._result(target, asked, page)
 
     async def retrieve(
         self,
@@ -103,7 +102,7 @@ class RestLine:
             return [_point(raw) for raw in found]
 
         target = self._target(collection_name, f"/points?timeout={timeout}")
-        return await self._result(target, asked, points, PARSED)
+        return await self._result(target, asked, points)
 
     async def get_collection(self, collection_name: str) -> models.CollectionInfo:
         """The parameters of a collection."""
@@ -143,11 +142,9 @@ class RestLine:
         target: str,
         asked: Mapping[str, Any] | None,
         read: Callable[[Any], T],
-        costs: Mapping[bytes, int] = MODELS,
     ) -> T:
-        """What `read` makes of the answer; parsed, its signs may cost so much memory."""
+        """What `read` makes of the answer."""
         response = await self._http.ask(target, None if asked is None else dumped(asked))
-        weigh([response.content], costs)
         if response.status not in (200, 201, 202):
             raise UnexpectedResponse(response.status, "", response.content, httpx.Headers())
         try:
