@@ -53,8 +53,12 @@ class Opening:
         open_services: Callable[[], Awaitable["Opened"]],
         recorder: Recorder | None,
         recall_path: Path | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
+        """`at_once`: before the first message, as a server does that no client starts."""
         self._open = open_services
+        self._at_once = at_once
         self._recorder = recorder
         self._recall_path = recall_path
         self._line = contextlib.AsyncExitStack()
@@ -64,6 +68,8 @@ class Opening:
     async def __aenter__(self) -> "Opening":
         """One user more: the SDK enters the lifespan once per process, over SSE per client."""
         self._users += 1
+        if self._at_once:
+            self.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -185,7 +191,10 @@ def make_server(
     """
     open_services = open_services or (lambda: _opened(settings))
     opening = Opening(
-        open_services, monitor.metrics if monitor else None, settings.qdrant_recall_path
+        open_services,
+        monitor.metrics if monitor else None,
+        settings.qdrant_recall_path,
+        at_once=monitor is not None,
     )
 
     bus = InMemorySubscriptionBus()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import logging
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -74,7 +73,6 @@ def init(
     from mcp_server_qdrant.settings import environment
 
     env_file = click.get_current_context().meta.get(frame.KEY)
-    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is said here too
     with frame.ending("Interrupted; run it again.", at_once=False):
         settings = frame.load()
         if not yes:
@@ -194,12 +192,13 @@ def _configure(
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
     frame.show(f"Starting the server of {client.title} …")
-    started = clients.start(entry, environment.without_settings())
+    try:
+        started = clients.start(entry, environment.without_settings())
+    except ConfigError as error:
+        raise ConfigError(f"Nothing was written: this does not start: {error}") from error
     frame.show("")
-    if started.fault:
-        raise ConfigError(f"Nothing was written: this does not start: {started.fault}")
-    click.echo(f"{client.title} will start {started.told}.")
-    changed = clients.with_entry(client, held, name, entry)
+    click.echo(f"{client.title} will start {started}.")
+    changed = {**held, client.section: {**held.get(client.section, {}), name: entry}}
     _write(client, text, changed, {name: _masked(entry)}, ask=ask)
 
 

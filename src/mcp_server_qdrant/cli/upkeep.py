@@ -1,8 +1,6 @@
 """The commands `upgrade`, `copy`, `describe` and `accept-loss`: collections while they are used."""
 
 import asyncio
-import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -101,9 +99,6 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
 def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
     with frame.ending(frame.GOES_ON):
         settings = frame.load()
-        logging.basicConfig(
-            level=logging.WARNING, stream=sys.stderr, format="mcp-server-qdrant: %(message)s"
-        )
         from mcp_server_qdrant.core.lean import import_qdrant_client
 
         import_qdrant_client()
