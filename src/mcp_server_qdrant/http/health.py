@@ -51,9 +51,7 @@ class Health:
         """Server, engine and encoder."""
         server = Part("up", "The server takes calls.")
         if self._draining():
-            server = Part(
-                state="draining", "The server is shutting down: it takes no more calls."
-            )
+            server = Part("draining", "The server is shutting down: it takes no more calls.")
         opening = self._opening()
         engine = await self._engine(opening)
         return {"server": server, "engine": engine, "encoder": _encoder(opening)}
@@ -88,8 +86,8 @@ def _encoder(opening: "asyncio.Task[Any]") -> Part:
     if encoder.state == "ready":
         return Part("ready", f"The model {encoder.name} is ready.")
     return Part(
-        state=encoder.state,
-        message=encoder.reason or f"The model {encoder.name} is not loaded yet.",
+        encoder.state,
+        encoder.reason or f"The model {encoder.name} is not loaded yet.",
     )
 
 
