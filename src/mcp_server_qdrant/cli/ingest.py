@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 SHOW_SECONDS = 0.2
 MB = 1_000_000
 
-Command = Callable[..., None]
 
-
-OPTIONS = (
+_options = frame.options(
     click.argument(
         "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
     ),
@@ -50,13 +48,6 @@ OPTIONS = (
     ),
     frame.env_file,
 )
-
-
-def _options(command: Command) -> Command:
-    """The options of both commands."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command()
