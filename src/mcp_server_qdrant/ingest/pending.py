@@ -84,7 +84,7 @@ class Backfill:
             try:
                 with contained():
                     filled += await self._fill(await self.catalog.target(name))
-                    if self.catalog.indexes_of_ours(name) is not None:
+                    if self.catalog.ours(name):
                         await self.sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error
