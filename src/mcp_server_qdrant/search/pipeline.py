@@ -102,13 +102,12 @@ class Pipeline:
 
         Candidates may have been parts of one text, or copies, or be gone.
         """
-        asked = query.request.limit is not None
+        asked = query.request.limit is not None or found.replaced  # drafts may hide other texts
         full = any(len(part.candidates) >= query.depth for part in found.found.values())
         there, wanted = len(ranked.hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
-        lacking = asked and (full or found.cut) and there < wanted
-        return (lacking or found.lost) and query.left() > 0
+        return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""

@@ -150,9 +150,8 @@ class Understanding:
 
     async def _expanded(self, text: str, targets: Sequence[Target]) -> Terms:
         """The words of the query and those spelled almost like them."""
-        variants, unread = await self.speller.expand(text, targets)
-        terms = await self._probe(text, targets, variants)
-        return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
+        variants = await self.speller.expand(text, targets)
+        return await self._probe(text, targets, variants)
 
     async def _probe(
         self, text: str, targets: Sequence[Target], variants: Variants | None = None
