@@ -61,7 +61,7 @@ class Pipeline:
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):
-            query = query.deeper()
+            query = query.deeper(self.engine.without(query.condition, found.replaced))
             found = found.updated(await self._retrieve(query))
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
