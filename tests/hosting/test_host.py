@@ -9,9 +9,8 @@ import pytest
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.dial import ask, dial
 from mcp_server_qdrant.hosting.host import Work, listening
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous, ask
 
 WIRE = 1
 
@@ -108,23 +107,24 @@ async def test_who_knows_the_key_is_answered_and_nobody_else(tmp_path):
         found = Rendezvous.read(place)
         stranger = found._replace(key=b"another")
 
-        assert await asyncio.to_thread(dial, stranger, WIRE, 20.0) is None
+        assert await asyncio.to_thread(stranger.dial, WIRE, 20.0) is None
         assert here == set()
-        line = await asyncio.to_thread(dial, found, WIRE, 20.0)
+        line = await asyncio.to_thread(found.dial, WIRE, 20.0)
         assert len(here) == 1
         assert await asyncio.to_thread(ask, line, 20.0, "do", 1) == ""
     assert not place.exists()
-    assert await asyncio.to_thread(dial, found, WIRE, 20.0) is None
+    assert await asyncio.to_thread(found.dial, WIRE, 20.0) is None
 
 
-@pytest.mark.parametrize("frame", [b"", b"short", b"x" * 64, b"x" * 5_000])
-async def test_whatever_a_stranger_sends_it_is_never_unpickled(tmp_path, monkeypatch, frame):
+@pytest.mark.parametrize("sent", [b"", b"short", b"x" * 64, b"x" * 5_000])
+async def test_whatever_a_stranger_sends_it_is_never_unpickled(tmp_path, monkeypatch, sent):
     monkeypatch.setattr(wire, "unpack", None)
     async with listening(tmp_path / "desk.json", WIRE, Desk()) as here:
         address = Rendezvous.read(tmp_path / "desk.json").address
         reader, writer = await asyncio.open_unix_connection(address)
-        await reader.readexactly(4 + wire.NONCE)
-        writer.write(wire.framed(frame))
+        await reader.readexactly(wire.NONCE)
+        writer.write(sent)
+        writer.write_eof()
 
         assert await reader.read() == b""
         assert here == set()

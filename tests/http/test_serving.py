@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.tokenfile import change
-from mcp_server_qdrant.http.auth.tokens import digest, new_token
+from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
 from mcp_server_qdrant.http.limits import Load, holder
 from mcp_server_qdrant.http.monitor import Monitor

@@ -98,7 +98,6 @@ class Shared:
             allowed=allowed,
             folder=self.settings.qdrant_folder,
             gained=self._upgraded,
-            shown=Leftovers(self.points(view)).shown,
             dates=self.dates,
         )
 

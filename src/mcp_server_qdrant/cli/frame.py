@@ -159,6 +159,8 @@ def load(*, serving: bool = False) -> "Settings":
             logs.configure(read.log_level, read.log_format)
             if read.log_format == "json":
                 tell = logger.warning
+        else:
+            logs.configure_for_command()
     finally:
         for sentence in notes:
             tell(sentence)

@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.bounded import TooLarge
 from mcp_server_qdrant.core.errors import (
     UNSURE,
     AccessRefused,
-    AnswerTooLarge,
     EngineFailure,
     EngineTimeout,
     EngineUnavailable,
@@ -67,7 +66,7 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
     except (ResponseHandlingException, OSError) as error:
         raise _doubted(_transport(error), error) from error
     except TooLarge as error:
-        raise AnswerTooLarge(TOO_LARGE) from error
+        raise EngineFailure(TOO_LARGE) from error
     except (json.JSONDecodeError, RecursionError) as error:
         raise EngineFailure(UNREADABLE) from error
     except AssertionError as error:
@@ -141,7 +140,7 @@ def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
 
 def _transport(error: Exception) -> QdrantMcpError:
     if isinstance(error, ResponseHandlingException) and isinstance(error.source, TooLarge):
-        return AnswerTooLarge(TOO_LARGE)
+        return EngineFailure(TOO_LARGE)
     match kind_of(error):
         case "timeout":
             return EngineTimeout(LATE)

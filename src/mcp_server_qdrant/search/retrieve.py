@@ -27,9 +27,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
-from mcp_server_qdrant.search.order import LONGEST, successor_of
 from mcp_server_qdrant.search.query import Query, Retrieved
-from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
@@ -42,22 +41,11 @@ async def retrieve(engine: SearchEngine, query: Query, texts: Texts) -> Retrieve
     """The best candidates of all targets with their texts; a target that fails is a status."""
     found, statuses = await candidates_of(engine, query)
     scored = candidates(found.values(), query, texts)
-    best = scored[: query.pool]
-    hits, late = await hydrate(engine, found, best, query.seconds())
-    deleted = len(hits) < len(best) and not late
+    hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
     hits, replaced = current(hits, texts.document)
-    lost = deleted or _hidden(replaced, hits, texts)
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
-    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut, lost)
-
-
-def _hidden(replaced: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> bool:
-    """True where of a text only parts of replaced versions were found."""
-    if not replaced:
-        return False
-    kept = {(hit.collection, texts.document(hit).document) for hit in hits}
-    return not kept.issuperset((one.collection, one.document) for one in replaced)
+    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
 
 
 async def candidates_of(

@@ -102,7 +102,7 @@ async def test_the_upgraded_collection_is_searched_by_words(engine):
         page = await find(services, "n37", "notes", explain=True, recency_weight=0.0)
 
     assert texts(page)[0] == TEXTS[37]
-    assert page.results[0].why.words > 0
+    assert page.results[0].why["words"] > 0
 
 
 async def test_upgrading_again_changes_nothing(engine):

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -48,9 +48,8 @@ class Catalog:
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
     a hidden collection reads like one about a collection that does not exist. `folder` is where the
-    server's client works. `gained` is called
-    when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
+    server's client works. `gained` is called when a collection turns out to have been upgraded
+    since the last look-up; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -62,14 +61,12 @@ class Catalog:
         allowed: Sequence[str] = (),
         folder: Path | None = None,
         gained: Callable[[str], None] = lambda _: None,
-        shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
         self._gained = gained
-        self._shown = shown
         self._default = default
         self._allowed = tuple(allowed)
         self._folder = folder
@@ -345,28 +342,15 @@ class Catalog:
 
     async def _describe(self, target: Target) -> CollectionInfo:
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
-        points, updated_at = await asyncio.gather(
-            self._points(target), self.changed_at(target.collection)
-        )
         return CollectionInfo(
             name=target.collection,
-            points=points,
+            points=target.points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=updated_at,
+            updated_at=await self.changed_at(target.collection),
             note=self._note(target),
             description=self._description(target.collection),
         )
-
-    async def _points(self, target: Target) -> int:
-        """The number of points that a reader is shown now."""
-        name = target.collection
-        try:
-            if self._shown is not None and self.indexes_of_ours(name) is not None:
-                return await self._shown(name)
-            return (await self._client.count(name)).count
-        except QdrantMcpError:
-            return target.points
 
     def _note(self, target: Target) -> str | None:
         """A sentence on damage, a missing leg, or where it was imported from."""

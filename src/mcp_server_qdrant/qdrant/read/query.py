@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
-from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
+from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
@@ -122,24 +122,11 @@ class Queries:
             limit=depth + OVER,
             with_payload=self._shown,
         )
-        found = await self._fused(target, fusion)
+        (found,) = await self._points(target, [fusion])
         best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
         candidates = [Candidate(p.id, p.score, self._partly(p.payload)) for p in best]
         scores = await self._scores(target, legs, candidates)
         return candidates, *by_leg(target, query, scores), None
-
-    async def _fused(self, target: Target, fusion: models.QueryRequest) -> list[Any]:
-        """The points of a fusion with their payloads, which follow where they are too large."""
-        try:
-            (found,) = await self._points(target, [fusion])
-        except AnswerTooLarge:
-            bare = fusion.model_copy(update={"with_payload": False})
-            (found,) = await self._points(target, [bare])
-            payloads = await self._read(target, [point.id for point in found], self._shown)
-            found = [point for point in found if point.id in payloads]
-            for point in found:
-                point.payload = payloads[point.id]
-        return found
 
     def _partly(self, payload: Payload | None) -> Payload:
         """A payload of which only some fields were read, marked as such."""
@@ -203,26 +190,10 @@ class Queries:
 
     async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
         """The whole payloads of points of which only a part was read."""
-        return await self._read(target, ids, shown=True)
-
-    async def _read(
-        self, target: Target, ids: Sequence[PointId], shown: Any
-    ) -> dict[PointId, Payload]:
-        """The payloads of these points, in halves where they are too large together.
-
-        Raises AnswerTooLarge where one is by itself.
-        """
         request = models.QueryRequest.model_construct(
-            filter=_only(ids), limit=len(ids), with_payload=shown
+            filter=_only(ids), limit=len(ids), with_payload=True
         )
-        try:
-            (points,) = await self._points(target, [request])
-        except AnswerTooLarge:
-            if len(ids) == 1:
-                raise
-            middle = len(ids) // 2
-            first = await self._read(target, ids[:middle], shown)
-            return first | await self._read(target, ids[middle:], shown)
+        (points,) = await self._points(target, [request])
         return {point.id: point.payload or {} for point in points}
 
 

@@ -17,7 +17,6 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
-from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.write.points import as_vector
 
@@ -208,7 +207,7 @@ class Bulk:
     async def _scroll(
         self, name: str, limit: int, offset: Any, where: models.Filter | None = None
     ) -> tuple[list[Any], Any]:
-        return await page(self._client, name, limit, offset, where, with_payload=True)
+        return await self._client.scroll(name, where, limit=limit, offset=offset, with_payload=True)
 
     async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""
