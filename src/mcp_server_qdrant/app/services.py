@@ -87,7 +87,8 @@ class Services:
     def coming(self) -> dict[str, str]:
         """Collection -> what of it cannot be found yet, in a sentence."""
         filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
-        return {**filling, **self.background.coming()}
+        waiting = self.background.status(waiting=True)
+        return {**filling, **{name: f"{name}: {said}." for name, said in waiting.items()}}
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
