@@ -175,12 +175,11 @@ class EngineLeg(NamedTuple):
 
 
 class _Question:
-    """One call, in the engine's types: whatever its collections share is made once."""
+    """One call, in the engine's types: the filters that its collections share are made once."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._filters: dict[int, Any] = {}  # by the identity of the plain one, as are vectors
-        self._dense: dict[tuple[int, str, int], Any] = {}
+        self._filters: dict[int, Any] = {}  # by the identity of the plain one
 
     def leg(
         self,
@@ -193,21 +192,10 @@ class _Question:
     ) -> EngineLeg:
         """One leg; a sparse vector is its indices and its values."""
         if isinstance(vector, tuple):
-            sparse = dict(zip(("indices", "values"), vector, strict=True))
-            check_query(sparse, using, shard.sidecar)
-            query: Any = edge.Query.Nearest(types.to_vector(sparse), using=using)
-        else:
-            query = self._dense_query(shard, using, vector)
+            vector = dict(zip(("indices", "values"), vector, strict=True))
+        check_query(vector, using, shard.sidecar)
+        query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
         return EngineLeg(query, self.filter(where), weight, scored, *self.params(shard, using))
-
-    def _dense_query(self, shard: Shard, using: str, vector: Any) -> Any:
-        """A dense vector is checked and converted once per name and size."""
-        params = shard.sidecar["vectors"].get(using)
-        key = id(vector), using, params["size"] if params else 0
-        if key not in self._dense:
-            check_query(vector, using, shard.sidecar)
-            self._dense[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._dense[key]
 
     def filter(self, plain: Mapping[str, Any] | None) -> Any:
         """The filter and the guard."""
