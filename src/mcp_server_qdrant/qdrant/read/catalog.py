@@ -368,6 +368,8 @@ class Catalog:
         return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
 
     async def _describe(self, target: Target) -> CollectionInfo:
+        entry = self._entries.get(target.collection)
+        metadata = entry.info.config.metadata if entry else None
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
         return CollectionInfo(
             name=target.collection,
@@ -375,20 +377,9 @@ class Catalog:
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
-            note=self._note(target),
-            description=self._description(target.collection),
+            note=(entry and marks.damage(entry.info)) or target.note or marks.imported(metadata),
+            description=marks.description(metadata),
         )
-
-    def _note(self, target: Target) -> str | None:
-        """A sentence on damage, a missing leg, or where it was imported from."""
-        entry = self._entries.get(target.collection)
-        if entry is None:
-            return target.note
-        return marks.damage(entry.info) or target.note or marks.imported(entry.info.config.metadata)
-
-    def _description(self, name: str) -> str | None:
-        entry = self._entries.get(name)
-        return marks.description(entry.info.config.metadata) if entry else None
 
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
