@@ -54,7 +54,7 @@ class Opening:
         *,
         at_once: bool = False,
     ) -> None:
-        """`at_once`: before the first message, as a server does that no client starts."""
+        """`at_once`: what answers at `recall_path` does not wait for a client's first message."""
         self._open = open_services
         self._at_once = at_once
         self._recall_path = recall_path
@@ -185,7 +185,7 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    at_once = monitor is not None
+    at_once = monitor is not None and settings.qdrant_recall_path is not None
     opening = Opening(open_services, settings.qdrant_recall_path, at_once=at_once)
 
     bus = InMemorySubscriptionBus()
