@@ -139,7 +139,7 @@ def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
     file = found(tmp_path / "a.md", "text")
     file.file.unlink()
 
-    assert prepare(file) == Problem("n/a.md", "is gone")
+    assert prepare(file) == Problem("n/a.md", "cannot be read: No such file or directory")
 
 
 class Panic(BaseException):
