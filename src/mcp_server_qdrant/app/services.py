@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -75,10 +74,6 @@ class Services:
     def of_caller(self) -> "Services":
         """The services that the caller may use: these."""
         return self
-
-    def record(self, recorder: Recorder) -> None:
-        """Tell `recorder` how searches go."""
-        self.pipeline.understanding.recorder = recorder
 
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, and of the folders kept in step."""

@@ -127,6 +127,17 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     return bool(encoder.state == "ready")
 
 
+def options(*given: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """The arguments and options that several commands share, in their order."""
+
+    def added(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return added
+
+
 def env_file(command: Command) -> Command:
     """The command with the option, which may stand before a subcommand's name or after it."""
     return click.option(

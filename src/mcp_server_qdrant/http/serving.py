@@ -20,9 +20,8 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
-from mcp_server_qdrant.http.monitor import Monitor
+from mcp_server_qdrant.http.monitor import Identified, Monitor
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
-from mcp_server_qdrant.http.requests import Identified
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
@@ -98,15 +97,15 @@ def _verifier(settings: Settings) -> Verifier | None:
         return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         from mcp_server_qdrant.http.auth.jwks import Keys
-        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens
 
-        expected = Expected(
+        return AccessTokens(
+            Keys(settings.auth_issuer, settings.auth_jwks_url),
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
             scope_claims=settings.auth_scope_claims,
             scope_prefix=settings.auth_scope_prefix,
         )
-        return AccessTokens(Keys(settings.auth_issuer, settings.auth_jwks_url), expected)
     return None
 
 
@@ -170,7 +169,7 @@ def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
         http="h11",  # bounds the heads of requests, httptools does not
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
-        access_log=False,  # its lines have queries; http/requests.py logs each request
+        access_log=False,  # its lines have queries; http/monitor.py logs each request
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
