@@ -4,7 +4,7 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -154,7 +154,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view), _reader(settings, view)),
+        near=Near(shared.queries(view), points),
         history=history,
         mask=settings.mask_secrets,
     )
@@ -177,15 +177,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         background=_background(settings, store, files, tenant),
         shared=shared,
     )
-
-
-def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload | None], Document]:
-    """The Document of a point, by its collection, id and payload."""
-
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
-
-    return document
 
 
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
@@ -246,7 +237,11 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
-    document = _reader(settings, view)
+    fields, identify = settings.qdrant_content_fields, view.identify
+
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, fields, identify)
+
     understanding = Understanding(
         resolve=catalog.resolve,
         locate=lookup.one,

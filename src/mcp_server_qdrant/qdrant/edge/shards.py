@@ -59,7 +59,7 @@ class Shard:
         self.log: tuple[int, int] | None = None  # of which folder, when it was opened
         self.pinned = False  # must not be closed: written to and not yet flushed, or being copied
         self.written = 0.0  # when, on the monotonic clock
-        self.version = 0  # other after each write
+        self.version = 0  # other after each write, and once it was closed
         self.deleted = 0  # points deleted since it was optimised
 
     def damage(self, *, numbers: bool = True) -> str | None:
@@ -223,7 +223,6 @@ class Shards:
 
     def replace(self, shard: Shard, staged: Path) -> None:
         """Put what is staged in the place of the shard's files."""
-        shard.changed()
         self.close(shard)
         self.folder.receive(shard.slug, staged)
 
@@ -243,7 +242,6 @@ class Shards:
             shard.sidecar_path.replace(gone)
         sync(self.folder.shards)
         del self._all[shard.name]
-        shard.changed()
         self.close(shard)
         self.folder.discard(shard.path)
         for end in ("opening", "count"):
@@ -253,6 +251,7 @@ class Shards:
     def close(self, shard: Shard) -> None:
         """Close it; the next use opens it again. What was flushed is safe even if that fails."""
         self._open.pop(shard.slug, None)
+        shard.version += 1  # closing it could change its files
         engine, shard.engine = shard.engine, None
         if engine is not None:
             with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed"):
