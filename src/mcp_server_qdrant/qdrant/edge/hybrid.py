@@ -20,8 +20,8 @@ from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Answer = tuple[bool, Any]
-# Vector name, query vector, filter, weight in RRF, and whether scores are wanted.
-Leg = tuple[str, Any, Any, float, bool]
+# Vector name, query vector, filter, and whether scores are wanted.
+Leg = tuple[str, Any, Any, bool]
 Scores = dict[int, float]
 Guard = Mapping[str, Any] | None
 
@@ -114,7 +114,6 @@ class EngineLeg(NamedTuple):
 
     query: Any
     where: Any
-    weight: float
     scored: bool
     params: Any
     exact: Any
@@ -134,7 +133,6 @@ class _Question:
         using: str,
         vector: Any,
         where: Any,
-        weight: float,
         scored: bool,  # noqa: FBT001
     ) -> EngineLeg:
         """One leg; a sparse vector is its indices and its values."""
@@ -144,7 +142,7 @@ class _Question:
             query: Any = edge.Query.Nearest(types.to_vector(sparse), using=using)
         else:
             query = self._dense_query(shard, using, vector)
-        return EngineLeg(query, self.filter(where), weight, scored, *self.params(shard, using))
+        return EngineLeg(query, self.filter(where), scored, *self.params(shard, using))
 
     def _dense_query(self, shard: Shard, using: str, vector: Any) -> Any:
         """A dense vector is checked and converted once per name and size."""
@@ -176,13 +174,13 @@ class _Question:
 def fused(
     engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
-    """The best points by the engine's weighted RRF: ids, RRF, exact scores per scored leg.
+    """The best points by the engine's RRF: ids, RRF, exact scores per scored leg.
 
     Ties are cut by id, of as many as `TIES` points.
     """
     if not legs:
         return [], [], []
-    rrf: Any = edge.Fusion.Rrf(k, [leg.weight for leg in legs])  # its stub lacks the base class
+    rrf: Any = edge.Fusion.Rrf(k)  # its stub lacks the base class
     found = engine.query(
         edge.QueryRequest(
             limit + TIES,
