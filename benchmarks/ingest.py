@@ -66,7 +66,7 @@ async def throughput(services: Services, folder: Path) -> None:
         assert len(texts) == report.texts
         seconds = seconds or await encoding(encoder, texts)
         print(
-            f"part {part + 1}: {report.texts} texts, {report.tokens} tokens; ingest "
+            f"part {part + 1}: {report.texts} texts; ingest "
             f"{report.texts / report.seconds:.1f}/s, encoder alone {report.texts / seconds:.1f}/s, "
             f"ratio {seconds / report.seconds:.3f}",
             flush=True,

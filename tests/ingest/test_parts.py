@@ -167,6 +167,21 @@ class TestEveryMoment:
             assert {old, new} == set(reader.seen)
 
 
+@pytest.mark.parametrize("kind", ["edge", "memory"])
+async def test_a_search_goes_past_the_many_parts_of_a_replaced_text(kind, tmp_path):
+    long = "\n\n".join(f"Harbour {n}. " + "The harbour, a harbour. " * 40 for n in range(400))
+    async with two_servers(kind, tmp_path) as (engine, services, reader):
+        await remember(services, "notes", long, id="x")
+
+        async def look() -> None:
+            assert await reader.text("x") in (long, SHORT)
+
+        engine.between = look
+        await remember(services, "notes", SHORT, id="x")
+        engine.between = None
+        assert reader.seen.count(SHORT) > 1
+
+
 async def _quiet() -> None:
     """What a cancelled write tidies up is shielded: let it."""
     while others := asyncio.all_tasks() - {asyncio.current_task()}:

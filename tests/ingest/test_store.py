@@ -19,7 +19,6 @@ from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
-    Engine,
     dense,
     find,
     foreign,
@@ -577,21 +576,3 @@ async def test_two_updates_of_one_document_at_once_leave_one_of_them():
 
         assert found.text in (LONGER, "short")
         assert (await engine.count("notes")).count == found.chunks or found.text == LONGER
-
-
-async def test_a_server_that_has_a_text_under_every_id_is_not_asked_for_ever():
-    class Full(Engine):
-        async def retrieve(self, collection, ids, **_):
-            self.calls.append(("retrieve", collection))
-            doc = {"id": "any", "chunk": 0, "chunks": 1, "start": 0, "end": 5}
-            payload = {"document": "other", "doc": doc}
-            return [models.Record(id=point, payload=payload) for point in ids]
-
-    async with memory_engine() as engine:
-        full = Full(engine.client)
-        async with memory_services(engine=full) as services:
-            with pytest.raises(RequestError, match="There are 16 other texts"):
-                await remember(services, "notes", "roses")
-
-    assert 0 < full.calls.count(("retrieve", "notes")) < 50
-    assert not any(method == "upsert" for method, _ in full.calls)

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.backup import back_up, restore
+from mcp_server_qdrant.app.upkeep import back_up, restore
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure, RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient

@@ -17,7 +17,6 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
@@ -51,7 +50,6 @@ class Opening:
     def __init__(
         self,
         open_services: Callable[[], Awaitable["Opened"]],
-        recorder: Recorder | None,
         recall_path: Path | None = None,
         *,
         at_once: bool = False,
@@ -59,7 +57,6 @@ class Opening:
         """`at_once`: before the first message, as a server does that no client starts."""
         self._open = open_services
         self._at_once = at_once
-        self._recorder = recorder
         self._recall_path = recall_path
         self._line = contextlib.AsyncExitStack()
         self._task: asyncio.Task[Opened] | None = None
@@ -88,8 +85,6 @@ class Opening:
 
     async def _opened(self) -> "Opened":
         services = await self._open()
-        if self._recorder:
-            services.record(self._recorder)
         if self._recall_path:
             from mcp_server_qdrant.app.recall import answering
 
@@ -190,12 +185,8 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    opening = Opening(
-        open_services,
-        monitor.metrics if monitor else None,
-        settings.qdrant_recall_path,
-        at_once=monitor is not None,
-    )
+    at_once = monitor is not None
+    opening = Opening(open_services, settings.qdrant_recall_path, at_once=at_once)
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))

@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -76,10 +75,6 @@ class Services:
         """The services that the caller may use: these."""
         return self
 
-    def record(self, recorder: Recorder) -> None:
-        """Tell `recorder` how searches go."""
-        self.pipeline.understanding.recorder = recorder
-
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, and of the folders kept in step."""
         return {**self.shared.work(), **self.background.counts()}
@@ -87,7 +82,8 @@ class Services:
     def coming(self) -> dict[str, str]:
         """Collection -> what of it cannot be found yet, in a sentence."""
         filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
-        return {**filling, **self.background.coming()}
+        waiting = self.background.status(waiting=True)
+        return {**filling, **{name: f"{name}: {said}." for name, said in waiting.items()}}
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""

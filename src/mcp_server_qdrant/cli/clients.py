@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -200,20 +200,20 @@ def _plain(text: str) -> str:
     return text
 
 
-def write(client: Client, before: str, held: Config, now: datetime) -> Path | None:
-    """Write a configuration in one step; the copy of what was there before, if anything was.
+def write(client: Client, change: Callable[[Config], Config], now: datetime) -> Path | None:
+    """Change a configuration in one step; the copy of what was there before, if anything was.
 
-    Mode and links stay. Raises ConfigError, also where it is not what it was `before`, and where
-    comments would be lost.
+    What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,
+    also where comments would be lost.
     """
-    if _plain(before) != before:
+    text = text_of(client)
+    if _plain(text) != text:
         raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
+    held = change(parse(client, text))
     backup = None
     try:
         path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        if text_of(client) != before:
-            raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
         if path.exists():
             backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
             shutil.copy2(path, backup)

@@ -15,16 +15,13 @@ from mcp_server_qdrant.core.notation import amount, printable
 from mcp_server_qdrant.core.selection import Selection
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
+    from mcp_server_qdrant.ingest.files.state import Known
+    from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
     from mcp_server_qdrant.ingest.files.walk import Problem
     from mcp_server_qdrant.settings.environment import Settings
 
 SHOW_SECONDS = 0.2
 MB = 1_000_000
-ADVICE = (
-    "If it is another folder, give it a name with --name; if all of them are to be removed, say so "
-    "with --empty."
-)
 
 Command = Callable[..., None]
 
@@ -120,7 +117,6 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         empty=options.get("empty", False),
         patient=True,
         max_bytes=int(options["max_size"] * MB),
-        advice=ADVICE,
     )
 
 
@@ -220,7 +216,7 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
 
 
 def _effort(report: "Report") -> str:
-    texts = f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens" if report.texts else ""
+    texts = f"; {amount(report.texts, 'text')}" if report.texts else ""
     return f"{texts} in {report.seconds:,.1f} s"
 
 

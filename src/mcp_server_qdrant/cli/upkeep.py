@@ -1,7 +1,10 @@
-"""The commands `upgrade`, `copy`, `describe` and `accept-loss`: collections while they are used."""
+"""The commands that work on whole collections while they are used: `upgrade`, `copy`, `describe`,
+`accept-loss`, `backup` and `restore`.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,8 +99,65 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
     _run(lambda settings: _own(settings, [collection], work))
 
 
-def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
-    with frame.ending(frame.GOES_ON):
+def _of_backups(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments and options of `backup` and `restore`."""
+    for option in (
+        frame.env_file,
+        click.option("--overwrite", is_flag=True, help="Replace what is there."),
+        click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
+        click.argument("folder", type=click.Path(path_type=Path)),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_of_backups
+def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Copy collections (default: all) into FOLDER, while they are used.
+
+    The folder is there once it is complete. A Qdrant server has snapshots of its own.
+    """
+    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+
+    async def work(settings: "Settings") -> None:
+        from mcp_server_qdrant.app.upkeep import back_up
+
+        bars, now = frame.Bars(), datetime.now(UTC)
+        _done(bars, await back_up(settings, place, chosen, now, bars, replace=overwrite))
+
+    _run(work, "Interrupted; nothing was kept.")
+
+
+@click.command()
+@_of_backups
+def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
+
+    Each is back as a whole. Those that are there already are left alone without --overwrite.
+    """
+    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+
+    async def work(settings: "Settings") -> None:
+        from mcp_server_qdrant.app import upkeep
+
+        bars = frame.Bars()
+        _done(bars, await upkeep.restore(settings, place, chosen, bars, replace=overwrite))
+
+    _run(work, "Interrupted; run it again with --overwrite.")
+
+
+def _done(bars: frame.Bars, points: Mapping[str, int]) -> None:
+    bars.end()
+    for name, number in points.items():
+        click.echo(f"{called(name)}: {amount(number, 'point')}")
+    click.echo(f"Done: {amount(len(points), 'collection')}.")
+
+
+def _run(
+    work: "Callable[[Settings], Coroutine[Any, Any, None]]", interrupted: str = frame.GOES_ON
+) -> None:
+    with frame.ending(interrupted):
         settings = frame.load()
         from mcp_server_qdrant.core.lean import import_qdrant_client
 

@@ -377,7 +377,6 @@ class Chunk:
     text: str
     start: int
     end: int
-    tokens: int = field(default=0, compare=False)  # special ones not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, caller
-from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
+from mcp_server_qdrant.core.telemetry import Call, Outcome, recording, within_call, within_request
 from mcp_server_qdrant.http.health import Begin, Health, healthz, opened
 from mcp_server_qdrant.http.limits import PLACE, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
@@ -74,7 +74,11 @@ class Monitor:
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         request = scope.get(REQUEST_ID)
-        with within_request(request) if request else nullcontext(), scope.get(PLACE, nullcontext()):
+        with (
+            within_request(request) if request else nullcontext(),
+            scope.get(PLACE, nullcontext()),
+            recording(self.metrics),
+        ):
             if ctx.method != "tools/call":
                 return await call_next(ctx)
             return await self._called(ctx, call_next, scope.get(CALLER))

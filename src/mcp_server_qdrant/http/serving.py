@@ -98,15 +98,15 @@ def _verifier(settings: Settings) -> Verifier | None:
         return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         from mcp_server_qdrant.http.auth.jwks import Keys
-        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens
 
-        expected = Expected(
+        return AccessTokens(
+            Keys(settings.auth_issuer, settings.auth_jwks_url),
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
             scope_claims=settings.auth_scope_claims,
             scope_prefix=settings.auth_scope_prefix,
         )
-        return AccessTokens(Keys(settings.auth_issuer, settings.auth_jwks_url), expected)
     return None
 
 

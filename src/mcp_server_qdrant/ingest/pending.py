@@ -83,7 +83,10 @@ class Backfill:
         for name in await self.catalog.names():
             try:
                 with contained():
-                    filled += await self._fill(await self.catalog.target(name))
+                    try:
+                        filled += await self._fill(await self.catalog.target(name))
+                    finally:
+                        self.filling.discard(name)
                     if self.catalog.indexes_of_ours(name) is not None:
                         await self.sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
@@ -100,12 +103,6 @@ class Backfill:
         return filled
 
     async def _fill(self, target: Target) -> int:
-        try:
-            return await self._filled(target)
-        finally:
-            self.filling.discard(target.collection)
-
-    async def _filled(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from typing import Generic, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -33,9 +32,8 @@ from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
-WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
-BATCH = 128  # parts that are written together
-STEP = 64  # parts that are encoded together, in one trip to the model host
+BATCH = 256  # parts that are encoded together
+WRITTEN = 128  # parts in one call to the engine
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -47,13 +45,11 @@ class Job:
     """The parts of texts that are stored together: one text, or those of a file.
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
-    replaced only if it is still as it was. `tokens` are those of each part, nearly; a flow needs
-    them. `vectors` are those of earlier versions, by what the encoder read: unchanged parts keep
-    theirs.
+    replaced only if it is still as it was. `vectors` are those of earlier versions, by what the
+    encoder read: unchanged parts keep theirs.
     """
 
     parts: Sequence[Document]
-    tokens: Sequence[int] = ()
     before: Document | None = None
     exact: bool = False
     vectors: Mapping[str, Dense] = field(default_factory=dict)
@@ -124,7 +120,8 @@ class Writer:
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
             texts = [(job.vectors, encoded_text(part)) for job, part in items]
-            new = list(dict.fromkeys(text for known, text in texts if text not in known))
+            # In the order of length, so that little of what a model reads at once is padding.
+            new = sorted({text for known, text in texts if text not in known}, key=len)
             made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
             dense = [known[text] if text in known else made[text] for known, text in texts]
         points = []
@@ -166,8 +163,8 @@ class Writer:
 
     async def settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
-        for start in range(0, len(ids), WINDOW):
-            await self.points.settle(self.target.collection, ids[start : start + WINDOW])
+        for start in range(0, len(ids), WRITTEN):
+            await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
     async def tidy(self, job: Job, points: Sequence[StoredPoint], *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
@@ -223,8 +220,8 @@ class Writer:
 
     async def _upsert(self, points: Sequence[StoredPoint]) -> None:
         away = EngineTimeout, EngineUnavailable
-        for start in range(0, len(points), BATCH):
-            some = points[start : start + BATCH]
+        for start in range(0, len(points), WRITTEN):
+            some = points[start : start + WRITTEN]
             await retried(partial(self.points.upsert, self.target, some), self.retries, away)
 
 
@@ -232,12 +229,11 @@ class Writer:
 class Flow(Generic[J]):
     """Stores many jobs, reading, encoding and writing at the same time.
 
-    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all parts of
-    a job are written, `failed` where one of them cannot be.
+    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
+    where one of them cannot be.
     """
 
     writer: Writer
-    encoded: Callable[[Items[J]], None]
     wrote: Callable[[Items[J]], None]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
@@ -267,7 +263,7 @@ class Flow(Generic[J]):
             return
         try:
             with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-                points = await self._points(items)
+                points = await self.writer.encoded(items)
             await self.writer.write(items, points)
         except UnknownCollection:
             raise
@@ -292,14 +288,6 @@ class Flow(Generic[J]):
                 await self.finished(job)
                 await self.writer.settle(job.marked)
 
-    async def _points(self, items: Items[J]) -> list[StoredPoint]:
-        points: list[StoredPoint] = []
-        for start in range(0, len(items), STEP):
-            some = items[start : start + STEP]
-            points += await self.writer.encoded(some)
-            self.encoded(some)
-        return points
-
     async def _modelless(self) -> bool:
         """Whether nothing can be encoded at all: then keywords have to do."""
         if self.writer.encode is not None:
@@ -316,23 +304,13 @@ class Flow(Generic[J]):
 
 
 async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
-    """The parts, in batches of texts of like length.
-
-    The first windows are small, so that the encoder need not wait for a large one to be read.
-    """
-    window: list[tuple[int, tuple[J, Document]]] = []
-    size = BATCH
+    """The parts of all jobs, so many at a time."""
+    items: list[tuple[J, Document]] = []
     async for job in jobs:
-        for part, tokens in zip(job.parts, job.tokens, strict=True):
-            window.append((tokens, (job, part)))
-            if len(window) == size:
-                for items in _by_length(window):
-                    yield items
-                window, size = [], min(2 * size, WINDOW)
-    for items in _by_length(window):
+        for part in job.parts:
+            items.append((job, part))
+            if len(items) == BATCH:
+                yield items
+                items = []
+    if items:
         yield items
-
-
-def _by_length(window: list[tuple[int, tuple[J, Document]]]) -> list[Items[J]]:
-    items = [item for _, item in sorted(window, key=itemgetter(0))]
-    return [items[first : first + BATCH] for first in range(0, len(items), BATCH)]

@@ -24,8 +24,8 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.opening import opened
-from mcp_server_qdrant.qdrant.edge import staged
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.copies import stage, try_staged
 from mcp_server_qdrant.qdrant.edge.files import (
     Folder,
     allocated,
@@ -178,13 +178,10 @@ async def _load(
     targets = {file: _staged(name, file) for file in saved.files}
     needed = allocated([folder / file for file in saved.files])
     Folder(root, EdgeOptions().min_free).require_space(needed)
-    async with staged.stage(root) as place:
+    with stage(root) as place:
         for file, target in targets.items():
             await asyncio.to_thread(_fetch, folder, name, saved, file, place / target)
-        if (points := await staged.tried(place, name)) != saved.points:
-            raise RequestError(
-                f"The backup of {name!r} is damaged: {points:,} of {saved.points:,} points."
-            )
+        await try_staged(place, name, saved.points)
         await asyncio.to_thread(sync_tree, place)
         await client.adopt(name, place.name, replace=replace)
 

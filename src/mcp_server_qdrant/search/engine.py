@@ -1,7 +1,7 @@
 """The engine that is searched, and how many collections are asked at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.core.context import within
@@ -32,6 +32,9 @@ class SearchEngine(Protocol):
 
         Raises InvalidFilter.
         """
+
+    def without(self, condition: Any, replaced: Iterable[Document]) -> Any:
+        """The condition, and that a point is no part of these versions of texts."""
 
     def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
         """The targets in groups that are asked together."""

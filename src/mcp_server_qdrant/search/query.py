@@ -83,9 +83,11 @@ class Query:
         """The time that is left; a second at least, to show what was found."""
         return max(self.left(), LAST_SECONDS)
 
-    def deeper(self, times: int = DEEPER) -> "Query":
-        """The same with more candidates."""
-        return replace(self, depth=self.depth * times, pool=self.pool * times)
+    def deeper(self, condition: Any) -> "Query":
+        """The same with more candidates, under that condition."""
+        return replace(
+            self, depth=self.depth * DEEPER, pool=self.pool * DEEPER, condition=condition
+        )
 
 
 def depth_of(collections: int, limit: int) -> tuple[int, int]:

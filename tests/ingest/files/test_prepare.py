@@ -42,7 +42,6 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     assert job.left == len(job.parts) > 4
     sizes = [tokens(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
-    assert sizes == pytest.approx(job.tokens, abs=2), "rounded"
     assert [part.text for part in job.parts] == [text[part.start : part.end] for part in job.parts]
     headings = {part.heading for part in job.parts}
     assert "Harbours of the north > The long name of part 3" in headings

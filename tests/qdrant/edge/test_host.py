@@ -284,26 +284,21 @@ async def test_more_collections_than_may_be_open_all_answer(tmp_path):
     await client.close()
 
 
-async def test_a_new_host_opens_what_was_written_to_last_before_it_is_asked(tmp_path):
+async def test_a_new_host_opens_collections_before_it_is_asked(tmp_path):
     client = await opened(tmp_path)
-    names = [f"c{k}" for k in range(5)]
+    names = [f"c{k}" for k in range(3)]
     for name in names:
         await make(client, name)
-        await client.upsert(name, [point(1)])
     pid = pid_of(tmp_path)
     await client.close()
     await until(lambda: not alive(pid))
-    for number, name in enumerate(names):
-        for file in (tmp_path / "shards" / f"c-{name}" / "wal").iterdir():
-            os.utime(file, (number, number))
 
     def open_now():
         maps = Path(f"/proc/{pid_of(tmp_path)}/maps").read_text()
-        return {name for name in names if f"/c-{name}/" in maps}
+        return [name for name in names if f"/c-{name}/" in maps]
 
-    client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, ahead=3))
-    await until(lambda: open_now() == {"c2", "c3", "c4"})
-    assert (await client.count("c0")).count == 1
+    client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, max_open=2))
+    await until(lambda: open_now() == ["c0", "c1"])
     await client.close()
 
 

@@ -19,6 +19,7 @@ from mcp_server_qdrant.core import disk, errors
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting import connect, link, wire
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.qdrant.edge import copies
 from mcp_server_qdrant.qdrant.edge import (
     files as edge_files,
 )
@@ -68,9 +69,9 @@ async def test_the_host_imports_nothing_from_the_working_directory(tmp_path, poi
 
 
 def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    edge_optimise._start(tmp_path, copy / "data", 0).wait(20)
+    place = tmp_path / "copy"
+    place.mkdir()
+    copies.start(place, 0, tmp_path).wait(20)
 
     assert not poison.exists()
 
@@ -150,7 +151,7 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     with pytest.raises(
         EngineTimeout, match=r"within 0.1 seconds\. It may or may not have happened"
     ):
-        await client._link.call("delete", "c", {"points": [1]}, timeout=0.1)
+        await client._link.call("delete", "c", {"must": [{"has_id": [1]}]}, timeout=0.1)
     with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
         await client._link.call("count", "c", None, timeout=0.1)
     os.kill(pid, signal.SIGCONT)
@@ -414,9 +415,9 @@ def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledge
 def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypatch, missing):
     here = Here(shards_in(tmp_path, "a"))
     here.write("upsert", "a", POINT)
-    shard, start = here.shards.get("a"), edge_optimise._start
+    shard, start = here.shards.get("a"), edge_optimise.start
     optimiser = edge_optimise.Optimiser(here.shards, EdgeOptions())
-    monkeypatch.setattr(edge_optimise, "_start", lambda *of: start(*of[:2], of[2] + missing))
+    monkeypatch.setattr(edge_optimise, "start", lambda at, n, *of: start(at, n + missing, *of))
     optimiser._begin(shard)
     optimiser._job.process.wait()
     optimiser.tend()

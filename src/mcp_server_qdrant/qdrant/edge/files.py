@@ -21,29 +21,24 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from mcp_server_qdrant.core.disk import identity, sync
 from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
 def slug_of(name: str) -> str:
     """The collection's file name: safe on every platform, distinct also when case is ignored."""
-    plain = quote(name, safe="abcdefghijklmnopqrstuvwxyz0123456789_-").replace(".", "%2e")
-    lower = "".join(f"%{ord(c):02x}" if c.isupper() else c for c in _lower_escapes(plain))
-    slug = f"c-{lower}"
+    plain = (c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode()) for c in name)
+    slug = f"c-{''.join(plain)}"
     if len(slug) <= _LONGEST_SLUG:
         return slug
     return f"{slug[:80]}-{sha256(name.encode()).hexdigest()[:32]}"
-
-
-def _lower_escapes(text: str) -> str:
-    head, *parts = text.split("%")
-    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in parts)
 
 
 def name_of(slug: str) -> str:
@@ -90,9 +85,6 @@ class Folder:
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
-        elif path.name.endswith((".next", ".old")):
-            # An earlier version optimised so. .next sorts before .old: a copy is in place by then.
-            _remove(path) if shard.exists() else path.rename(shard)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
             _remove(path / "temp_segments")
@@ -160,14 +152,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def used(shard: Path) -> float:
-    """When the shard was written to last."""
-    try:
-        return max((file.stat().st_mtime for file in (shard / "wal").iterdir()), default=0.0)
-    except OSError:
-        return 0.0
-
-
 def allocated(tree: Path | Iterable[Path]) -> int:
     """Bytes that a tree, or files, really occupy (holes are free)."""
     files = tree.rglob("*") if isinstance(tree, Path) else tree
@@ -215,9 +199,6 @@ def copy_with_holes(read: BinaryIO, target: Path) -> None:
 
 def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
     """The parts of an open file that are no holes: where each begins and ends."""
-    if not hasattr(os, "SEEK_DATA"):
-        yield 0, size
-        return
     position = 0
     while position < size:
         try:

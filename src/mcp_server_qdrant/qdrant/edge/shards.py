@@ -28,7 +28,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
+from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
 _DEADLY_OPENINGS = 2
@@ -61,7 +61,6 @@ class Shard:
         self.written = 0.0  # when, on the monotonic clock
         self.version = 0  # other after each write
         self.deleted = 0  # points deleted since it was optimised
-        self.optimising = False
 
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
@@ -106,11 +105,6 @@ class Shards:
     def names(self) -> list[str]:
         """All collections, sorted."""
         return sorted(self._all)
-
-    def recent(self, most: int) -> list[str]:
-        """The collections that were written to last, the latest first."""
-        when = {name: used(shard.path) for name, shard in self._all.items()}
-        return sorted(when, key=lambda name: (-when[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
@@ -234,12 +228,11 @@ class Shards:
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
-    def adopt(self, name: str, staged: Path) -> None:
-        """Make what is staged the collection of that name, in the place of one that is there."""
-        sidecar = json.loads((staged / "json").read_text("utf-8"))
+    def adopt(self, sidecar: dict[str, Any], staged: Path) -> None:
+        """Make what is staged a collection, in the place of one that is there."""
         shard = Shard(sidecar, self.folder.shards)
-        self.replace(self._all.get(name, shard), staged)
-        self._all[name] = shard
+        self.replace(self._all.get(shard.name, shard), staged)
+        self._all[shard.name] = shard
 
     def replace(self, shard: Shard, staged: Path) -> None:
         """Put what is staged in the place of the shard's files."""

@@ -21,6 +21,7 @@ from mcp_server_qdrant.qdrant.write.points import Points
 
 PAGE = 256  # chunks read in one trip
 AT_ONCE = 8  # points read with all that they hold
+RACES = 5  # versions that may replace each other while one is read
 
 
 class Lookup:
@@ -221,7 +222,14 @@ class Lookup:
 
     async def _whole(self, first: Document, room: int | None) -> Document:
         """The document that begins with this part, as far as it fits."""
-        chunks, lacking = await self._parts(first, room)
+        for _ in range(RACES):
+            chunks, lacking = await self._parts(first, room)
+            if not lacking:
+                break
+            now = await self._points.first(first.collection, str(first.document))
+            if now is None or now.version == first.version:
+                break
+            first = now  # replaced while it was read
         return joined(chunks, first, lacking=lacking) if chunks else first
 
     async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:

@@ -1,7 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 
 
 class Leg(NamedTuple):
@@ -71,6 +71,19 @@ class Queries:
         """
         parsed = parse(raw)
         return both(of_text(within), parsed) if within else parsed
+
+    def without(
+        self, condition: models.Filter | None, replaced: Iterable[Document]
+    ) -> models.Filter | None:
+        """The condition, and that a point is no part of these versions of texts."""
+        versions = {(doc.document, doc.version) for doc in replaced if doc.document and doc.version}
+        if not versions:
+            return condition
+        parts = [
+            models.Filter(must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)])
+            for document, version in sorted(versions)
+        ]
+        return both(models.Filter(must_not=parts), condition)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together: here each by itself."""

@@ -28,14 +28,13 @@ from mcp_server_qdrant.qdrant.errors import (
     status_of,
 )
 from mcp_server_qdrant.qdrant.server import connections
-from mcp_server_qdrant.qdrant.server.rest import RestLine
+from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
 _PASSING = (502, 503)
 _UNSURE = (408, 500, 502, 504)
-_TIMED = frozenset({"query_batch_points", "retrieve", "scroll", "facet", "count"})
-_READS = _TIMED | {"get_collection"}
+_READS = CALLS.keys()
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.
 _RETRIED = _READS | {"get_collections", "collection_exists", "upsert"}
@@ -75,7 +74,7 @@ class RemoteClient(TranslatedClient):
     @override
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         async with self._share() if name in _READS else nullcontext():
-            if name in _TIMED:
+            if name in _READS and name != "get_collection":
                 kwargs.setdefault("timeout", self._seconds())
             call = partial(self._call(name), *args, **kwargs)
             return await self._tried(name, call, kwargs.get("timeout", self._timeout))
@@ -83,8 +82,7 @@ class RemoteClient(TranslatedClient):
     def _call(self, name: str) -> Callable[..., Awaitable[Any]]:
         """The call of the lean line, or else qdrant-client's, which takes twenty times as long."""
         if name in _READS and self._rest is not None:
-            call: Callable[..., Awaitable[Any]] = getattr(self._rest, name)
-            return call
+            return partial(self._rest.ask, name)
         return partial(super()._send, name)
 
     @override
