@@ -49,6 +49,20 @@ class Moments(Engine):
         return watched
 
 
+class Overtaken(Engine):
+    """The engine; before one of its reads by id, the text is replaced."""
+
+    def __init__(self, client: Any, moment: int, replaced: Any) -> None:
+        super().__init__(client)
+        self.left, self._replaced = moment, replaced
+
+    async def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+        self.left -= 1
+        if self.left == -1:
+            await self._replaced()
+        return await self.client.retrieve(*args, **kwargs)
+
+
 class Reader:
     """Another server over the same engine."""
 
@@ -264,6 +278,24 @@ class TestSeveralServers:
             assert leftovers.due([*met, young]) == met
             clock[0] += 1
             assert leftovers.due([young]) == [young]
+
+
+@pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (NEW, OLD), (OLD, SHORT)])
+async def test_a_text_that_is_replaced_while_it_is_read_is_read_whole(old, new):
+    async with two_servers("memory", None) as (engine, services, _):
+        for moment in range(20):
+            await remember(services, "notes", old, id="x")
+
+            async def replaced() -> None:
+                await remember(services, "notes", new, id="x")
+
+            reading = Overtaken(engine.client, moment, replaced)
+            async with memory_services(engine=reading) as other:
+                (found,), _ = await other.lookup.get(["x"])
+            assert (found.text, found.torn) in ((old, False), (new, False))
+            if reading.left >= 0:
+                break
+        assert moment > 1
 
 
 async def test_drafts_of_a_long_text_hide_no_other_text():

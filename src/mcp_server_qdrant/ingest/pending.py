@@ -87,7 +87,7 @@ class Backfill:
                         filled += await self._fill(await self.catalog.target(name))
                     finally:
                         self.filling.discard(name)
-                    if self.catalog.indexes_of_ours(name) is not None:
+                    if self.catalog.ours(name):
                         await self.sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error

@@ -182,10 +182,10 @@ class Writer:
                 return
             old = await self._earlier(job, indexed=indexed)
             if old and await self._present(head):
-                await self.points.delete_superseded(name, old)
+                await self.points.delete_points(name, old, writing=False)
             await self.settle([head.id, *ids])
             if not await self._present(head):
-                await self.points.delete_superseded(name, ids)
+                await self.points.delete_points(name, ids, writing=False)
             elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
                 await self._upsert(points[1:])
                 await self.settle(ids)

@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.notation import as_point_id
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 64
-MAX_LENGTH = 50_000  # characters as JSON: more than 1,000 ids
+MAX_LENGTH = 100_000  # characters as JSON: the ids of a list of the page, and more
 SHOWN = 80  # characters of what a caller wrote that a sentence repeats
 MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
 

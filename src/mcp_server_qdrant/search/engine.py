@@ -60,12 +60,9 @@ class SearchEngine(Protocol):
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the points by id.
 
-        Of heavy payloads a part, which is marked (`PARTIAL`). Where a search gives candidates
-        without payloads, further parts of texts say whether they are current (`doc.current`).
+        Where a search gives candidates without payloads, further parts of texts say whether they
+        are current (`doc.current`).
         """
-
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points by id."""
 
 
 LATE = (

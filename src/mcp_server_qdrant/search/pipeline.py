@@ -20,7 +20,7 @@ from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import completed, retrieve
+from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
@@ -67,13 +67,11 @@ class Pipeline:
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
-        limit, full = understanding.shown(request, targets), request.mode == "full"
+        limit = understanding.shown(request, targets)
         listed, statuses = await newest_points(
             self.engine, self.newest, targets, request, period, limit, seconds
         )
-        hits, late = await newest_hits(
-            self.engine, targets, listed, limit, seconds, self.texts, full=full
-        )
+        hits, late = await newest_hits(self.engine, targets, listed, limit, seconds, self.texts)
         if not hits:
             await self._doubt(request, targets, seconds)
         statuses, dated = self._settle([*statuses, *late]), period is not None
@@ -123,10 +121,6 @@ class Pipeline:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
-        shown, full = ranked.hits[: query.limit], query.request.mode == "full"
-        needy = [hit for hit in shown if full or self.texts.document(hit).textless]
-        hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
-        ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, self.texts, room)
         answer = worth(page)

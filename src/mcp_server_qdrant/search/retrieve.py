@@ -5,10 +5,8 @@ A collection that fails becomes a status; the others answer.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
@@ -25,7 +23,6 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
 from mcp_server_qdrant.search.query import Query, Retrieved
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
@@ -203,28 +200,6 @@ def current(
         else:
             kept.append(hit)
     return kept, replaced
-
-
-async def completed(
-    engine: SearchEngine,
-    found: Mapping[str, Scored],
-    hits: Sequence[Hit],
-    needy: Sequence[Hit],
-    deadline: float,
-) -> list[Hit]:
-    """The hits; needy ones of which a part was read have their whole payload, if it can be had."""
-    wanted: dict[str, list[PointId]] = {}
-    for hit in needy:
-        if PARTIAL in (hit.payload or {}):
-            wanted.setdefault(hit.collection, []).append(hit.id)
-    payloads: dict[Place, Payload] = {}
-    with within(deadline), suppress(QdrantMcpError):
-        for name, ids in wanted.items():
-            whole = await engine.whole(found[name].target, ids)
-            payloads |= {(name, point): payload for point, payload in whole.items()}
-    return [
-        hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
-    ]
 
 
 async def with_successors(

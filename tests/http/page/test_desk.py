@@ -144,6 +144,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("list", {"limit": 5}, "There is no field 'limit'."),
         ("list", {"start": "5"}, "start must be a whole number from 0."),
         ("list", {"start": -1}, "start must be a whole number from 0."),
+        ("list", {"start": 2_001}, "A list ends after 2,000 texts: narrow it, or search."),
         ("list", {"tags": [1]}, "tags must be a valid string."),
         ("list", {"collections": ["nots"]}, "Did you mean 'notes'?"),
         ("list", {"since": "never"}, "since is no date"),

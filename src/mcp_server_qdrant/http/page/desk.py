@@ -30,7 +30,7 @@ GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
 STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
 DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
-SORTED = 2_000  # of the newest texts, which are put in another order
+SORTED = 2_000  # of the newest texts, which are listed, or put in another order
 COLUMNS = ("title", "collection", "tags", "source", "date")
 EXCERPT = 240
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
@@ -181,6 +181,8 @@ class Desk:
             raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
+        if start > SORTED:
+            raise RequestError(f"A list ends after {SORTED:,} texts: narrow it, or search.")
         page = await self._page(body, [])
         rows = page["results"]
         while page["more"] and len(rows) < (SORTED if sort else start + LISTED):

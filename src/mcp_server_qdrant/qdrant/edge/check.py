@@ -114,14 +114,11 @@ def check_vectors(vector: Any, schema: Schema) -> None:
         elif name in schema["sparse_vectors"]:
             _check_sparse(value, name)
         else:
-            raise InvalidPoint(unknown_vector(name, schema))
-
-
-def unknown_vector(name: str, schema: Schema) -> str:
-    """The sentence for a vector name the collection does not have."""
-    known = [n or "(unnamed)" for n in (*schema["vectors"], *schema["sparse_vectors"])]
-    called = f"no vector named {name!r}" if name else "no unnamed vector"
-    return f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
+            known = [n or "(unnamed)" for n in (*schema["vectors"], *schema["sparse_vectors"])]
+            called = f"no vector named {name!r}" if name else "no unnamed vector"
+            raise InvalidPoint(
+                f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
+            )
 
 
 def _check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
@@ -185,15 +182,7 @@ def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:
 
 def check_query(value: Any, name: str, schema: Schema) -> None:
     """Refuse a query vector that does not fit the collection's vector of that name."""
-    check_names([name], schema)
     try:
         check_vectors({name: value}, schema)
     except InvalidPoint as refusal:
         raise RequestError(str(refusal)) from None
-
-
-def check_names(names: Any, schema: Schema) -> None:
-    """Refuse to show or search vectors that the collection does not have."""
-    for name in names if isinstance(names, list) else ():
-        if name not in schema["vectors"] and name not in schema["sparse_vectors"]:
-            raise RequestError(unknown_vector(name, schema))

@@ -208,8 +208,7 @@ class EdgeClient(AsyncQdrantBase):
         """The points that exist."""
         wanted = [plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
-        rows = await self._ask("retrieve", collection_name, wanted, shown)
-        return list({record.id: record for record in plain.records(rows)}.values())
+        return plain.records(await self._ask("retrieve", collection_name, wanted, shown))
 
     async def scroll(
         self,

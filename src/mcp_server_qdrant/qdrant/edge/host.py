@@ -144,8 +144,7 @@ def _collection(call: Call) -> str:
 
 def main(arguments: list[str]) -> None:
     """Own the folder and serve it."""
-    root = Path(arguments[0])
-    options = wire.EdgeOptions.loads(arguments[1]) if len(arguments) > 1 else wire.EdgeOptions()
+    root, options = Path(arguments[0]), wire.EdgeOptions.loads(arguments[1])
     serve(wire.service(root, options), lambda: Engine(root, options), options.idle_seconds)
 
 

@@ -12,17 +12,11 @@ from typing import Any, NamedTuple
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import (
-    check_id,
-    check_ids,
-    check_names,
-    check_query,
-    plain_id,
-)
+from mcp_server_qdrant.qdrant.edge.check import check_query, plain_id
 from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
@@ -62,19 +56,15 @@ class Reads:
 
     def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
         """The points that exist, in the order of the ids."""
-        check_ids(ids)
-        payload, vectors = self._shown(name, shown)
-        return _rows(self._engine(name).retrieve(ids, payload, vectors))
+        return _rows(self._engine(name).retrieve(ids, *shown))
 
     def scroll(
         self, name: str, where: Any, limit: int, offset: Any, order: Any, shown: Shown
     ) -> tuple[list[Row], Any]:
         """One page and where the next begins; None where it is in the order of an indexed field."""
-        payload, vectors = self._shown(name, shown)
-        if offset is not None:
-            check_id(offset)
+        payload, vectors = shown
         request = edge.ScrollRequest(
-            limit=_positive(limit),
+            limit=limit,
             offset=offset,
             filter=types.to_filter(where),
             order_by=None if order is None else types.to_order(order),
@@ -93,9 +83,7 @@ class Reads:
 
     def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
         """The most frequent values of a field, which needs an index for it."""
-        request = edge.FacetRequest(
-            key, limit=_positive(limit), exact=True, filter=types.to_filter(where)
-        )
+        request = edge.FacetRequest(key, limit=limit, exact=True, filter=types.to_filter(where))
         hits = self._engine(name).facet(request).hits
         return [(plain_id(hit.value), hit.count) for hit in hits]
 
@@ -149,7 +137,6 @@ class Reads:
         """The payloads of those points that exist, by id."""
 
         def answer(shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
-            check_ids(ids)
             found = _payloads(engine, _allowed(engine, ids, guard))
             _judge(shard, engine, found, guard)
             return found
@@ -175,10 +162,6 @@ class Reads:
     def _engine(self, name: str) -> edge.EdgeShard:
         return self._shards.engine(self._shards.get(name))
 
-    def _shown(self, name: str, shown: Shown) -> Shown:
-        check_names(shown[1], self._shards.get(name).sidecar)
-        return shown
-
 
 class EngineLeg(NamedTuple):
     """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
@@ -191,12 +174,11 @@ class EngineLeg(NamedTuple):
 
 
 class _Question:
-    """One call, in the engine's types: whatever its collections share is made once."""
+    """One call, in the engine's types: the filters that its collections share are made once."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._filters: dict[int, Any] = {}  # by the identity of the plain one, as are vectors
-        self._dense: dict[tuple[int, str, int], Any] = {}
+        self._filters: dict[int, Any] = {}  # by the identity of the plain one
 
     def leg(
         self,
@@ -208,21 +190,10 @@ class _Question:
     ) -> EngineLeg:
         """One leg; a sparse vector is its indices and its values."""
         if isinstance(vector, tuple):
-            sparse = dict(zip(("indices", "values"), vector, strict=True))
-            check_query(sparse, using, shard.sidecar)
-            query: Any = edge.Query.Nearest(types.to_vector(sparse), using=using)
-        else:
-            query = self._dense_query(shard, using, vector)
+            vector = dict(zip(("indices", "values"), vector, strict=True))
+        check_query(vector, using, shard.sidecar)
+        query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
         return EngineLeg(query, self.filter(where), scored, *self.params(shard, using))
-
-    def _dense_query(self, shard: Shard, using: str, vector: Any) -> Any:
-        """A dense vector is checked and converted once per name and size."""
-        params = shard.sidecar["vectors"].get(using)
-        key = id(vector), using, params["size"] if params else 0
-        if key not in self._dense:
-            check_query(vector, using, shard.sidecar)
-            self._dense[key] = edge.Query.Nearest(vector, using=using or None)
-        return self._dense[key]
 
     def filter(self, plain: Mapping[str, Any] | None) -> Any:
         """The filter and the guard."""
@@ -357,9 +328,3 @@ def _measured(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, 
 
 def _rows(records: Iterable[edge.Record]) -> list[Row]:
     return [types.from_record(record) for record in records]
-
-
-def _positive(limit: int) -> int:
-    if limit < 1:
-        raise RequestError("A limit must be at least 1.")
-    return limit

@@ -186,19 +186,6 @@ class Shards:
         shard.engine.flush()
         shard.census.flushed(shard.engine)
 
-    def accept_loss(self, name: str) -> tuple[int, int | None]:
-        """Go on without what is missing: how many points that are, and how many there are.
-
-        A collection that has no data any more is forgotten (None).
-        """
-        shard = self.get(name)
-        if not shard.path.is_dir():
-            lost = shard.census.remembered() or 0
-            self.drop(shard)
-            return lost, None
-        engine = self.engine(shard)
-        return shard.census.accept(engine), self.exact_count(shard)
-
     def _close_idle(self, keep: Shard) -> None:
         for shard in self.opened():
             if len(self._open) <= self._max_open:

@@ -98,8 +98,17 @@ class Writes:
         return True
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
-        """Go on without points that are missing on the disk; see `Shards.accept_loss`."""
-        return self._shards.accept_loss(name)
+        """Go on without points that are missing: how many those are, and how many are there.
+
+        A collection that has no data any more is forgotten (None).
+        """
+        shard = self._shards.get(name)
+        if not shard.path.is_dir():
+            lost = shard.census.remembered() or 0
+            self._shards.drop(shard)
+            return lost, None
+        engine = self._shards.engine(shard)
+        return shard.census.accept(engine), self._shards.exact_count(shard)
 
     async def save(self, name: str, folder: str) -> int:
         """Copy a collection, as it is now, into another folder of shards; its number of points.

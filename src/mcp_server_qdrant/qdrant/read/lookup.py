@@ -163,7 +163,7 @@ class Lookup:
             raise BackendError(
                 f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
             )
-        return [one._replace(metadata=head.metadata) for one in found] or [head]
+        return found or [head]
 
     async def _from(
         self,

@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
+from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 
@@ -50,16 +50,8 @@ class Queries:
     `dates` are the paths of dates in a collection that has no index of any.
     """
 
-    def __init__(
-        self,
-        client: AsyncQdrantBase,
-        dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
-    ) -> None:
-        """`paths` are the fields of a payload that a search reads; None: all."""
+    def __init__(self, client: AsyncQdrantBase, dates: Sequence[str] = DATES) -> None:
         self._client = client
-        self._paths = paths
-        self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
         self._dates = tuple(dates)
 
     def prepare(
@@ -119,17 +111,13 @@ class Queries:
             prefetch=prefetches,
             query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
             limit=depth + OVER,
-            with_payload=self._shown,
+            with_payload=True,
         )
         (found,) = await self._points(target, [fusion])
         best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
-        candidates = [Candidate(p.id, p.score, self._partly(p.payload)) for p in best]
+        candidates = [Candidate(p.id, p.score, p.payload or {}) for p in best]
         scores = await self._scores(target, legs, candidates)
         return candidates, *by_leg(target, query, scores), None
-
-    def _partly(self, payload: Payload | None) -> Payload:
-        """A payload of which only some fields were read, marked as such."""
-        return payload or {} if self._paths is None else {**(payload or {}), PARTIAL: True}
 
     async def _scores(
         self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
@@ -185,10 +173,9 @@ class Queries:
         asked: Sequence[tuple[Target, Sequence[PointId]]],
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the named points by id."""
-        return [await self.whole(target, ids) for target, ids in asked]
+        return [await self._payloads(target, ids) for target, ids in asked]
 
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points of which only a part was read."""
+    async def _payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         request = models.QueryRequest.model_construct(
             filter=_only(ids), limit=len(ids), with_payload=True
         )

@@ -12,6 +12,7 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.server.connections import Http
 
 
@@ -133,8 +134,14 @@ def _result(call: Call, asked: Mapping[str, Any], content: bytes) -> Any:
 
 
 def dumped(asked: Mapping[str, Any]) -> bytes:
-    """A request as JSON, qdrant-client's models in it without their unset fields."""
-    return orjson.dumps({k: v for k, v in asked.items() if v is not None}, default=_fields)
+    """A request as JSON, qdrant-client's models in it without their unset fields.
+
+    Raises RequestError where a caller's filter holds a number that no engine knows.
+    """
+    try:
+        return orjson.dumps({k: v for k, v in asked.items() if v is not None}, default=_fields)
+    except TypeError as error:
+        raise RequestError(f"Qdrant does not understand this request: {error}.") from error
 
 
 def _fields(model: Any) -> dict[str, Any]:

@@ -32,8 +32,8 @@ class Leftovers:
         due = self.due([*drafts, *old, *stale])
         late = [part for part in due if part.writing is not None]
         replaced = [part for part in due if part.writing is None]
-        await self._points.delete_drafts(collection, _ids(late))
-        await self._points.delete_superseded(collection, _ids(replaced))
+        await self._points.delete_points(collection, _ids(late), writing=True)
+        await self._points.delete_points(collection, _ids(replaced), writing=False)
         await self._points.settle(collection, _ids(marked))
         return len(_ids(due))
 
