@@ -41,7 +41,7 @@ def test_an_engine_that_is_away_is_status_1(invoke):
 
 
 def test_texts_without_vectors_are_told():
-    assert "by keywords for now" in summary(Report(pending=True), "notes", dry_run=False)
+    assert "by keywords for now" in "".join(summary(Report(pending=True), "notes", dry_run=False))
 
 
 def test_the_summary_counts_and_names_every_file_that_is_not_there():
@@ -50,7 +50,7 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
     report.notes = [("n/list.jsonl", "line 3 is not JSON")]
     report.problems = [Problem("n/b\x1b[2J.md", "is binary"), Problem("n/a.md", "is shut", True)]
 
-    assert summary(report, "notes", dry_run=False).splitlines() == [
+    assert list(summary(report, "notes", dry_run=False)) == [
         "notes: 1,200 new, 34 changed, 1 removed, 7 unchanged, 2 not read; 5,000 texts in 110.0 s.",
         "Stored, with a note (1):",
         "  n/list.jsonl line 3 is not JSON",
@@ -63,7 +63,7 @@ def test_the_summary_counts_and_names_every_file_that_is_not_there():
 def test_a_dry_run_names_what_would_be_done():
     report = Report(files=3, new=["n/a"], changed=["n/b"], removed=["n/c"])
 
-    assert summary(report, "notes", dry_run=True).splitlines() == [
+    assert list(summary(report, "notes", dry_run=True)) == [
         "notes: would be 1 new, 1 changed, 1 removed, 0 unchanged, 0 not read.",
         "  + n/a",
         "  ~ n/b",
@@ -72,5 +72,5 @@ def test_a_dry_run_names_what_would_be_done():
 
 
 def test_nothing_at_all_is_explained():
-    assert "no file here that is wanted" in summary(Report(), "notes", dry_run=False)
-    assert "; 1 text in" in summary(Report(texts=1), "notes", dry_run=False)
+    assert "no file here that is wanted" in "".join(summary(Report(), "notes", dry_run=False))
+    assert "; 1 text in" in "".join(summary(Report(texts=1), "notes", dry_run=False))

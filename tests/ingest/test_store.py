@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.notation import NAMESPACE, point_id
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.store import PARTS
+from mcp_server_qdrant.ingest.writer import BATCH
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -246,7 +246,7 @@ async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
     assert ids == {*after.ids, point_id("notes", "other", 0)}
 
 
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("batches", [1, 12])
 async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
     reports = []
 
@@ -258,8 +258,8 @@ async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
         done = await services.store.store(NewDocument(text), "notes", progress=progress)
 
     total = len(done.ids)
-    told = [(min(n, total), total) for n in range(PARTS, total + PARTS, PARTS)]
-    assert (total > PARTS) == (batches > 1)
+    told = [(min(n, total), total) for n in range(BATCH, total + BATCH, BATCH)]
+    assert (total > BATCH) == (batches > 1)
     assert reports == (told if batches > 1 else [])
 
 

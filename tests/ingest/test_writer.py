@@ -86,7 +86,7 @@ class Trial:
         )
         self.flow = Flow(self.writer, self._wrote, self._finished, self._failed)
 
-    def _wrote(self, items: Any) -> None:
+    async def _wrote(self, items: Any, points: Any) -> None:
         self.wrote += len(items)
 
     async def _finished(self, job: Named) -> None:

@@ -54,7 +54,7 @@ class Opening:
         *,
         at_once: bool = False,
     ) -> None:
-        """`at_once`: before the first message, as a server does that no client starts."""
+        """`at_once`: what answers at `recall_path` does not wait for a client's first message."""
         self._open = open_services
         self._at_once = at_once
         self._recall_path = recall_path
@@ -161,10 +161,10 @@ async def _opened(settings: Settings) -> "Opened":
         loading = asyncio.create_task(hosts.load_default(settings, host))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.to_thread(import_services)
-        from mcp_server_qdrant.app import services, tenants
+        from mcp_server_qdrant.app import models, services, tenants
 
         client = await services.open_engine(settings)
-        return tenants.assemble(settings, client, services.open_encoders(settings, host))
+        return tenants.assemble(settings, client, models.open_encoders(settings, host))
     finally:
         gc.freeze()
         gc.enable()
@@ -185,7 +185,7 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    at_once = monitor is not None
+    at_once = monitor is not None and settings.qdrant_recall_path is not None
     opening = Opening(open_services, settings.qdrant_recall_path, at_once=at_once)
 
     bus = InMemorySubscriptionBus()

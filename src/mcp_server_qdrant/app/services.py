@@ -4,13 +4,13 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import blueprint, open_encoders
+from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
@@ -47,8 +47,6 @@ from mcp_server_qdrant.settings.environment import Settings
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
-
-__all__ = ["Services", "open_encoders", "open_services", "wire"]
 
 
 @dataclass(eq=False, slots=True)
@@ -117,14 +115,6 @@ class Services:
         await self.shared.close()
 
 
-async def open_services(settings: Settings) -> Services:
-    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
-
-    Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
-    """
-    return wire(settings, await open_engine(settings), open_encoders(settings))
-
-
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
     client = await own_client(settings, settings.qdrant_timeout)
@@ -164,7 +154,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view), _reader(settings, view)),
+        near=Near(shared.queries(view), points),
         history=history,
         mask=settings.mask_secrets,
     )
@@ -187,15 +177,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         background=_background(settings, store, files, tenant),
         shared=shared,
     )
-
-
-def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload | None], Document]:
-    """The Document of a point, by its collection, id and payload."""
-
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
-
-    return document
 
 
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
@@ -256,7 +237,11 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
-    document = _reader(settings, view)
+    fields, identify = settings.qdrant_content_fields, view.identify
+
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, fields, identify)
+
     understanding = Understanding(
         resolve=catalog.resolve,
         locate=lookup.one,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.app.models import open_choice, open_rerank
-from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
@@ -21,7 +20,6 @@ from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
-from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
@@ -59,13 +57,12 @@ class Shared:
         self._corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client)
         self.everything = self._catalog_of(self._all)
-        self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
         pace = Pace(SYNC_SHARE).of
-        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
+        self._backfill = Backfill(self.everything, points, encoders, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -96,7 +93,6 @@ class Shared:
             default=named,
             allowed=allowed,
             folder=self.settings.qdrant_folder,
-            gained=self._upgraded,
             dates=self.dates,
         )
 
@@ -104,12 +100,6 @@ class Shared:
         """A search met parts that no reader is shown."""
         if due := self._leftovers.due(met):
             self._backfill.met(due)
-
-    def _upgraded(self, name: str) -> None:
-        self._backfill.upgraded(name)
-
-    async def _refill(self, name: str) -> None:
-        await self._upgrades.refill(await self.everything.target(name), self.encoders.of)
 
     def points(self, view: View) -> Points:
         """The points of a view by id."""

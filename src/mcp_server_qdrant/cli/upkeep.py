@@ -99,16 +99,12 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
     _run(lambda settings: _own(settings, [collection], work))
 
 
-def _of_backups(command: Callable[..., None]) -> Callable[..., None]:
-    """The arguments and options of `backup` and `restore`."""
-    for option in (
-        frame.env_file,
-        click.option("--overwrite", is_flag=True, help="Replace what is there."),
-        click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
-        click.argument("folder", type=click.Path(path_type=Path)),
-    ):
-        command = option(command)
-    return command
+_of_backups = frame.options(
+    click.argument("folder", type=click.Path(path_type=Path)),
+    click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
+    click.option("--overwrite", is_flag=True, help="Replace what is there."),
+    frame.env_file,
+)
 
 
 @click.command()
@@ -170,6 +166,7 @@ async def _each(
     visible: "Settings | None",
     names: Callable[[], Awaitable[Sequence[str]]],
     work: Callable[[str], Awaitable[str]],
+    bars: frame.Bars,
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 
@@ -183,11 +180,13 @@ async def _each(
         try:
             if visible:
                 upkeep.check_visible(name, visible)
-            try:
-                click.echo(await work(name))
-            except UnknownCollection as error:
-                raise upkeep.unknown(name, await names()) from error
+            done = await work(name)
+            bars.end()
+            click.echo(done)
         except QdrantMcpError as error:
+            bars.end()
+            if isinstance(error, UnknownCollection):
+                error = upkeep.unknown(name, await names())
             status = status or frame.failed(error)
     if status:
         raise click.exceptions.Exit(status)
@@ -208,17 +207,14 @@ async def _upgrade(
             await frame.loaded(encoders.of(model))
 
         async def work(name: str) -> str:
-            try:
-                if model:
-                    metadata = described(settings, encoders, model)
-                    done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
-                else:
-                    done = await upgrades.keywords(name)
-            finally:
-                bars.end()
+            if model:
+                metadata = described(settings, encoders, model)
+                done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
+            else:
+                done = await upgrades.keywords(name)
             return upgraded(done, model, open_choice(settings, encoders).mapped(name))
 
-        await _each(collections, settings, engine.names, work)
+        await _each(collections, settings, engine.names, work, bars)
 
 
 async def _copy(
@@ -239,18 +235,14 @@ async def _copy(
 
         async def work(name: str) -> str:
             total = await source.count(name)
-            try:
-                written = await copying.copy(
-                    source, target, name, lambda done: bars(name, done, total)
-                )
-            finally:
-                bars.end()
+            tell = partial(bars, name, total=total)
+            written = await copying.copy(source, target, name, tell)
             if not written:
                 return f"{called(name)}: both hold the same {amount(total, 'point')}."
             return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
 
         visible = settings if None in (origin, goal) else None
-        await _each(collections, visible, source.names, work)
+        await _each(collections, visible, source.names, work, bars)
 
 
 async def _own(
@@ -263,7 +255,7 @@ async def _own(
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-        await _each(collections, settings, engine.names, partial(work, engine))
+        await _each(collections, settings, engine.names, partial(work, engine), frame.Bars())
 
 
 def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:

@@ -31,14 +31,13 @@ from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
-from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
-PARTS = 64  # of a text that are stored between two reports; one of no more makes none
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
 NUMBER = re.compile(r"\d+")
@@ -208,18 +207,19 @@ class Store:
             further = self.points.part_ids(before, 1, before.chunks - 1)
             job.vectors = await writer.vectors_of([before.id, *further])
         points: list[StoredPoint] = []
+
+        async def wrote(_: Any, made: Sequence[StoredPoint]) -> None:
+            points.extend(made)
+            if len(parts) > BATCH:
+                await progress(len(points), len(parts))
+
         try:
-            for start in range(0, len(parts), PARTS):
-                some = [(job, part) for part in parts[start : start + PARTS]]
-                try:
-                    made = await writer.encoded(some)
-                except EncoderUnavailable as error:
-                    await writer.do_without(error)
-                    made = await writer.encoded(some)
-                points += made
-                if len(parts) > PARTS:
-                    await progress(len(points), len(parts))
-                await writer.write(some, made)
+            try:
+                await writer.store([job], wrote)
+            except EncoderUnavailable as error:
+                await writer.do_without(error)
+                points.clear()
+                await writer.store([job], wrote)
         finally:
             if parts[0].writing is not None:
                 indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)

@@ -6,7 +6,6 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,38 +52,17 @@ class Job:
     before: Document | None = None
     exact: bool = False
     vectors: Mapping[str, Dense] = field(default_factory=dict)
-    failed: bool = False
-    left: int = field(default=0, init=False)
-    _further: dict[str, set[PointId]] = field(init=False)
-    _firsts: dict[str, tuple[Document, StoredPoint]] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        self.left, self._further = len(self.parts), defaultdict(set)
-        for part in self.parts:
-            if part.chunk:
-                self._further[str(part.document)].add(part.id)
 
     @property
     def marked(self) -> list[PointId]:
         """The points that are marked as being written."""
         return [part.id for part in self.parts if part.writing is not None]
 
-    def note(self, part: Document, point: StoredPoint) -> None:
-        """Take in a further part that is written, or a first one that is to be."""
-        document = str(part.document)
-        if part.chunk:
-            self._further[document].discard(part.id)
-        else:
-            self._firsts[document] = part, point
-
-    def due(self) -> list[tuple[Document, StoredPoint]]:
-        """The first parts of the documents whose other parts are written, to be written now."""
-        due = [one for one in self._firsts if not self._further.get(one)]
-        return [self._firsts.pop(one) for one in due]
-
 
 J = TypeVar("J", bound=Job)
 Items = Sequence[tuple[J, Document]]
+# Called with what was written just now.
+Wrote = Callable[[Items[J], Sequence[StoredPoint]], Awaitable[None]]
 
 
 @dataclass(eq=False)
@@ -142,24 +120,28 @@ class Writer:
         await self.points.expect_pending(self.target.collection)
         self.encode, self.pending = None, True
 
-    async def write(self, items: Items[J], points: Sequence[StoredPoint]) -> None:
-        """Write the further parts of texts, and the first ones of those whose others are written.
+    async def store(self, jobs: Sequence[J], wrote: Wrote[J]) -> None:
+        """Encode and write the parts of jobs, the first one of each text after all its others.
 
-        Raises Outdated where an `exact` write came too late.
+        Raises EncoderUnavailable, and Outdated where an `exact` write came too late.
         """
-        pairs = list(zip(items, points, strict=True))
-        await self._upsert([point for (_, part), point in pairs if part.chunk])
-        jobs = {id(job): job for job, _ in items}.values()
-        for (job, part), point in pairs:
-            job.note(part, point)
-        due = [(job, part, point) for job in jobs for part, point in job.due()]
-        try:
+        items = [(job, part) for job in jobs for part in job.parts]
+        last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
+        first: tuple[J, Document, StoredPoint]
+        for start in range(0, len(items), BATCH):
+            some = items[start : start + BATCH]
+            points = await self.encoded(some)
+            pairs = list(zip(some, points, last[start:], strict=False))
+            await self._upsert([point for (_, part), point, _ in pairs if part.chunk])
+            due = []
+            for (job, part), point, ends in pairs:
+                if not part.chunk:
+                    first = job, part, point
+                if ends:
+                    due.append(first)
             await self._swap(due)
-        except QdrantMcpError:
-            for job, part, point in due:
-                job.note(part, point)
-            raise
-        self.written(self.target.collection, [encoded_text(part) for _, part in items])
+            self.written(self.target.collection, [encoded_text(part) for _, part in some])
+            await wrote(some, points)
 
     async def settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
@@ -234,7 +216,7 @@ class Flow(Generic[J]):
     """
 
     writer: Writer
-    wrote: Callable[[Items[J]], None]
+    wrote: Wrote[J]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
 
@@ -242,51 +224,40 @@ class Flow(Generic[J]):
         """Store all jobs. Raises what stops everything: no engine, a full disk."""
         turns = asyncio.Semaphore(WORKERS)
 
-        async def store(items: Items[J]) -> None:
-            await self._store([item for item in items if not item[0].failed])
+        async def store(some: Sequence[J]) -> None:
+            await self._store(some)
             turns.release()
 
         try:
             async with asyncio.TaskGroup() as group:
-                async for items in _batches(jobs):
+                async for some in _together(jobs):
                     await turns.acquire()
-                    group.create_task(store(items))
+                    group.create_task(store(some))
         except BaseExceptionGroup as errors:
             ours, others = errors.split(QdrantMcpError)
             if ours is None or others is not None:
                 raise
             raise ours.exceptions[0] from errors
 
-    async def _store(self, items: Items[J]) -> None:
-        """Encode and write; where that is refused, job by job, to find the one at fault."""
-        if not items:
-            return
+    async def _store(self, jobs: Sequence[J]) -> None:
+        """Store jobs together; where that is refused, one by one, to find the one at fault."""
         try:
             with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-                points = await self.writer.encoded(items)
-            await self.writer.write(items, points)
+                await self.writer.store(jobs, self.wrote)
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
             if isinstance(error, EncoderUnavailable) and await self._modelless():
-                await self._store(items)
-                return
-            jobs = {id(job): job for job, _ in items}
-            if len(jobs) > 1:
-                for one in jobs.values():
-                    await self._store([item for item in items if item[0] is one])
+                await self._store(jobs)
+            elif len(jobs) == 1:
+                self.failed(jobs[0], str(error))
             else:
-                self._give_up(items[0][0], error)
+                for job in jobs:
+                    await self._store([job])
             return
-        self.wrote(items)
-        await self._finish(items)
-
-    async def _finish(self, items: Items[J]) -> None:
-        for job, _ in items:
-            job.left -= 1
-            if job.left == 0 and not job.failed:
-                await self.finished(job)
-                await self.writer.settle(job.marked)
+        for job in jobs:
+            await self.finished(job)
+            await self.writer.settle(job.marked)
 
     async def _modelless(self) -> bool:
         """Whether nothing can be encoded at all: then keywords have to do."""
@@ -297,20 +268,16 @@ class Flow(Generic[J]):
                 await self.writer.do_without(error)
         return self.writer.pending
 
-    def _give_up(self, job: J, error: QdrantMcpError) -> None:
-        if not job.failed:
-            job.failed = True
-            self.failed(job, str(error))
 
-
-async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
-    """The parts of all jobs, so many at a time."""
-    items: list[tuple[J, Document]] = []
+async def _together(jobs: AsyncIterator[J]) -> AsyncIterator[Sequence[J]]:
+    """Jobs with no more parts than are encoded together, or one that has more."""
+    some: list[J] = []
+    parts = 0
     async for job in jobs:
-        for part in job.parts:
-            items.append((job, part))
-            if len(items) == BATCH:
-                yield items
-                items = []
-    if items:
-        yield items
+        if some and parts + len(job.parts) > BATCH:
+            yield some
+            some, parts = [], 0
+        some.append(job)
+        parts += len(job.parts)
+    if some:
+        yield some

@@ -170,17 +170,8 @@ class HostedEncoder(HostedModel, Encoder):
         return made
 
     @override
-    async def size(self) -> int:
-        size = self._size or SIZES.get(self.name)  # no host is needed for what fastembed lists
-        if size is None:
-            size = self._size = int(await self._ask("size"))
-        return size
-
-    @override
     async def known_size(self) -> int | None:
-        with contextlib.suppress(EncoderUnavailable):
-            return await self.size()
-        return None
+        return self._size or SIZES.get(self.name)
 
     @override
     def tokens(self) -> int | None:

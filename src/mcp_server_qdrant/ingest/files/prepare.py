@@ -78,18 +78,16 @@ class Preparer:
         """The parts of a file; the file, where its contents are stored; or why there are none."""
         try:
             with contained():
-                try:
-                    return self._prepare(found, known)
-                except FileNotFoundError:
-                    return Problem(found.path, "is gone")
-                except OSError as error:
-                    return Problem(found.path, f"cannot be read: {error.strerror}", kept=True)
+                return self._prepare(found, known)
         except UnusableFile as error:
-            reason, kept = str(error), error.kept
+            return Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
-            logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
-            reason, kept = f"cannot be read: {error}", True
-        return Problem(found.path, reason, kept, found.stamp)
+            cause = error.__cause__
+            if isinstance(cause, OSError):  # it is tried again
+                gone = isinstance(cause, FileNotFoundError)
+                return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            logger.info("A file could not be read: %s.", error, exc_info=cause)
+            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
 
     def _prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found:
         found, data = self._read(found)

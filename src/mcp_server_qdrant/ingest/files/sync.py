@@ -14,6 +14,7 @@ from time import monotonic
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.selection import Selection
+from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
@@ -246,7 +247,7 @@ class _Run:
                 self._report.unchanged += 1
                 self._known[found.path] = replace(known, mtime=done.mtime, size=done.size)
 
-    def _wrote(self, items: Items[FileJob]) -> None:
+    async def _wrote(self, items: Items[FileJob], _: Sequence[StoredPoint]) -> None:
         self._report.phase = "Storing"
         self._report.texts += len(items)
         self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)

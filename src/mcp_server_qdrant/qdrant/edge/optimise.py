@@ -5,6 +5,7 @@ next quiet moment is waited for.
 """
 
 import contextlib
+import logging
 import shutil
 import subprocess
 import time
@@ -12,10 +13,7 @@ import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-import qdrant_edge as edge
-
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
-from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.copies import start
 from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
@@ -25,11 +23,12 @@ _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _FEWEST = 500  # points; a smaller gain is not worth a process
 
+logger = logging.getLogger(__name__)
+
 
 class _Job(NamedTuple):
     shard: Shard
     version: int  # of the shard when it was copied
-    engine: edge.EdgeShard  # open while it was copied: closing it could change its files
     place: Path
     process: subprocess.Popen[bytes]
 
@@ -56,7 +55,7 @@ class Optimiser:
                 elif time.monotonic() >= self._not_before and (shard := self._due()):
                     self._begin(shard)
         except QdrantMcpError as error:
-            log(f"optimising was given up: {error}")
+            logger.warning("Optimising was given up: %s", error)
             self.stop()
 
     def stop(self) -> None:
@@ -93,13 +92,12 @@ class Optimiser:
         self._shards.folder.require_space(_SPACE_FACTOR * allocated(shard.path))
         place = self._shards.folder.work / f"optimised-{uuid.uuid4().hex}"
         place.mkdir()
-        engine = self._shards.engine(shard)
         process = start(place, self._shards.exact_count(shard), shard.path)
-        self._job = _Job(shard, shard.version, engine, place, process)
+        self._job = _Job(shard, shard.version, place, process)
 
     def _look_after(self, job: _Job) -> None:
         code = job.process.poll()
-        if job.shard.version != job.version or job.shard.engine is not job.engine:
+        if job.shard.version != job.version:
             self.stop()  # its copy is of no use
         elif code:
             raise EngineFailure(f"the child ended with code {code}")

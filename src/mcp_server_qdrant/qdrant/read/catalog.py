@@ -55,8 +55,7 @@ class Catalog:
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
     a hidden collection reads like one about a collection that does not exist. `folder` is where the
-    server's client works. `gained` is called when a collection turns out to have been upgraded
-    since the last look-up; `dates` are payload paths of dates.
+    server's client works; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -67,13 +66,11 @@ class Catalog:
         default: str | None = None,
         allowed: Sequence[str] = (),
         folder: Path | None = None,
-        gained: Callable[[str], None] = lambda _: None,
         dates: Sequence[str] = DATES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
-        self._gained = gained
         self._default = default
         self._allowed = tuple(allowed)
         self._folder = folder
@@ -303,10 +300,7 @@ class Catalog:
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
-        before = self._entries.get(name)
         self._entries[name] = _Entry(target, info, self._clock())
-        if before is not None and _upgraded(before.target, target):
-            self._gained(name)
         return target
 
     def count_stored(self, name: str, points: int) -> None:
@@ -393,10 +387,3 @@ class Catalog:
 
 def _is_glob(name: str) -> bool:
     return any(mark in name for mark in "*?[")
-
-
-def _upgraded(before: Target, now: Target) -> bool:
-    """True where a leg is searched now that was not written to before."""
-    gained = now.written is not None and before.written is None
-    moved = now.dense and before.dense and now.dense.vector != before.dense.vector
-    return gained or bool(moved)

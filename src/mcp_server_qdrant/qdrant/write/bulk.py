@@ -44,12 +44,6 @@ class Shape:
         idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
         return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
 
-    @property
-    def added(self) -> str | None:
-        """The dense vector that an upgrade to another model added."""
-        vector = self.metadata.get(marks.VECTOR_KEY)
-        return vector if vector in self.vectors else None
-
     def plan(self) -> dict[str, tuple[Any, ...]]:
         """Vector name -> what must be equal for points of one collection to fit another."""
         dense = {
