@@ -7,7 +7,7 @@ types accept that, and refuse text that no index, file or terminal should see.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
@@ -58,6 +58,12 @@ def pairs(value: Any) -> Any:
     if not all(name.strip() and text.strip() for name, _, text in split):
         raise ValueError(wanted)
     return {name.strip(): text.strip() for name, _, text in split}
+
+
+def choices(kind: Any) -> tuple[Any, ...]:
+    """The values of a Literal, or of an optional one; none of any other type."""
+    literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
+    return get_args(literal)
 
 
 def no_such_key(name: object, known: Iterable[str]) -> str:

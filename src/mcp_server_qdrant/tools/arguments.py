@@ -1,14 +1,14 @@
 """The arguments of qdrant-find: a SearchRequest as agents write it, and fields of an operator."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar
 
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError, RequestError
-from mcp_server_qdrant.core.fields import Word, json_object, sound
+from mcp_server_qdrant.core.fields import Word, choices, json_object, sound
 from mcp_server_qdrant.core.find import (
     MAX_QUERY,
     FilterableField,
@@ -27,12 +27,10 @@ def _in_words(name: str) -> str:
     """A parameter with its values and its description."""
     info = declared()[name]
     shown = offered(info)
-    kinds = (info.annotation, *get_args(info.annotation))
-    values = "|".join(next((get_args(one) for one in kinds if get_origin(one) is Literal), ()))
     limits = [
         getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
     ]
-    values = "-".join(f"{limit:g}" for limit in limits) or values
+    values = "-".join(f"{limit:g}" for limit in limits) or "|".join(choices(info.annotation))
     described = (shown and shown.description) or info.description
     return f"{name} {values}".rstrip() + f" ({described})"
 
