@@ -32,7 +32,7 @@ DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
 SORTED = 2_000  # of the newest texts, which are put in another order
 COLUMNS = ("title", "collection", "tags", "source", "date")
-EXCERPT = 240
+PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
 DEMO = Path(__file__).parent / "demo"
 
@@ -128,8 +128,10 @@ class Desk:
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:
-        """One search as qdrant-find does it, with why each result ranks there."""
-        return await self._run("qdrant-find", self._arguments(body) | {"explain": True})
+        """One search as qdrant-find does it, each result with its part and why it ranks there."""
+        asked = self._arguments(body) | {"explain": True, "mode": "full"}
+        found = await self._run("qdrant-find", asked)
+        return found | {"results": [_cut(one, PART) for one in found["results"]]}
 
     async def map(self, body: Body) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
@@ -218,8 +220,8 @@ class Desk:
         if not isinstance(name, str) or name not in texts:
             raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
 
-        async def store(line: str) -> None:
-            one = json.loads(line)
+        lines = texts[name].read_text(encoding="utf-8").splitlines()
+        for one in map(json.loads, lines):  # one by one: a slow machine keeps up with them
             arguments = {key: one[key] for key in ("id", "title", "tags")} | {
                 "information": one["text"],
                 "metadata": {**one["metadata"], "created_at": one["created_at"]},
@@ -227,11 +229,7 @@ class Desk:
                 "create": True,
             }
             await self._run("qdrant-store", arguments)
-
-        first, *others = texts[name].read_text(encoding="utf-8").splitlines()
-        await store(first)  # which makes the collection
-        await asyncio.gather(*map(store, others))
-        return {"collection": name, "texts": 1 + len(others)}
+        return {"collection": name, "texts": len(lines)}
 
     async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
@@ -262,5 +260,10 @@ def _value(row: Mapping[str, Any], column: str) -> str:
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
     """What a list shows of a text."""
-    text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
-    return {key: one[key] for key in SHOWN if key in one} | {"text": text}
+    return _cut({key: one[key] for key in SHOWN if key in one} | {"text": one["text"]}, EXCERPT)
+
+
+def _cut(one: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """A text of at most such a length, cut between words."""
+    text = one["text"]
+    return {**one, "text": text[:length].rpartition(" ")[0] if len(text) > length else text}
