@@ -8,6 +8,7 @@ from mcp import Client
 
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.page.desk import DEMO, EXCERPT
+from mcp_server_qdrant.qdrant.filters import MAX_VALUES
 from tests.http.page.conftest import filled
 from tests.support import memory_engine
 
@@ -67,6 +68,11 @@ async def test_a_long_text_is_listed_with_its_beginning(one):
 
     assert EXCERPT - 10 < len(row["text"]) <= EXCERPT
     assert row["text"].endswith("word")
+
+
+async def test_a_list_leaves_out_no_more_texts_than_a_filter_takes(page):
+    assert "at most 1,000 texts" in await page.refused("list", start=MAX_VALUES)
+    assert (await page.ask("setup"))["most"] <= MAX_VALUES
 
 
 async def whole(page, name, **where):

@@ -30,7 +30,7 @@ GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
 STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
 DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
-SORTED = 2_000  # of the newest texts, which are put in another order
+MOST = 1_000  # texts in a list, and points that a search is kept to: a filter takes no more ids
 COLUMNS = ("title", "collection", "tags", "source", "date")
 PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
@@ -99,7 +99,8 @@ class Desk:
         found = await self._collections()
         days = (await self._services()).history.days
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
-        return {"collections": found, "defaults": self._defaults, "may": may, "days": days}
+        own = {"defaults": self._defaults, "may": may, "days": days, "most": MOST}
+        return {"collections": found} | own
 
     def _may(self, name: str) -> bool:
         tool, who = self._tools.get(name), caller()
@@ -175,7 +176,7 @@ class Desk:
         """Texts as qdrant-find lists them, the newest first: `LISTED` of them, from `start` on.
 
         `query` keeps those that a search finds. `sort` is a column, "-" before it for downwards:
-        of the newest `SORTED` texts. `more` is how many there are behind these.
+        of the newest `MOST` texts. `more` is how many there are behind these.
         """
         _known(body, {*LIST_BY, "collections", "source", "start", "sort"})
         sort, start = body.get("sort") or "", body.get("start") or 0
@@ -183,9 +184,11 @@ class Desk:
             raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
+        if start >= MOST:
+            raise RequestError(f"A list has at most {MOST:,} texts: filter them for others.")
         page = await self._page(body, [])
         rows = page["results"]
-        while page["more"] and len(rows) < (SORTED if sort else start + LISTED):
+        while page["more"] and len(rows) < (MOST if sort else start + LISTED):
             page = await self._page(body, [row["id"] for row in rows])
             rows += page["results"]
         if sort:

@@ -41,7 +41,7 @@ addEventListener("keydown", (event) => {
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key === "Escape" && !$("#controls").hidden) openSettings(false);
   else if (event.key === "Escape" && state.open && event.target !== $("#query")) close();
-  else if (event.key === "Escape" && !typing) map.whole();
+  else if (event.key === "Escape" && (!typing || (event.target === $("#query") && event.target.value === state.route.q))) map.whole();
   else if (!typing && (event.key === "j" || event.key === "k")) step(event.key === "j" ? 1 : -1);
   else return;
   event.preventDefault();

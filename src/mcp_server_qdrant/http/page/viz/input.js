@@ -13,6 +13,7 @@ export function listen(plot) {
 
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button) return;
+    plot.leave();
     canvas.setPointerCapture(event.pointerId);
     if (!fingers.size) stirred = 0;
     fingers.set(event.pointerId, place(event));

@@ -11,7 +11,6 @@ import { colour, go, named, state } from "./state.js";
 const LAID = 1500; // ms between two questions for the layout by neighbours
 const SHOWN = 6; // documents of a region
 const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
-const MOST_IDS = 5000; // that a search is kept to
 const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
 
 let on; // open(text), ask(words), visit(change), show(), point(hit or null)
@@ -258,13 +257,13 @@ function showCard() {
   const wasHidden = card.hidden;
   card.hidden = !state.chosen;
   if (!state.chosen) return;
-  const { points, words, ids } = state.chosen;
+  const { points, words, ids, region } = state.chosen;
   const { only } = state.route;
   const like = words.slice(0, 5).join(" ");
   const limited = ids.length < points.length ? ` (in ${plural(ids.length, "point")} of them)` : "";
   const focused = card.contains(before) && before.id;
   card.replaceChildren(
-    h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What is in view"),
+    h("h3", { dir: "auto", tabIndex: -1 }, words.join(region ? ", " : " · ") || "What you chose"),
     h("p", { class: "hint" }, plural(points.length, "point")),
     typicalTexts(plot, points, SHOWN, on.open),
     h(
@@ -295,9 +294,9 @@ function told(points) {
   return [...held].sort(([, one], [, other]) => other - one).slice(0, NAMED).map(([place]) => regions[place].name);
 }
 
-/** So many of them at most, evenly chosen. */
+/** As many of them as a search can be kept to, evenly chosen. */
 function some(points) {
-  const step = Math.ceil(points.length / MOST_IDS);
+  const step = Math.ceil(points.length / state.setup.most);
   return points.filter((_, n) => n % step === 0);
 }
 
