@@ -288,13 +288,12 @@ def test_a_loop_around_points_holds_them_in_its_link_too(start):
     by_neighbours(page)
     box = page.locator("canvas").bounding_box()
     page.get_by_role("button", name="Draw a loop around points").click()
-    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    corners = [(-0.5, -0.5), (0.5, -0.5), (0, 0.5)]  # a triangle: half of the box around it
-    page.mouse.move(middle[0] - box["width"] / 2 + 1, middle[1] - box["height"] / 2 + 1)
+    left, top = box["x"] + 20, box["y"] + 20
+    right, low = box["x"] + box["width"] - 20, box["y"] + box["height"] - 20
+    page.mouse.move(left, top)
     page.mouse.down()
-    for across, down in corners[1:] + corners[:1]:
-        far = (across * (box["width"] - 2), down * (box["height"] - 2))
-        page.mouse.move(middle[0] + far[0], middle[1] + far[1], steps=20)
+    for corner in ((right, top), ((left + right) / 2, low), (left, top)):
+        page.mouse.move(*corner, steps=20)
     page.mouse.up()
     region = page.get_by_role("region", name="Region")
     region.wait_for()
@@ -318,9 +317,9 @@ def test_esc_after_a_search_leads_back_to_the_whole_map_and_keeps_the_query(star
     page = start(reduced_motion="reduce")
     by_neighbours(page)
     ask(page)
-    page.wait_for_function("document.querySelector('canvas').dataset.zoom > 1")
+    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
     page.keyboard.press("Escape")
-    page.wait_for_function("document.querySelector('canvas').dataset.zoom === '1.00'")
+    page.locator("canvas[data-zoom='1.00']").wait_for()
     assert page.get_by_role("searchbox").input_value() == QUERY
 
 

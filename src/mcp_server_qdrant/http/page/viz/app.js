@@ -110,6 +110,7 @@ async function changed() {
 function visit(change = {}, options = {}) {
   const to = { ...state.route, ...change };
   if ((to.doc || "") !== (state.route.doc ?? "") && !mayLeave()) return;
+  well();
   go(to, options);
   follow();
 }
