@@ -19,9 +19,10 @@ import numpy as np
 import servers
 from fill_ours import NEVER, synthetic_notes, write
 
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.telemetry import PHASES, Recorder
+from mcp_server_qdrant.core.telemetry import PHASES, Recorder, recording
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
@@ -130,7 +131,8 @@ async def find(
     """One find, and what it took; without figures it warms, and may come too early."""
     phases.now.clear()
     began, worked = time.perf_counter(), time.process_time()
-    page = await made.pipeline.search(request)
+    with recording(phases):
+        page = await made.pipeline.search(request)
     if figures is None:
         return
     figures.spent.append((time.perf_counter() - began) * 1000)
@@ -169,7 +171,6 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
         )
     made = wire(settings, client, open_encoders(settings))
     phases = Phases()
-    made.record(phases)
     try:
         await made.encoders.default.ready(60)
         yield made, phases

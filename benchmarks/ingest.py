@@ -19,7 +19,8 @@ from pathlib import Path
 import corpus
 import servers
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
@@ -66,7 +67,7 @@ async def throughput(services: Services, folder: Path) -> None:
         assert len(texts) == report.texts
         seconds = seconds or await encoding(encoder, texts)
         print(
-            f"part {part + 1}: {report.texts} texts, {report.tokens} tokens; ingest "
+            f"part {part + 1}: {report.texts} texts; ingest "
             f"{report.texts / report.seconds:.1f}/s, encoder alone {report.texts / seconds:.1f}/s, "
             f"ratio {seconds / report.seconds:.3f}",
             flush=True,
@@ -110,7 +111,7 @@ async def main() -> None:
         "HF_HUB_OFFLINE": "1",
     }
     os.environ.update(values)
-    services = await open_services(Settings())
+    services = await open_lazily(Settings())
     try:
         await throughput(services, folder)
     finally:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -123,10 +124,6 @@ async def test_without_a_provider_old_collections_are_searched_by_keyword(opened
     assert page.statuses[0].reason == NO_MODEL
 
 
-async def no_refill(name: str) -> None:
-    """No collection is upgraded here."""
-
-
 async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened, stub):
     async with opened() as services:
         await remember(services, "notes", "roses need sun")
@@ -139,7 +136,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         target = await services.catalog.target("notes")
         points = services.store.points
         sweep = Leftovers(points).sweep
-        backfill = Backfill(services.catalog, points, services.encoders, no_refill, sweep)
+        backfill = Backfill(services.catalog, points, services.encoders, sweep)
         filled = await backfill._fill(target)
         found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 

@@ -11,9 +11,11 @@ import pytest
 from mcp_server_qdrant.app import ask
 from mcp_server_qdrant.app.ask import NAME, recalled
 from mcp_server_qdrant.app.recall import answering
+from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.http.monitor import Monitor
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, memory_engine, memory_services, registry, remember, served
 
@@ -139,6 +141,22 @@ async def test_a_server_listens_once_its_services_are_open_and_until_it_ends(tmp
             await client.call_tool("qdrant-store", {"information": PUMP})
             assert PUMP in await asked(tmp_path)
         assert [*tmp_path.iterdir()] == []
+
+
+async def test_over_http_a_server_listens_before_any_client_comes(tmp_path):
+    settings = make_settings(qdrant_recall_path=tmp_path / "recall")
+    async with memory_services() as services:
+        await remember(services, "house", PUMP)
+
+        async def opened():
+            return services
+
+        mcp = make_server(settings, opened, monitor=Monitor(settings))
+        served = mcp.streamable_http_app()
+        async with served.router.lifespan_context(served):
+            while not [*tmp_path.glob("recall/*")]:
+                await asyncio.sleep(0)
+            assert PUMP in await asked(tmp_path / "recall")
 
 
 async def test_a_server_that_is_not_told_to_does_not_listen(tmp_path, monkeypatch):

@@ -68,7 +68,7 @@ async def test_points_are_the_same_and_the_old_files_untouched(tmp_path, caplog)
         assert record.payload == expected[point].payload
         assert record.vector[VECTOR] == pytest.approx(expected[point].vector[VECTOR], abs=1e-6)
     assert texts(page)[0] == TEXTS[37]
-    assert page.results[0].why.words > 0  # it has keywords, too
+    assert page.results[0].why["words"] > 0  # it has keywords, too
     assert info.note.startswith("40 points imported from local mode on ")
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("The collection 'notes': 40 points imported from local mode on ")

@@ -9,11 +9,11 @@ ROW = '[{"query": "q", "expected": "a"}]'
     ("content", "arguments", "sentence"),
     [
         (None, (), "queries.json cannot be read: No such file"),
-        ("not JSON", (), "queries.json is not JSON"),
+        ("not JSON", (), "queries.json, line 1 is not JSON"),
         (ROW, (), "There is no collection yet"),
         (ROW, ("--collections", "a"), "no collection 'a'"),
         (ROW, ("--algorithms", "fast"), "no algorithm 'fast'"),
-        (ROW, ("--sweep", "x=1"), "--sweep wants name="),
+        (ROW, ("--sweep", "x=1"), "--sweep x=1: there is no 'x'"),
         (ROW, ("--json", "/no/such/x"), "There is no folder"),
     ],
 )

@@ -57,6 +57,24 @@ def test_a_line_for_people_ends_with_its_fields():
     assert line.endswith(" WARNING a.b: Call tool=qdrant-find request_id=r-1")
 
 
+FAILING = """
+import logging
+from mcp_server_qdrant.cli import logs
+logs.configure_for_command()
+logging.getLogger("mcp_server_qdrant.encoders.local.hosted").warning("no model")
+logging.getLogger("mcp_server_qdrant.app.upkeep").warning("no import")
+logging.getLogger("mcp_server_qdrant.app.upkeep").info("a detail")
+"""
+
+
+def test_a_command_prints_warnings_but_for_those_that_its_own_error_repeats():
+    done = subprocess.run(
+        [sys.executable, "-c", FAILING], capture_output=True, text=True, check=True
+    )
+
+    assert (done.stdout, done.stderr) == ("", "mcp-server-qdrant: no import\n")
+
+
 CODE = """
 import logging
 from mcp_server_qdrant.cli import logs

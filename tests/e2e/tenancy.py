@@ -16,8 +16,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 
 from mcp_server_qdrant.core.notation import point_ids_of
-from mcp_server_qdrant.http.auth.tokenfile import change
-from mcp_server_qdrant.http.auth.tokens import digest, new_token
+from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.qdrant.client import open_client
 from tests.e2e.test_http import serving
 from tests.listening import client_of

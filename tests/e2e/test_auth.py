@@ -12,8 +12,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from mcp import Client
 
-from mcp_server_qdrant.http.auth.tokenfile import change
-from mcp_server_qdrant.http.auth.tokens import digest, new_token
+from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
 from tests.listening import client_of

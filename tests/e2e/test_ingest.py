@@ -122,13 +122,6 @@ def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
     assert "Traceback" not in said
 
 
-def test_a_fault_is_one_sentence_and_status_2(env, notes):
-    done = run(env, "ingest", notes, "--collection", "a/b")
-
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "cannot be a collection's name" in done.stderr
-
-
 def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
     for number in range(400):
         (notes / f"n{number}.md").write_text(f"# Note {number}\n\n" + f"Words of {number}. " * 60)

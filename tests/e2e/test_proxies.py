@@ -21,8 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from mcp_server_qdrant.http.auth.tokenfile import change
-from mcp_server_qdrant.http.auth.tokens import digest, new_token
+from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from tests.e2e.test_http import serving
 from tests.listening import free_port
 from tests.support import HELLO

@@ -9,7 +9,7 @@ from pathlib import Path
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
-from tests.e2e.raw import RawServer, clean_environment, host_pid, text_of
+from tests.e2e.raw import RawServer, clean_environment, text_of
 from tests.rerank_stub import served
 
 
@@ -106,23 +106,6 @@ def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
         assert (status, log) == (0, "")
 
 
-def test_two_servers_on_one_folder_share_one_host_and_see_each_others_texts(env, tmp_path):
-    first, second = RawServer(env, tmp_path), RawServer(env, tmp_path)
-
-    first.call("qdrant-store", information="The key is under the pot.", collection_name="notes")
-    found = second.call("qdrant-find", query="where is the key", collections=["notes"])
-    pid = host_pid(tmp_path / "engine")
-    second.call("qdrant-store", information="The pot is green.", collection_name="notes")
-    both = first.call("qdrant-find", query="green pot", collections=["notes"])
-
-    assert "under the pot" in text_of(found)
-    assert "green" in text_of(both)
-    assert pid is not None
-    assert pid == host_pid(tmp_path / "engine")
-    first.close()
-    second.close()
-
-
 def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "mcp_server_qdrant"],
@@ -207,15 +190,6 @@ def test_what_was_asked_before_the_end_of_input_is_still_answered(env, tmp_path)
 
     assert text_of(answer["result"]) == "There is no collection yet."
     assert server.close()[0] == 0
-
-
-def test_files_in_the_working_directory_are_not_imported(env, tmp_path):
-    for name in ("secrets.py", "queue.py", "filelock.py", "qdrant_edge.py"):
-        (tmp_path / name).write_text("raise SystemExit('imported from the working directory')")
-    server = RawServer(env, tmp_path, popen=subprocess.Popen)
-
-    assert not server.call("qdrant-collections").get("isError")
-    server.close()
 
 
 def test_reranking_and_copies_are_told_and_a_key_is_not(env, tmp_path):

@@ -232,10 +232,3 @@ def search(server: RawServer) -> dict[str, Any]:
         state.startswith(("failed", "timeout")) for state in states.values()
     )
     return {"ids": [one["id"] for one in found.get("results", [])], "failed": failed}
-
-
-def test_a_wrong_request_ends_with_2_and_one_sentence(env):
-    code, out, err = run(env, "upgrade", "nowhere")
-
-    assert (code, out) == (2, "")
-    assert "There is no collection 'nowhere'." in err.splitlines()[-1]

@@ -129,11 +129,11 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[", "queries.json is not JSON: "),
+        ("[", "queries.json is not JSON ("),
         ("[" * 100_000, "queries.json is not JSON: "),
         ("[]", "queries.json holds no labelled query."),
         ("", "queries.json holds no labelled query."),
-        ("# Notes", "queries.json is not JSON: "),
+        ("# Notes", "queries.json, line 1 is not JSON ("),
         ('\n"text"', "queries.json, line 2: Input should be"),
         ([1], "queries.json, query 1: Input should be"),
         ([{"query": "q"}], 'query 1: It needs "expect", or "expected"'),
@@ -146,7 +146,7 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q", "expected": {"a": 1}}], "expected: Input should be a valid"),
         ([{"query": "q", "expected": [1.5]}], "expected: 0: Input should be a valid string"),
         ([{"query": "q", "expect": {}}], "expect: It must hold ids with a grade above 0, or"),
-        ([{"query": "q", "expect": {"tag": "a"}}], "expect: tag: Extra inputs are not permitted"),
+        ([{"query": "q", "expect": {"tag": "a"}}], "expect: there is no 'tag'; there are ids,"),
         ([{"query": "q", "expect": {"tags": []}}], "expect: It must hold"),
         ([{"query": "q", "expect": {"tags": "a", "ids": "b"}}], "expect: It must hold"),
         ([{"query": "q", "expect": {"ids": {"a": 0}}}], "ids with a grade above 0"),
@@ -158,7 +158,10 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q", "expect": {"metadata": "a"}}], "expect: metadata: Input should be"),
         ([{"query": "q", "expected": ["a"], "category": 1}], "category: Input should be"),
         ([{"query": "q", "expected": ["a"], "collections": []}], "collections: Value should"),
-        ([{"query": "q", "expected": ["a"], "collection": "x"}], "collection: Extra inputs"),
+        ([{"query": "q", "expected": ["a"], "collection": "x"}], "there is no 'collection';"),
+        ("hello", "queries.json, line 1 is not JSON (Expecting value"),
+        ('{"query": "q", "expected": "a"}\n{', "queries.json, line 2 is not JSON (Expecting"),
+        ("[1", "queries.json is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)): lab"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_sentence_that_says_where(write, content, sentence):

@@ -38,7 +38,7 @@ class Host:
         return wire.Call(*wire.unpack(frame))
 
     def answer(self, number: int, well: bool, value: object) -> None:
-        self.end.sendall(wire.framed(wire.pack((number, well, value))))
+        self.end.sendall(wire.framed((number, well, value)))
 
 
 def ends() -> tuple[socket, Host]:
@@ -51,7 +51,7 @@ def ends() -> tuple[socket, Host]:
 async def line(timeout: float = 30.0):
     ours, host = ends()
     link = Link(service(Path("unused")), timeout)
-    _, link._line = await asyncio.get_running_loop().create_connection(HostLine, sock=ours)
+    link._line = await HostLine.on(ours)
     try:
         yield link, host
     finally:

@@ -6,10 +6,10 @@ import logging
 import pytest
 
 from mcp_server_qdrant.core.telemetry import request_id
-from mcp_server_qdrant.http.requests import Identified
+from mcp_server_qdrant.http.monitor import Identified
 from tests.asgi import Exchange
 
-LOGGER = "mcp_server_qdrant.http.requests"
+LOGGER = "mcp_server_qdrant.http.monitor"
 
 
 async def answering(scope, receive, send):

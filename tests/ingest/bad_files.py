@@ -178,7 +178,7 @@ FILES: dict[str, Kind] = {
     "n" * 250 + ".md": (_of(b"# lamp"), ""),
     "headings.md": (_of(b"# lamp\n\n" * 20_000), ""),
     "loop": (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
-    "nothing.md": (lambda path: path.symlink_to("gone"), "is a link to nothing"),
+    "nothing.md": (lambda path: path.symlink_to("gone"), "No such file or directory"),
     "folder": (lambda path: path.symlink_to("."), "is a link to a folder"),
     "outside": (lambda path: path.symlink_to(".."), "is a link out of the folder"),
     "passwd.md": (lambda path: path.symlink_to("/etc/passwd"), "is a link out of the folder"),

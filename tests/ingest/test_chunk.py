@@ -75,9 +75,6 @@ def test_no_chunk_is_longer_than_the_model_reads(kind, tokenizer, tokenizer_json
     assert len(chunks) > 1
     assert max(len(tokenizer.encode(text)) for text in readable) <= LIMIT
     assert max(len(text) for text in readable) <= LIMIT * CHARACTERS_PER_TOKEN
-    assert [chunk.tokens for chunk in chunks] == [
-        len(tokenizer.encode(text, add_special_tokens=False)) for text in readable
-    ]
     check_cover(TEXTS[kind], chunks)
 
 

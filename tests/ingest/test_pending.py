@@ -9,7 +9,6 @@ from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
-    EngineFailure,
     EngineUnavailable,
     Unforeseen,
 )
@@ -32,21 +31,16 @@ from tests.support import (
 )
 
 
-async def nothing(name: str) -> None:
-    """No collection was upgraded."""
-
-
 async def swept(name: str, met: Sequence[Document]) -> int:
     """Nothing was left."""
     return 0
 
 
-def backfill_of(services: Services, refill=nothing) -> Backfill:
+def backfill_of(services: Services) -> Backfill:
     return Backfill(
         services.catalog,
         Points(services.client, ("document",)),
         services.encoders,  # type: ignore[arg-type]
-        refill,
         swept,
     )
 
@@ -225,25 +219,6 @@ async def test_a_read_only_server_fills_nothing():
         await services.close()
 
 
-async def test_upgraded_collections_are_refilled_until_it_worked():
-    tried, faults = [], [EngineUnavailable("Gone."), None]
-
-    async def refill(name: str) -> None:
-        tried.append(name)
-        if fault := faults.pop(0):
-            raise fault
-
-    async with memory_services() as services:
-        backfill = backfill_of(services, refill)
-        backfill.upgraded("notes")
-        with pytest.raises(EngineUnavailable):
-            await backfill.fill_all()
-        await backfill.fill_all()
-        await backfill.fill_all()
-
-    assert tried == ["notes", "notes"]
-
-
 async def test_what_nobody_foresaw_in_one_collection_does_not_stop_the_others():
     encoder = FakeEncoder()
     encoder.be("failed")
@@ -302,19 +277,3 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         assert (seconds, notes) == (expected, [f"{died} {expected} s."])
         assert text.endswith(f"\nNote: {died} {expected} s.")
     assert "notes" not in after.structured_content
-
-
-async def test_marks_that_a_server_keeps_are_no_reason_to_go_on_for_ever():
-    class Keeping(Engine):
-        async def delete_payload(self, collection, *_, **__):
-            self.calls.append(("delete_payload", collection))
-
-    encoder = FakeEncoder()
-    encoder.be("failed")
-    async with memory_engine() as engine:
-        keeping = Keeping(engine.client)
-        async with memory_services(encoder, engine=keeping) as services:
-            await remember(services, "notes", "roses", "moss")
-            encoder.be("ready")
-            with pytest.raises(EngineFailure, match="Qdrant keeps the marks"):
-                await backfill_of(services).fill_all()

@@ -13,13 +13,12 @@ from mcp_server_qdrant.core.notation import NAMESPACE, point_id
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.store import PARTS
+from mcp_server_qdrant.ingest.writer import BATCH
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
-    Engine,
     dense,
     find,
     foreign,
@@ -247,7 +246,7 @@ async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
     assert ids == {*after.ids, point_id("notes", "other", 0)}
 
 
-@pytest.mark.parametrize("batches", [1, 3])
+@pytest.mark.parametrize("batches", [1, 12])
 async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
     reports = []
 
@@ -259,8 +258,8 @@ async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
         done = await services.store.store(NewDocument(text), "notes", progress=progress)
 
     total = len(done.ids)
-    told = [(min(n, total), total) for n in range(PARTS, total + PARTS, PARTS)]
-    assert (total > PARTS) == (batches > 1)
+    told = [(min(n, total), total) for n in range(BATCH, total + BATCH, BATCH)]
+    assert (total > BATCH) == (batches > 1)
     assert reports == (told if batches > 1 else [])
 
 
@@ -577,21 +576,3 @@ async def test_two_updates_of_one_document_at_once_leave_one_of_them():
 
         assert found.text in (LONGER, "short")
         assert (await engine.count("notes")).count == found.chunks or found.text == LONGER
-
-
-async def test_a_server_that_has_a_text_under_every_id_is_not_asked_for_ever():
-    class Full(Engine):
-        async def retrieve(self, collection, ids, **_):
-            self.calls.append(("retrieve", collection))
-            doc = {"id": "any", "chunk": 0, "chunks": 1, "start": 0, "end": 5}
-            payload = {"document": "other", "doc": doc}
-            return [models.Record(id=point, payload=payload) for point in ids]
-
-    async with memory_engine() as engine:
-        full = Full(engine.client)
-        async with memory_services(engine=full) as services:
-            with pytest.raises(RequestError, match="There are 16 other texts"):
-                await remember(services, "notes", "roses")
-
-    assert 0 < full.calls.count(("retrieve", "notes")) < 50
-    assert not any(method == "upsert" for method, _ in full.calls)

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import (
     InvalidPoint,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest.writer import BATCH, STEP, WINDOW, Flow, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, Flow, Job, Writer
 
 
 class Model:
@@ -66,7 +66,7 @@ class Disk:
 
 class Named(Job):
     def __init__(self, name: str, parts: list[Document]) -> None:
-        super().__init__(parts=parts, tokens=[len(part.text) for part in parts])
+        super().__init__(parts=parts)
         self.name = name
 
 
@@ -76,7 +76,6 @@ class Trial:
         self.finished: list[str] = []
         self.failed: dict[str, str] = {}
         self.wrote = 0
-        self.encoded: list[int] = []
         self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
@@ -85,12 +84,9 @@ class Trial:
             lambda *_: None,
             retries,
         )
-        self.flow = Flow(self.writer, self._encoded, self._wrote, self._finished, self._failed)
+        self.flow = Flow(self.writer, self._wrote, self._finished, self._failed)
 
-    def _encoded(self, items: Any) -> None:
-        self.encoded.append(len(items))
-
-    def _wrote(self, items: Any) -> None:
+    async def _wrote(self, items: Any, points: Any) -> None:
         self.wrote += len(items)
 
     async def _finished(self, job: Named) -> None:
@@ -127,16 +123,6 @@ async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file
     assert set(trial.disk.points) == {"a0", "a1", "b0"}
     assert (point.dense, point.sparse) == ([5.0], Sparse((5,), (1.0,)))
     assert point.payload["doc"]["file"]["path"] == "a"
-
-
-async def test_texts_of_like_length_are_encoded_together():
-    trial = Trial()
-    await trial.run(*(job(f"j{n}", "x" * (1 + n * 7 % 400)) for n in range(3 * WINDOW)))
-
-    spread = [max(map(len, call)) - min(map(len, call)) for call in trial.model.calls]
-    assert max(map(len, trial.model.calls)) == STEP
-    assert len(trial.finished) == 3 * WINDOW
-    assert sorted(spread)[len(spread) // 2] < 400 * BATCH / WINDOW * 1.5
 
 
 async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
@@ -196,13 +182,6 @@ async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
     assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
 
 
-async def test_progress_is_told_within_a_slice():
-    trial = Trial()
-    await trial.run(job("a", *["one"] * 70))
-
-    assert (trial.encoded, trial.wrote) == ([64, 6], 70)
-
-
 async def test_a_vector_without_a_name_cannot_be_left_out():
     trial = Trial()
     trial.model.down = True
@@ -253,7 +232,7 @@ async def test_writing_goes_on_while_the_next_texts_are_encoded():
 
 
 def long_job(path: str, parts: int) -> Named:
-    """One document of so many parts, the first the shortest: batches are sorted by length."""
+    """One document of so many parts."""
     whole = Document("", "c", "", document=path, chunks=parts, version="v", writing=7)
     return Named(
         path,
@@ -261,7 +240,7 @@ def long_job(path: str, parts: int) -> Named:
     )
 
 
-@pytest.mark.parametrize("parts", [2, BATCH, 3 * WINDOW])
+@pytest.mark.parametrize("parts", [2, BATCH, 3 * BATCH + 1])
 async def test_the_first_part_of_a_text_is_written_after_all_others(parts):
     trial = Trial()
     await trial.run(job("a", "one"), long_job("b", parts), long_job("c", 3))

@@ -4,23 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_server_qdrant.core.errors import AnswerTooLarge, EngineFailure
+from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.paging import pages
 
 ALL = list(range(10))
 
 
 class Server:
-    """One that numbers its points; `most` is how many fit in an answer."""
-
-    def __init__(self, most: int = 100) -> None:
-        self.most = most
-        self.asked: list[int] = []
+    """One that numbers its points."""
 
     async def scroll(self, collection, where, *, limit, offset, **shown):
-        self.asked.append(limit)
-        if limit > self.most:
-            raise AnswerTooLarge("too large")
         start = offset or 0
         following = start + limit if start + limit < len(ALL) else None
         return [SimpleNamespace(id=one) for one in ALL[start : start + limit]], following
@@ -32,17 +25,6 @@ async def ids(server, size: int) -> list[list[int]]:
 
 async def test_a_collection_is_read_in_pages():
     assert await ids(Server(), 4) == [ALL[:4], ALL[4:8], ALL[8:]]
-
-
-async def test_a_page_that_is_too_large_is_read_in_smaller_ones():
-    assert [one for page in await ids(Server(most=3), 8) for one in page] == ALL
-
-
-async def test_a_point_that_is_too_large_by_itself_is_an_error():
-    server = Server(most=0)
-    with pytest.raises(AnswerTooLarge):
-        await ids(server, 8)
-    assert server.asked == [8, 4, 2, 1]
 
 
 @pytest.mark.parametrize(

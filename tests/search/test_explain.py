@@ -11,10 +11,10 @@ def test_places_count_from_1_within_a_collection_and_equal_scores_share_one():
     found = Scored(TARGET, [Candidate(n, 0.0) for n in dense], dense, {3: 7.0, 4: 8.0})
 
     assert ranks_of([found]) == {
-        ("c", 1): (("meaning", 1),),
-        ("c", 2): (("meaning", 2),),
-        ("c", 3): (("meaning", 2), ("words", 2)),
-        ("c", 4): (("meaning", 4), ("words", 1)),
+        ("c", 1): {"meaning": 1},
+        ("c", 2): {"meaning": 2},
+        ("c", 3): {"meaning": 2, "words": 2},
+        ("c", 4): {"meaning": 4, "words": 1},
     }
 
 

@@ -177,7 +177,7 @@ async def test_texts_of_files_are_dated_by_what_they_say_and_else_not_at_all(eng
 
     assert everything == ["notes/said.md", "notes/newer.md", "notes/older.md"]
     assert dated == copied == ["notes/said.md"]
-    aged = {one.document.document for one in page.results if "recency" in dict(one.why.factors)}
+    aged = {one.document.document for one in page.results if "recency" in one.why["factors"]}
     assert aged == {"notes/said.md"}
 
 

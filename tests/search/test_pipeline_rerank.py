@@ -69,8 +69,8 @@ async def test_the_best_of_all_collections_are_reranked_in_one_call(stub):
     relevance = {r.document.text: r.relevance for r in plain.results}
     assert all(r.relevance == relevance[r.document.text] for r in page.results)
     first = page.results[0]
-    assert first.why.reranked == 0.9
-    assert first.score == pytest.approx(0.9 * dict(first.why.factors).get("recency", 1.0))
+    assert first.why["reranked"] == 0.9
+    assert first.score == pytest.approx(0.9 * first.why["factors"].get("recency", 1.0))
     ((_, headers, body),) = stub.requests
     assert headers["Authorization"] == f"Bearer {KEY}"
     assert body["query"] == "roses sun"
@@ -165,7 +165,7 @@ async def test_a_local_cross_encoder_reranks(tmp_path: Path):
 
     assert (page.rerank.state, page.rerank.model, page.rerank.pool) == ("applied", MODEL, 5)
     assert texts(page)[:2] == ["roses need sun", "roses on a cake"]
-    assert [r.why.reranked for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
+    assert [r.why["reranked"] for r in page.results[:2]] == pytest.approx([0.7310586, 0.2689414])
 
 
 async def test_the_pool_is_bounded_and_the_others_come_after_it(stub):

@@ -14,7 +14,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
-from mcp_server_qdrant.search import query as query_module
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.engine import LATE
 from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
@@ -312,33 +311,6 @@ async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
         gone = await hydrate(Queries(fixture.engine), found, [bare("north", 4711)], 5.0)
 
     assert gone == ([], [])
-
-
-class Deleting(Queries):
-    """All candidates of the first search are deleted before their payloads are read."""
-
-    deleted: tuple[object, ...] = ()
-
-    async def search(self, asked, **how):
-        answers = await super().search(asked, **how)
-        bare = []
-        for candidates, *scores in answers:
-            bare.append(([one._replace(payload=None) for one in candidates], *scores))
-            if not self.deleted:
-                self.deleted = tuple(one.id for one in candidates)
-                await self._client.delete("north", list(self.deleted))
-        return bare
-
-
-async def test_where_all_candidates_were_deleted_meanwhile_a_search_looks_again(monkeypatch):
-    monkeypatch.setattr(query_module, "DEPTH", 10)
-    async with filled("north") as fixture:
-        pipeline = fixture.services.pipeline
-        pipeline.engine = deleting = Deleting(fixture.engine)
-        page = await pipeline.search(SearchRequest(query="delta ember"))
-
-    assert len(deleting.deleted) == 10
-    assert len(page.results) == 2
 
 
 def test_candidates_are_the_same_up_to_a_limit_of_20_and_fewer_of_many_collections():

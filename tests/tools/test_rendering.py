@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.datatypes import (
     Reranked,
     Result,
     SearchPage,
-    Why,
 )
 from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
@@ -95,11 +94,13 @@ documents = st.builds(
     file=st.none(),
     head=st.none(),
 )
-whys = st.builds(
-    Why,
-    *(st.just(0.5), st.just(0.5), st.just(0.5), st.just(0.01), st.just(0.5), st.just(())),
-    gains=st.just((("tags", 0.1),)),
-    tags=st.lists(texts, max_size=2).map(tuple),
+whys = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(("meaning", "words", "alpha", "rrf", "score"), st.just(0.5)),
+        **dict.fromkeys(("factors", "ranks", "weights"), st.just({})),
+        "gains": st.just({"tags": 0.1}),
+        "tags": st.lists(texts, max_size=2),
+    }
 )
 passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max_size=3).map(tuple)
 results = st.builds(

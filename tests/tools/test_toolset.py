@@ -9,11 +9,10 @@ import pytest
 from mcp import Client
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.ingest.files.background import Background
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.tools.page import tokens
 from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
@@ -68,7 +67,7 @@ async def alive(client: Client) -> None:
     assert "results" in (await find(client, "roses")).structured_content
 
 
-COMING = {"notes": "notes: 1 of 3 files read; the others follow."}
+COMING = {"notes": "notes: syncing notes, 33%: 1 of 3 files read."}
 
 
 class TestFind:
@@ -78,7 +77,7 @@ class TestFind:
     async def test_an_answer_while_files_are_being_read_says_so_and_rules_nothing_out(
         self, asked, monkeypatch
     ):
-        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        monkeypatch.setattr(Services, "coming", lambda self: COMING)
         async with memory_server() as client:
             await store(client, "roses need sun")
             result = await find(client, **{"query": "roses"} | asked)
@@ -89,7 +88,7 @@ class TestFind:
         assert COMING["notes"] not in said(other)
 
     async def test_a_collection_whose_files_are_still_to_be_read_is_no_mistake(self, monkeypatch):
-        monkeypatch.setattr(Background, "coming", lambda self: COMING)
+        monkeypatch.setattr(Services, "coming", lambda self: COMING)
         async with memory_server() as client:
             asked = {"query": "roses", "collections": ["notes"]}
             result = await client.call_tool("qdrant-find", asked)

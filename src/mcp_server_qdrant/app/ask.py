@@ -6,10 +6,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.hosting.dial import Foreign, ask, dial
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous, ask
 
-WIRE = 2
+WIRE = 3
 DIAL_SECONDS = 0.4
 NAME = "recall-{}.json"  # by process
 
@@ -26,7 +25,7 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
         if server is None or left <= 0:
             continue
         try:
-            line = dial(server, WIRE, min(DIAL_SECONDS, left))
+            line = server.dial(WIRE, min(DIAL_SECONDS, left))
         except (TimeoutError, Foreign):
             continue
         if line is None:  # it was killed

@@ -121,7 +121,7 @@ def open_reranker(settings: Settings, host: Link) -> HostedReranker | HttpRerank
     provider = settings.rerank_provider
     if provider == "none":
         return None
-    if provider == "fastembed" or (provider is None and settings.rerank_url is None):
+    if provider == "fastembed" or not settings.reranks_by_service:
         model = settings.rerank_model or DEFAULT_RERANKER
         spec = local_model(settings, model, settings.rerank_model_path, "rerank")
         return HostedReranker(host, spec)

@@ -17,7 +17,6 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
@@ -51,11 +50,13 @@ class Opening:
     def __init__(
         self,
         open_services: Callable[[], Awaitable["Opened"]],
-        recorder: Recorder | None,
         recall_path: Path | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
+        """`at_once`: what answers at `recall_path` does not wait for a client's first message."""
         self._open = open_services
-        self._recorder = recorder
+        self._at_once = at_once
         self._recall_path = recall_path
         self._line = contextlib.AsyncExitStack()
         self._task: asyncio.Task[Opened] | None = None
@@ -64,6 +65,8 @@ class Opening:
     async def __aenter__(self) -> "Opening":
         """One user more: the SDK enters the lifespan once per process, over SSE per client."""
         self._users += 1
+        if self._at_once:
+            self.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -82,8 +85,6 @@ class Opening:
 
     async def _opened(self) -> "Opened":
         services = await self._open()
-        if self._recorder:
-            services.record(self._recorder)
         if self._recall_path:
             from mcp_server_qdrant.app.recall import answering
 
@@ -160,10 +161,10 @@ async def _opened(settings: Settings) -> "Opened":
         loading = asyncio.create_task(hosts.load_default(settings, host))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.to_thread(import_services)
-        from mcp_server_qdrant.app import services, tenants
+        from mcp_server_qdrant.app import models, services, tenants
 
         client = await services.open_engine(settings)
-        return tenants.assemble(settings, client, services.open_encoders(settings, host))
+        return tenants.assemble(settings, client, models.open_encoders(settings, host))
     finally:
         gc.freeze()
         gc.enable()
@@ -184,9 +185,8 @@ def make_server(
     call. `extend` adds what a transport serves beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
-    opening = Opening(
-        open_services, monitor.metrics if monitor else None, settings.qdrant_recall_path
-    )
+    at_once = monitor is not None and settings.qdrant_recall_path is not None
+    opening = Opening(open_services, settings.qdrant_recall_path, at_once=at_once)
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))

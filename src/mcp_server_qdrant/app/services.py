@@ -4,20 +4,19 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import blueprint, open_encoders
+from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -49,8 +48,6 @@ from mcp_server_qdrant.settings.environment import Settings
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
 
-__all__ = ["Services", "open_encoders", "open_services", "wire"]
-
 
 @dataclass(eq=False, slots=True)
 class Services:
@@ -76,10 +73,6 @@ class Services:
         """The services that the caller may use: these."""
         return self
 
-    def record(self, recorder: Recorder) -> None:
-        """Tell `recorder` how searches go."""
-        self.pipeline.understanding.recorder = recorder
-
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, and of the folders kept in step."""
         return {**self.shared.work(), **self.background.counts()}
@@ -87,7 +80,8 @@ class Services:
     def coming(self) -> dict[str, str]:
         """Collection -> what of it cannot be found yet, in a sentence."""
         filling = {name: f"{name}: {VECTORLESS}" for name in self.shared.filling_now()}
-        return {**filling, **self.background.coming()}
+        waiting = self.background.status(waiting=True)
+        return {**filling, **{name: f"{name}: {said}." for name, said in waiting.items()}}
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
@@ -119,14 +113,6 @@ class Services:
         """Let engine and models go."""
         await self.stop()
         await self.shared.close()
-
-
-async def open_services(settings: Settings) -> Services:
-    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
-
-    Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
-    """
-    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:
@@ -168,7 +154,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view), _reader(settings, view)),
+        near=Near(shared.queries(view), points),
         history=history,
         mask=settings.mask_secrets,
     )
@@ -191,15 +177,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         background=_background(settings, store, files, tenant),
         shared=shared,
     )
-
-
-def _reader(settings: Settings, view: View) -> Callable[[str, PointId, Payload | None], Document]:
-    """The Document of a point, by its collection, id and payload."""
-
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, settings.qdrant_content_fields, view.identify)
-
-    return document
 
 
 def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
@@ -260,7 +237,11 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
-    document = _reader(settings, view)
+    fields, identify = settings.qdrant_content_fields, view.identify
+
+    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
+        return read(collection, point, payload, fields, identify)
+
     understanding = Understanding(
         resolve=catalog.resolve,
         locate=lookup.one,

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.app.models import open_choice, open_rerank
-from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
@@ -17,12 +16,10 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
-from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
@@ -60,13 +57,12 @@ class Shared:
         self._corpus = Corpus(partial(_version, client) if remote else None)
         self._all = View(client)
         self.everything = self._catalog_of(self._all)
-        self._upgrades = upgrades_of(settings, Bulk(client, settings.qdrant_content_fields))
         # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all)
         self._leftovers = Leftovers(points)
         sweep = self._leftovers.sweep
         pace = Pace(SYNC_SHARE).of
-        self._backfill = Backfill(self.everything, points, encoders, self._refill, sweep, pace)
+        self._backfill = Backfill(self.everything, points, encoders, sweep, pace)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -97,8 +93,6 @@ class Shared:
             default=named,
             allowed=allowed,
             folder=self.settings.qdrant_folder,
-            gained=self._upgraded,
-            shown=Leftovers(self.points(view)).shown,
             dates=self.dates,
         )
 
@@ -106,12 +100,6 @@ class Shared:
         """A search met parts that no reader is shown."""
         if due := self._leftovers.due(met):
             self._backfill.met(due)
-
-    def _upgraded(self, name: str) -> None:
-        self._backfill.upgraded(name)
-
-    async def _refill(self, name: str) -> None:
-        await self._upgrades.refill(await self.everything.target(name), self.encoders.of)
 
     def points(self, view: View) -> Points:
         """The points of a view by id."""
@@ -128,9 +116,8 @@ class Shared:
 
     def queries(self, view: View) -> Queries:
         """The searches of a view."""
-        read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
         make = EdgeQueries if isinstance(self.client, EdgeClient) else Queries
-        return make(view.client, self.dates, read)
+        return make(view.client, self.dates)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

@@ -7,7 +7,6 @@ from mcp_server_qdrant.app.services import Services, services_of, wire
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.telemetry import Recorder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
@@ -47,7 +46,6 @@ class Tenants:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._recorder: Recorder | None = None
         self._known: OrderedDict[str, Services] = OrderedDict()
         self._fixed_name = shared.settings.tenant_id
         # It may sync folders, and so is never forgotten.
@@ -61,8 +59,6 @@ class Tenants:
         services = self._known.pop(name, None)
         if services is None:
             services = services_of(self._shared, name)
-            if self._recorder is not None:
-                services.record(self._recorder)
         self._known[name] = services
         if len(self._known) > KEPT:
             self._known.popitem(last=False)  # it finishes its work under way
@@ -78,21 +74,12 @@ class Tenants:
         """The embedding models."""
         return self._shared.encoders
 
-    def record(self, recorder: Recorder) -> None:
-        """Tell `recorder` how searches go, whoever's."""
-        self._recorder = recorder
-        for services in self._all():
-            services.record(recorder)
-
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, for all tenants."""
         return self._shared.work() if self._fixed is None else self._fixed.work()
 
     async def close(self) -> None:
         """Let engine and models go."""
-        for services in self._all():
+        for services in [*([self._fixed] if self._fixed else []), *self._known.values()]:
             await services.stop()
         await self._shared.close()
-
-    def _all(self) -> list[Services]:
-        return [*([self._fixed] if self._fixed else []), *self._known.values()]

@@ -1,4 +1,4 @@
-"""Engines opened for upkeep: importing, upgrading and copying whole collections."""
+"""Engines opened for upkeep: whole collections are imported, upgraded, copied and backed up."""
 
 import contextlib
 import logging
@@ -20,8 +20,10 @@ from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
-from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant import backup, marks
+from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
@@ -30,6 +32,10 @@ from mcp_server_qdrant.settings.values import revealed
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
 SHARDS = "shards"  # in folders of the embedded engine alone
+EMBEDDED_ONLY = (
+    "Backups are of the embedded engine, and QDRANT_URL names a server: make snapshots there, "
+    "or copy its collections to a folder with `mcp-server-qdrant copy NAME --to FOLDER`."
+)
 
 logger = logging.getLogger(__name__)
 
@@ -126,14 +132,63 @@ async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
 
 
 async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
-    match kind(where):
-        case "local mode":
-            return open_local_mode(Path(where))
-        case "nothing" if not new:
-            raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
-    if kind(where) != "url":
-        return await open_client(url=None, local_path=Path(where), timeout=PATIENCE)
-    return await open_client(url=where, local_path=Path(where), timeout=PATIENCE)
+    found = kind(where)
+    if found == "local mode":
+        return open_local_mode(Path(where))
+    if found == "nothing" and not new:
+        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
+    url = where if found == "url" else None
+    return await open_client(url=url, local_path=Path(where), timeout=PATIENCE)
+
+
+async def back_up(
+    settings: Settings,
+    folder: Path,
+    chosen: Sequence[str],
+    now: datetime,
+    tell: Tell,
+    *,
+    replace: bool,
+) -> dict[str, int]:
+    """Copy the chosen collections, or all, into a folder: their numbers of points."""
+    async with _embedded(settings) as (client, names):
+        seen = [name for name in names if visible(name, settings)]
+        for name in chosen:
+            if name not in seen:
+                raise unknown(name, seen)
+        return await backup.back_up(client, chosen or seen, folder, now, tell, replace=replace)
+
+
+async def restore(
+    settings: Settings, folder: Path, chosen: Sequence[str], tell: Tell, *, replace: bool
+) -> dict[str, int]:
+    """Bring the chosen collections, or all, back from a folder: their numbers of points."""
+    check_writable(settings)
+    saved = backup.saved_in(folder)
+    for name in chosen:
+        if name not in saved:
+            raise unknown(name, list(saved))
+    wanted = {name: saved[name] for name in chosen or saved}
+    for name in wanted:
+        check_visible(name, settings)
+    async with _embedded(settings) as (client, names):
+        backup.check_free(wanted, names, replace=replace)
+        root = settings.local_path
+        return await backup.restore(client, root, folder, wanted, tell, replace=replace)
+
+
+@asynccontextmanager
+async def _embedded(settings: Settings) -> AsyncIterator[tuple[EdgeClient, list[str]]]:
+    """The embedded engine, and all its collections."""
+    if settings.qdrant_url is not None:
+        raise RequestError(EMBEDDED_ONLY)
+    client = await EdgeClient.open(settings.local_path, timeout=PATIENCE)
+    try:
+        await import_local_mode(settings, client)
+        found = await client.get_collections()
+        yield client, [one.name for one in found.collections]
+    finally:
+        await client.close()
 
 
 async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:

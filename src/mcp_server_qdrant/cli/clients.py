@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
 SLOW_SECONDS = 10.0
+ADDRESS = "an address"
 HOOK_SECONDS = 5  # after which a client stops waiting for a hook
 HELLO = {
     "jsonrpc": "2.0",
@@ -69,11 +71,6 @@ def hooks() -> Client:
     return Client("Claude Code", user_folder() / ".claude" / "settings.json", "hooks")
 
 
-def with_entry(client: Client, held: Config, name: str, entry: Entry) -> Config:
-    """The configuration with this entry beside all others."""
-    return {**held, client.section: {**held.get(client.section, {}), name: entry}}
-
-
 def with_hooks(client: Client, held: Config, events: Sequence[str], command: str | None) -> Config:
     """The settings in which these events run that command of ours, or none, beside all others."""
     section = {**held.get(client.section, {})}
@@ -108,12 +105,10 @@ def entries(client: Client, read: Mapping[str, Any]) -> Iterator[tuple[str, str 
     for project, place in places:
         servers = place.get(client.section) if isinstance(place, dict) else None
         for name, entry in servers.items() if isinstance(servers, dict) else ():
-            if isinstance(entry, dict) and (name == "qdrant" or OURS.search(_command_line(entry))):
+            if isinstance(entry, dict) and (
+                name == "qdrant" or OURS.search(shlex.join(command(entry)))
+            ):
                 yield name, project, entry
-
-
-def _command_line(entry: Entry) -> str:
-    return " ".join(map(str, command(entry)))
 
 
 def command(entry: Entry) -> list[str]:
@@ -124,28 +119,22 @@ def command(entry: Entry) -> list[str]:
 
 
 def other(entry: Entry) -> str | None:
-    """The program that an entry starts, or "an address", where it is not this server.
+    """The program that an entry starts, or ADDRESS, where it is not this server.
 
     A program that cannot be started on this machine any more does not count.
     """
     words = command(entry)
     if not words:
-        return "an address" if entry else None
-    ours = OURS.search(_command_line(entry)) or shutil.which(words[0]) is None
+        return ADDRESS if entry else None
+    ours = OURS.search(shlex.join(words)) or shutil.which(words[0]) is None
     return None if ours else words[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How the start of a server went: what it calls itself, or why it is broken, if it is."""
+def start(entry: Entry, environment: Mapping[str, str]) -> str:
+    """Start the server as a client does: what it calls itself. Raises ConfigError where it cannot.
 
-    told: str
-    fault: str | None = None
-    slow: bool = False
-
-
-def start(entry: Entry, environment: Mapping[str, str]) -> Start:
-    """Start the server as a client does. It writes nothing meanwhile, and is ended at once."""
+    It writes nothing meanwhile, and is ended at once. One that is slow is not broken.
+    """
     since = monotonic()
     env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
@@ -160,19 +149,18 @@ def start(entry: Entry, environment: Mapping[str, str]) -> Start:
             timeout=SECONDS,
             check=False,
         )
-        out, err = done.stdout, done.stderr
     except subprocess.TimeoutExpired:
-        return Start(f"a slow server: no answer within {SECONDS:.0f} s", slow=True)
+        return f"a slow server: no answer within {SECONDS:.0f} s"
     except OSError as error:
-        return Start("", f"{command(entry)[0]} cannot be started: {error.strerror}")
+        raise ConfigError(f"{command(entry)[0]} cannot be started: {error.strerror}.") from error
     try:
-        told = json.loads(out.splitlines()[0])["result"]["serverInfo"]
-        seconds = monotonic() - since
-        late = f", slowly: after {seconds:.0f} s" if seconds > SLOW_SECONDS else ""
-        return Start(f"{told['name']} {told['version']}{late}", slow=bool(late))
+        told = json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]
+        named = f"{told['name']} {told['version']}"
     except (LookupError, ValueError, TypeError):
-        said = [line for line in err.splitlines() if line.strip()] or ["it ended without an answer"]
-        return Start("", said[-1].removeprefix("mcp-server-qdrant: "))
+        said = done.stderr.strip() or "it ended without an answer."
+        raise ConfigError(said.splitlines()[-1].removeprefix("mcp-server-qdrant: ")) from None
+    seconds = monotonic() - since
+    return f"{named}, slowly: after {seconds:.0f} s" if seconds > SLOW_SECONDS else named
 
 
 def texts(value: Any) -> dict[str, str]:
@@ -195,11 +183,7 @@ def parse(client: Client, text: str) -> Config:
     try:
         read = json.loads(_plain(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
-        where = (
-            f" (line {error.lineno}: {error.msg})"
-            if isinstance(error, json.JSONDecodeError)
-            else ""
-        )
+        where = f" ({error})" if isinstance(error, json.JSONDecodeError) else ""
         raise ConfigError(f"{client.path} is not JSON{where}: mend it, or move it away.") from error
     if not isinstance(read, dict) or not isinstance(read.get(client.section, {}), dict):
         raise ConfigError(
@@ -216,20 +200,20 @@ def _plain(text: str) -> str:
     return text
 
 
-def write(client: Client, before: str, held: Config, now: datetime) -> Path | None:
-    """Write a configuration in one step; the copy of what was there before, if anything was.
+def write(client: Client, change: Callable[[Config], Config], now: datetime) -> Path | None:
+    """Change a configuration in one step; the copy of what was there before, if anything was.
 
-    Mode and links stay. Raises ConfigError, also where it is not what it was `before`, and where
-    comments would be lost.
+    What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,
+    also where comments would be lost.
     """
-    if _plain(before) != before:
+    text = text_of(client)
+    if _plain(text) != text:
         raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
+    held = change(parse(client, text))
     backup = None
     try:
         path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        if text_of(client) != before:
-            raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
         if path.exists():
             backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
             shutil.copy2(path, backup)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import clients, frame
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     ConfigError,
     EncoderUnavailable,
-    EngineUnavailable,
     KeyRefused,
     QdrantMcpError,
+    RerankerUnavailable,
     UnknownCollection,
 )
 from mcp_server_qdrant.core.extras import NEEDED_BY, adding, missing
@@ -28,14 +28,12 @@ from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.cli.clients import Client, Entry
     from mcp_server_qdrant.core.datatypes import CollectionInfo
     from mcp_server_qdrant.settings.environment import Settings
 
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
-LATE = "did not answer within"
 UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
 WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
@@ -45,27 +43,17 @@ Given = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it.
-
-    What is `slow` may well work: that is no problem.
-    """
+    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it."""
 
     check: str
     text: str
     fix: str | None = None
     ok: bool = True
-    slow: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """The finding in a word."""
-        return "PROBLEM" if not self.ok else "slow" if self.slow else "ok"
 
 
 def problem(check: str, text: str, fix: str) -> Finding:
-    """A finding that makes the exit status 1, unless something was slow to answer."""
-    slow = LATE in text
-    return Finding(check, text, AGAIN if slow else fix, ok=slow, slow=slow)
+    """A finding that makes the exit status 1."""
+    return Finding(check, text, fix, ok=False)
 
 
 @click.command()
@@ -94,7 +82,7 @@ async def _printed(env_file: Path | None, as_json: bool) -> list[Finding]:  # no
         findings.append(one)
         frame.show("")
         if not as_json:
-            click.echo(f"{one.verdict:7} {one.check}: {one.text}")
+            click.echo(f"{'ok' if one.ok else 'PROBLEM':7} {one.check}: {one.text}")
             if one.fix:
                 click.echo(f"        -> {one.fix}")
     return findings
@@ -110,15 +98,17 @@ async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
         given = environment.given(env_file)
         settings = environment.load(env_file, notes.append)
     except ConfigError as error:
-        yield problem("settings", str(error), _settings_fix(str(error), given))
+        yield problem("settings", str(error), settings_fix(str(error), given))
     else:
         for name, (value, origin) in given.items():
             yield Finding("settings", f"{name}={environment.shown(name, value)} (from {origin})")
         yield Finding("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
             yield Finding("settings", f"{note}.")
-        for one in _folders(settings):
-            yield one
+        for source in settings.sync_sources:
+            if not source.path.exists():
+                fix = f"mkdir -p {shlex.quote(str(source.path))}"
+                yield problem("sync", f"SYNC_SOURCES names {source.path}, which is not there.", fix)
         async for one in _services(settings, given):
             yield one
     for extra in missing():
@@ -127,15 +117,19 @@ async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
         yield one
 
 
-def _settings_fix(text: str, given: Given) -> str:
+def settings_fix(text: str, given: Given) -> str:
     """The line that mends a settings error; `given` is empty where the file cannot be used."""
     if found := re.search(r"chmod go-w (.+?)\.?$", text):
         return f"chmod go-w {shlex.quote(found[1])}"
-    named = next((name for name in VARIABLE.findall(text) if name in given), None)
-    return unset(named, given) if named else "Mend the settings file, or start without it."
+    named = _first_named(text, given)
+    return _remove(named, given) if named else "Mend the settings file, or start without it."
 
 
-def unset(name: str, given: Given) -> str:
+def _first_named(text: str, given: Mapping[str, Any]) -> str | None:
+    return next((name for name in VARIABLE.findall(text) if name in given), None)
+
+
+def _remove(name: str, given: Given) -> str:
     """The line that takes a setting away, wherever it comes from."""
     file = _file(name, given)
     return f"Remove {name} from {file}" if file else f"unset {name}"
@@ -154,13 +148,6 @@ def _file(name: str, given: Given) -> str | None:
     return None if origin == ENVIRONMENT else origin
 
 
-def _folders(settings: "Settings") -> Iterator[Finding]:
-    for source in settings.sync_sources:
-        if not source.path.exists():
-            fix = f"mkdir -p {shlex.quote(str(source.path))}"
-            yield problem("sync", f"SYNC_SOURCES names {source.path}, which does not exist.", fix)
-
-
 async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
     """Findings through the parts that the server has too, of no tenant's view."""
     scratch = f"doctor-scratch-{os.urandom(6).hex()}"
@@ -170,6 +157,8 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
     try:
         async with frame.opened(settings, qdrant_collections=shown, tenant_field=None) as services:
             yield await _model(services, settings, given)
+            if settings.reranks_by_service:
+                yield await _reranker(services, settings, given)
             found = await services.catalog.describe()
             yield await _engine(services, settings)
             for info in found:
@@ -178,22 +167,20 @@ async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding
                 yield missing
             yield await _round_trip(services, settings, scratch)
     except QdrantMcpError as error:
-        yield problem("engine", str(error), _engine_fix(error, settings, given))
+        yield problem("engine", str(error), engine_fix(error, settings, given))
 
 
-def _engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
+def engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
+    """The line that mends why the engine cannot be opened or asked."""
     if isinstance(error, KeyRefused):
         return _set("QDRANT_API_KEY", "<the server's key>", given)
-    if isinstance(error, EngineUnavailable) and settings.qdrant_url:
-        return f"{unset('QDRANT_URL', given)}  (or start the server there)"
-    if isinstance(error, ConfigError) and any(n in given for n in VARIABLE.findall(str(error))):
-        return _settings_fix(str(error), given)
-    name = "QDRANT_URL" if settings.qdrant_url else "QDRANT_LOCAL_PATH"
-    if name in given:
-        return unset(name, given)
-    if UNSTARTED in str(error):
-        return _set(name, WRITABLE, given)
-    return AGAIN
+    if isinstance(error, ConfigError) and (named := _first_named(str(error), given)):
+        return _remove(named, given)
+    if settings.qdrant_url:
+        return f"{_remove('QDRANT_URL', given)}  (or start the server there)"
+    if "QDRANT_LOCAL_PATH" in given:
+        return _remove("QDRANT_LOCAL_PATH", given)
+    return _set("QDRANT_LOCAL_PATH", WRITABLE, given) if UNSTARTED in str(error) else AGAIN
 
 
 async def _engine(services: "Services", settings: "Settings") -> Finding:
@@ -215,12 +202,12 @@ async def _model(services: "Services", settings: "Settings", given: Given) -> Fi
     encoder = services.encoders.default
     await frame.loaded(encoder, MODEL_SECONDS)
     if encoder.state in ("loading", "downloading"):
-        return Finding("model", f"{encoder.reason} Keywords are searched meanwhile.", slow=True)
+        return Finding("model", f"{encoder.reason} Keywords are searched meanwhile.")
     try:
         await encoder.encode_query("hello")
     except EncoderUnavailable as error:
-        fix = _model_fix(encoder.reason or str(error), settings, given)
-        return problem("model", encoder.reason or str(error), fix)
+        reason = encoder.reason or str(error)
+        return problem("model", reason, _model_fix(reason, settings, given))
     place = settings.embedding_model_path or settings.embedding_provider
     return Finding("model", f"{encoder.name} makes vectors ({place}).")
 
@@ -231,11 +218,24 @@ def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
     if near := re.search(r"Did you mean '(.+)'\?", reason):
         return _set("EMBEDDING_MODEL", near[1], given)
     if settings.embedding_model_path:
-        return unset("EMBEDDING_MODEL_PATH", given)
+        return _remove("EMBEDDING_MODEL_PATH", given)
     if UNSTARTED in reason:
         return _set("QDRANT_CACHE_PATH", WRITABLE, given)
     line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
     return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
+
+
+async def _reranker(services: "Services", settings: "Settings", given: Given) -> Finding:
+    """Whether the reranking service answers. A local model is loaded by the first call only."""
+    reranker = services.shared.rerank.reranker
+    assert reranker is not None
+    try:
+        await reranker.score("hello", ["hello"], settings.rerank_timeout)
+    except RerankerUnavailable as error:
+        setting = "RERANK_URL" if settings.rerank_url else "RERANK_PROVIDER"
+        fix = f"{_remove(setting, given)}  (or see to the service there)"
+        return problem("reranker", f"{error} Searches keep the order without it.", fix)
+    return Finding("reranker", "The service scores texts.")
 
 
 def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
@@ -309,54 +309,54 @@ async def _found_again(services: "Services", scratch: str) -> Finding:
 
 def _clients() -> Iterator[Finding]:
     """The servers that clients on this machine are configured to start, started for a test."""
-    from mcp_server_qdrant.cli import clients
     from mcp_server_qdrant.settings.environment import without_settings
 
     seen = 0
-    for name, client in clients.clients().items():
+    for flag, client in clients.clients().items():
         try:
             read = clients.parse(client, clients.text_of(client))
         except ConfigError as error:
-            yield problem(
-                "client", f"{client.title}: {error}", f"Mend {client.path}, then: {AGAIN}"
-            )
+            fix = f"Mend {client.path}, then: {AGAIN}"
+            yield problem("client", f"{client.title}: {error}", fix)
             continue
-        for entry_name, project, entry in clients.entries(client, read):
-            seen += clients.other(entry) in (None, "an address")
-            yield _started(name, client, (entry_name, project, entry), without_settings())
+        for name, project, entry in clients.entries(client, read):
+            where = f"{client.title}, {name!r} in {client.path}"
+            where += f" for {project}" if project else ""
+            program = clients.other(entry)
+            if program is None or program == clients.ADDRESS:
+                seen += 1
+            if program == clients.ADDRESS:
+                yield Finding("client", f"{where}: an address, which is not called from here.")
+            elif program:
+                other = f"starts another program ({program}), which is not started here"
+                yield Finding("client", f"{where}: {other}.")
+            elif "${" in json.dumps(entry):
+                unknown = "has variables that only the client knows; not started"
+                yield Finding("client", f"{where}: {unknown}.")
+            else:
+                frame.show(f"Starting the server of {client.title} …")
+                try:
+                    told = clients.start(entry, without_settings())
+                    yield Finding("client", f"{where}: starts {told}.")
+                except ConfigError as error:
+                    fix = _client_fix(str(error), flag, client, name, project, entry)
+                    yield problem("client", f"{where}: {str(error).rstrip('.')}.", fix)
     if not seen:
         text = "No client here is configured to start this server."
         yield Finding("client", text, "mcp-server-qdrant init")
 
 
-def _started(
+def _client_fix(
+    fault: str,
     flag: str,
-    client: "Client",
-    place: "tuple[str, str | None, Entry]",
-    environment: Mapping[str, str],
-) -> Finding:
-    from mcp_server_qdrant.cli import clients
-
-    name, project, entry = place
-    where = f"{client.title}, {name!r} in {client.path}" + (f" for {project}" if project else "")
-    program = clients.other(entry)
-    if program == "an address":
-        return Finding("client", f"{where}: an address, which is not called from here.")
-    if program:
-        text = f"{where}: starts another program ({program}), which is not started here."
-        return Finding("client", text)
-    if "${" in json.dumps(entry):
-        return Finding("client", f"{where}: has variables that only the client knows; not started.")
-    frame.show(f"Starting the server of {client.title} …")
-    found = clients.start(entry, environment)
-    if found.fault is None:
-        return Finding("client", f"{where}: starts {found.told}.", slow=found.slow)
-    text = f"{where}: {found.fault.rstrip('.')}."
-    own = entry.get("env")
-    if wrong := next((one for one in VARIABLE.findall(found.fault) if one in (own or ())), None):
-        return problem("client", text, f"Remove {wrong} from {client.path}")
+    client: clients.Client,
+    name: str,
+    project: str | None,
+    entry: clients.Entry,
+) -> str:
+    if wrong := _first_named(fault, clients.texts(entry.get("env"))):
+        return f"Remove {wrong} from {client.path}"
     if project:
-        fix = f"cd {shlex.quote(project)} && claude mcp remove {shlex.quote(name)}"
-        return problem("client", text, fix)
+        return f"cd {shlex.quote(project)} && claude mcp remove {shlex.quote(name)}"
     called = "" if name == "qdrant" else f" --name {shlex.quote(name)}"
-    return problem("client", text, f"mcp-server-qdrant init --client {flag}{called} --yes")
+    return f"mcp-server-qdrant init --client {flag}{called} --yes"

@@ -106,7 +106,8 @@ class Bars:
 async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Services]":
     """The services of a server with these settings, which does nothing on its own meanwhile.
 
-    Vectors that other texts still lack are left to the server. Raises as `open_services` does.
+    Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
+    ConfigError.
     """
     from mcp_server_qdrant.app.server import open_lazily
 
@@ -125,6 +126,17 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
         say(encoder.reason)
         await encoder.ready(seconds)
     return bool(encoder.state == "ready")
+
+
+def options(*given: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """The arguments and options that several commands share, in their order."""
+
+    def added(command: Command) -> Command:
+        for option in reversed(given):
+            command = option(command)
+        return command
+
+    return added
 
 
 def env_file(command: Command) -> Command:
@@ -159,6 +171,8 @@ def load(*, serving: bool = False) -> "Settings":
             logs.configure(read.log_level, read.log_format)
             if read.log_format == "json":
                 tell = logger.warning
+        else:
+            logs.configure_for_command()
     finally:
         for sentence in notes:
             tell(sentence)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +15,15 @@ from mcp_server_qdrant.core.notation import amount, printable
 from mcp_server_qdrant.core.selection import Selection
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
-    from mcp_server_qdrant.ingest.files.walk import Problem
+    from mcp_server_qdrant.ingest.files.state import Known
+    from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
     from mcp_server_qdrant.settings.environment import Settings
 
 SHOW_SECONDS = 0.2
 MB = 1_000_000
-ADVICE = (
-    "If it is another folder, give it a name with --name; if all of them are to be removed, say so "
-    "with --empty."
-)
-
-Command = Callable[..., None]
 
 
-OPTIONS = (
+_options = frame.options(
     click.argument(
         "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
     ),
@@ -54,13 +48,6 @@ OPTIONS = (
     ),
     frame.env_file,
 )
-
-
-def _options(command: Command) -> Command:
-    """The options of both commands."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -120,91 +107,84 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
         empty=options.get("empty", False),
         patient=True,
         max_bytes=int(options["max_size"] * MB),
-        advice=ADVICE,
     )
 
 
 async def once(
     sync: "Sync", request: "SyncRequest", known: "Known | None", *, quiet: bool = False
 ) -> "Known":
-    """One run with its progress and summary; what is known of the files then."""
+    """One run with its progress and summary; what is known of the files then.
+
+    Where it is to be `quiet`, a run that changed nothing prints nothing.
+    """
     from mcp_server_qdrant.ingest.files.sync import Report
 
     report = Report()
-    async with _shown(report):
+    showing = asyncio.ensure_future(_show(report))
+    try:
         await sync.run(request, report, known)
-    if changed(report) or not quiet:
-        click.echo(summary(report, request.collection, dry_run=request.dry_run))
+    finally:
+        showing.cancel()
+        await asyncio.wait([showing])
+    if not quiet or report.new or report.changed or report.removed:
+        click.echo("\n".join(summary(report, request.collection, dry_run=request.dry_run)))
         sys.stdout.flush()
     return report.known
+
+
+async def _show(report: "Report") -> None:
+    """Show on a terminal how far it is, until it is cancelled."""
+    bars = frame.Bars()
+    try:
+        while sys.stderr.isatty():
+            if report.share:
+                bars(report.phase, report.share, 1)
+            else:
+                frame.show(printable(f"{report.phase} …"))
+            await asyncio.sleep(SHOW_SECONDS)
+    finally:
+        bars.end()
+        frame.show("")
 
 
 async def _watch(sync: "Sync", request: "SyncRequest") -> None:
     """Run, then again at every change, and a while after what failed."""
     from mcp_server_qdrant.ingest.files.watch import follow
 
-    quiet = False
+    watching = False
 
     async def run(known: "Known | None") -> "Known":
-        nonlocal quiet
-        known = await once(sync, request, known, quiet=quiet)
-        if not quiet:
+        nonlocal watching
+        known = await once(sync, request, known, quiet=watching)
+        if not watching:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
-        quiet = True
+        watching = True
         return known
 
     def failed(error: QdrantMcpError) -> None:
-        if not quiet and not isinstance(error, BackendError):
+        if not watching and not isinstance(error, BackendError):
             raise error
         frame.say(str(error))
 
     await follow(request.sources, run, failed, request.selection)
 
 
-@contextlib.asynccontextmanager
-async def _shown(report: "Report") -> AsyncIterator[None]:
-    """Show on a terminal how far it is."""
-    bars = frame.Bars()
-    showing = asyncio.ensure_future(_show(report, bars))
-    try:
-        yield
-    finally:
-        showing.cancel()
-        bars.end()
-        frame.show("")
-
-
-async def _show(report: "Report", bars: frame.Bars) -> None:
-    while sys.stderr.isatty():
-        if report.share:
-            bars(report.phase, report.share, 1)
-        else:
-            frame.show(printable(f"{report.phase} …"))
-        await asyncio.sleep(SHOW_SECONDS)
-
-
-def summary(report: "Report", collection: str, *, dry_run: bool) -> str:
+def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:
     """The result, or the plan, in numbers; then every file that was not read, and why."""
-    return "\n".join(_lines(report, collection, dry_run=dry_run))
-
-
-def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:
-    missing = len(report.problems)
-    counts = ", ".join(
-        f"{count:,} {word}"
-        for count, word in (
-            (len(report.new), "new"),
-            (len(report.changed), "changed"),
-            (len(report.removed), "removed"),
-            (report.unchanged, "unchanged"),
-            (missing, "not read"),
-        )
+    changes = (
+        ("+", "new", report.new),
+        ("~", "changed", report.changed),
+        ("-", "removed", report.removed),
     )
+    counts = ", ".join(f"{len(paths):,} {word}" for _, word, paths in changes)
+    counts += f", {report.unchanged:,} unchanged, {len(report.problems):,} not read"
     if dry_run:
         yield f"{collection}: would be {counts}."
-        yield from _names(report)
+        for mark, _, paths in changes:
+            yield from (f"  {mark} {printable(path)}" for path in paths)
     else:
-        yield f"{collection}: {counts}{_effort(report)}."
+        done = f"; {amount(report.texts, 'text')}" if report.texts else ""
+        yield f"{collection}: {counts}{done} in {report.seconds:,.1f} s."
     if not report.files and not report.problems:
         yield "There is no file here that is wanted: hidden and ignored ones are left out."
     if report.pending:
@@ -215,30 +195,7 @@ def _lines(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]
         yield f"Stored, with a note ({len(report.notes):,}):"
         yield from (f"  {printable(path)} {note}" for path, note in report.notes)
     if report.problems:
-        yield f"Not read ({missing:,}):"
-        yield from map(_problem, sorted(report.problems, key=lambda one: one.path))
-
-
-def _effort(report: "Report") -> str:
-    texts = f"; {amount(report.texts, 'text')}, {report.tokens:,} tokens" if report.texts else ""
-    return f"{texts} in {report.seconds:,.1f} s"
-
-
-def _names(report: "Report") -> Iterator[str]:
-    marked: Sequence[tuple[str, list[str]]] = (
-        ("+", report.new),
-        ("~", report.changed),
-        ("-", report.removed),
-    )
-    for mark, paths in marked:
-        yield from (f"  {mark} {printable(path)}" for path in paths)
-
-
-def _problem(problem: "Problem") -> str:
-    kept = " (what was stored of it stays)" if problem.kept else ""
-    return f"  {printable(problem.path)} {problem.reason}{kept}"
-
-
-def changed(report: "Report") -> bool:
-    """True where a run stored or removed anything."""
-    return bool(report.new or report.changed or report.removed)
+        yield f"Not read ({len(report.problems):,}):"
+    for problem in sorted(report.problems, key=lambda one: one.path):
+        kept = " (what was stored of it stays)" if problem.kept else ""
+        yield f"  {printable(problem.path)} {problem.reason}{kept}"

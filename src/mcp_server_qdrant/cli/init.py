@@ -2,23 +2,22 @@
 
 import asyncio
 import json
-import logging
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame, sessions
+from mcp_server_qdrant.cli import clients, frame, sessions
+from mcp_server_qdrant.cli.clients import Config
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.cli.clients import Client
     from mcp_server_qdrant.settings.environment import Settings
 
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
@@ -74,7 +73,6 @@ def init(
     from mcp_server_qdrant.settings import environment
 
     env_file = click.get_current_context().meta.get(frame.KEY)
-    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is said here too
     with frame.ending("Interrupted; run it again.", at_once=False):
         settings = frame.load()
         if not yes:
@@ -101,15 +99,8 @@ def init(
 
 
 def _asked_clients() -> list[str]:
-    from mcp_server_qdrant.cli import clients
-
     known = clients.clients()
-    # Claude Code's file lies in the home folder itself, which says nothing.
-    there = [
-        one
-        for one, client in known.items()
-        if client.path.exists() or (one != "claude-code" and client.path.parent.is_dir())
-    ]
+    there = [name for name, client in known.items() if client.path.exists()]
     while True:
         named = _listed(f"Clients ({', '.join(known)})", ", ".join(there))
         if named and set(named) <= known.keys():
@@ -169,13 +160,10 @@ def _configure(
     flag: str, name: str, command: Sequence[str], first: Mapping[str, str], *, ask: bool
 ) -> None:
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
-    from mcp_server_qdrant.cli import clients
     from mcp_server_qdrant.settings import environment
 
     client = clients.clients()[flag]
-    text = clients.text_of(client)
-    held = clients.parse(client, text)
-    before = held.get(client.section, {}).get(name)
+    before = clients.parse(client, clients.text_of(client)).get(client.section, {}).get(name)
     if not isinstance(before, dict):
         before = {}
     if program := clients.other(before):
@@ -186,7 +174,8 @@ def _configure(
     # A client that a desktop starts has not the environment of this shell.
     given = environment.given().items()
     own = {one: value for one, (value, origin) in given if origin == environment.ENVIRONMENT}
-    env = {**clients.texts(before.get("env")), **own, **first}
+    own |= first
+    env = {**clients.texts(before.get("env")), **own}
     entry = {**before, "command": command[0], "args": list(command[1:])}
     entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
     entry |= {"env": env} if env else {}
@@ -194,57 +183,52 @@ def _configure(
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
     frame.show(f"Starting the server of {client.title} …")
-    started = clients.start(entry, environment.without_settings())
+    try:
+        started = clients.start(entry, environment.without_settings())
+    except ConfigError as error:
+        raise ConfigError(f"Nothing was written: this does not start: {error}") from error
     frame.show("")
-    if started.fault:
-        raise ConfigError(f"Nothing was written: this does not start: {started.fault}")
-    click.echo(f"{client.title} will start {started.told}.")
-    changed = clients.with_entry(client, held, name, entry)
-    _write(client, text, changed, {name: _masked(entry)}, ask=ask)
+    click.echo(f"{client.title} will start {started}.")
+    shown = {
+        **{key: entry[key] for key in ("command", "args")},
+        "env": {one: environment.shown(one, value) for one, value in own.items()},
+    }
+
+    def change(held: Config) -> Config:
+        return {**held, client.section: {**held.get(client.section, {}), name: entry}}
+
+    _write(client, change, {name: shown}, ask=ask)
 
 
 def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
     """Write the hooks that recall into the settings of Claude Code, or take them out."""
-    from mcp_server_qdrant.cli import clients
-
     client, line = clients.hooks(), shlex.join(command) if command else None
-    text = clients.text_of(client)
-    held = clients.parse(client, text)
-    changed = clients.with_hooks(client, held, EVENTS, line)
-    if changed == held:
+
+    def change(held: Config) -> Config:
+        return clients.with_hooks(client, held, EVENTS, line)
+
+    held = clients.parse(client, clients.text_of(client))
+    if change(held) == held:
         click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
-        return
-    _write(client, text, changed, dict.fromkeys(EVENTS, line), ask=ask)
+    else:
+        _write(client, change, dict.fromkeys(EVENTS, line), ask=ask)
 
 
 def _write(
-    client: "Client", before: str, changed: dict[str, Any], shown: Mapping[str, Any], *, ask: bool
+    client: clients.Client,
+    change: Callable[[Config], Config],
+    shown: Mapping[str, Any],
+    *,
+    ask: bool,
 ) -> None:
-    """Write a configuration. Nothing else of it is shown: it may hold keys."""
-    from mcp_server_qdrant.cli import clients
-
+    """Change a configuration. Nothing else of it is shown: it may hold keys."""
     click.echo(f"{client.path}, {client.section}:")
     click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
-    backup = clients.write(client, before, changed, datetime.now())
+    backup = clients.write(client, change, datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
     click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
-
-
-def _masked(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Of an entry what this server knows, and no keys."""
-    from mcp_server_qdrant.settings import environment
-
-    known = {one for names in environment.environment_names().values() for one in names}
-    masked: dict[str, Any] = dict.fromkeys(entry, environment.HIDDEN)
-    masked |= {key: entry[key] for key in ("command", "args", "type") if key in entry}
-    if "env" in entry:
-        masked["env"] = {
-            one: environment.shown(one, value) if one in known else environment.HIDDEN
-            for one, value in entry["env"].items()
-        }
-    return masked
 
 
 async def _first_search(settings: "Settings") -> None:

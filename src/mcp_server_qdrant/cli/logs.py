@@ -27,6 +27,14 @@ def configure(level: str, style: LogFormat) -> None:
         logging.getLogger(name).setLevel(max(logging.INFO, logging.getLevelName(level)))
 
 
+def configure_for_command() -> None:
+    """Warnings on stderr as a command's own sentences, but for what it says of models itself."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("mcp-server-qdrant: %(message)s"))
+    handler.addFilter(lambda record: ".encoders." not in record.name)
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+
+
 class TextLines(logging.Formatter):
     """As `logging` writes them, with the fields of a line at its end."""
 

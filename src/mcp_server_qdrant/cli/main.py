@@ -7,23 +7,28 @@ goes to stdout.
 import gc
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import click
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.cli import frame
-from mcp_server_qdrant.cli.backup import backup, restore
 from mcp_server_qdrant.cli.doctor import doctor
 from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.history import history
 from mcp_server_qdrant.cli.ingest import ingest, sync
 from mcp_server_qdrant.cli.init import init
 from mcp_server_qdrant.cli.token import token
-from mcp_server_qdrant.cli.upkeep import accept_loss, copy, describe, upgrade
+from mcp_server_qdrant.cli.upkeep import (
+    accept_loss,
+    backup,
+    copy,
+    describe,
+    restore,
+    upgrade,
+)
 
-if TYPE_CHECKING:
-    from mcp_server_qdrant.app.start import Transport
+Transport = Literal["stdio", "sse", "streamable-http"]
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 @frame.env_file
 @click.version_option(__version__)
 @click.pass_context
-def main(context: click.Context, transport: "Transport") -> None:
+def main(context: click.Context, transport: Transport) -> None:
     """Serve all Qdrant collections to MCP clients. Settings come from the environment and a file.
 
     Without a command it serves.
@@ -46,7 +51,7 @@ def main(context: click.Context, transport: "Transport") -> None:
         serve(transport)
 
 
-def serve(transport: "Transport") -> None:
+def serve(transport: Transport) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
     # What is imported now stays: collecting garbage among it would cost a tenth of the start.
     gc.disable()
@@ -56,13 +61,19 @@ def serve(transport: "Transport") -> None:
         read, folder = frame.load(serving=True), frame.leave_folder()
         if transport == "stdio" and read.qdrant_folder is None:
             read = read.model_copy(update={"qdrant_folder": folder})
-        from mcp_server_qdrant.app.start import run
 
         def ready(address: str) -> None:
             if read.log_format == "text":
                 click.echo(f"mcp-server-qdrant serves {address}", err=True)
 
-        run(read, transport, ready)
+        if transport == "stdio":
+            from mcp_server_qdrant.app import stdio
+
+            stdio.run(read)
+        else:
+            from mcp_server_qdrant.app import http
+
+            http.run(read, transport, ready)
         # A model that is still being loaded, in a thread, would abort an orderly end.
         os._exit(0)
 

@@ -1,6 +1,6 @@
 """The command `token`: makes, replaces, revokes and lists the tokens of AUTH_MODE=token."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,11 +70,9 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         elif given["revoke"]:
             _revoke(_named(file), name)
         else:
-            entry = _entry(name, given["scopes"], given["claims"], given["expires"])
-            if given["replace"]:
-                _replace(_named(file), name, entry)
-            else:
-                _make(file, name, entry)
+            rights = _rights(given["scopes"], given["claims"], given["expires"])
+            place = _named(file) if given["replace"] else file
+            _make(place, name, rights, replace=given["replace"])
 
 
 def _named(file: Path | None) -> Path:
@@ -85,67 +83,61 @@ def _named(file: Path | None) -> Path:
     return file
 
 
-def _entry(
-    name: str, scopes: Sequence[str], claims: Sequence[str], expires: datetime | None
+def _rights(
+    scopes: Sequence[str], claims: Sequence[str], expires: datetime | None
 ) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": name}
-    if scopes:
-        entry["scopes"] = list(dict.fromkeys(scopes))
-    if claims:
-        entry["claims"] = dict(map(_claim, claims))
-    if expires:
-        entry["expires"] = expires.isoformat()
-    return entry
-
-
-def _claim(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
+    """What was said of the new token, as its entry has it."""
+    split = [claim.partition("=") for claim in claims]
+    if not all(name and equals for name, equals, _ in split):
         raise ConfigError("A claim is NAME=VALUE.")
-    return name, value
+    said = {
+        "scopes": list(dict.fromkeys(scopes)),
+        "claims": {name: value for name, _, value in split},
+        "expires": expires.isoformat() if expires else None,
+    }
+    return {name: value for name, value in said.items() if value}
 
 
-def _make(file: Path | None, name: str, entry: Mapping[str, Any]) -> None:
-    from mcp_server_qdrant.http.auth import tokenfile, tokens
+def _make(file: Path | None, name: str, rights: dict[str, Any], *, replace: bool) -> None:
+    """Make a token. One that is replaced gives the rights that are not said, and ends."""
+    from mcp_server_qdrant.http.auth import tokens
 
-    if "scopes" not in entry:
-        raise click.UsageError("Missing option '--scope'.")
-    if file and file.exists() and any(one.name == name for one in tokens.read(file)):
+    old = _of(file, name)
+    if replace:
+        if not old:
+            raise ConfigError(f"{name} has no token in {file}.")
+        if old[-1].expires and "expires" not in rights:
+            raise ConfigError(
+                f"The token of {name} has an end: add --expires, the end of the new one."
+            )
+        kept = old[-1].model_dump(mode="json", include={"scopes", "claims"})
+        rights = {key: value for key, value in kept.items() if value} | rights
+    elif old:
         raise ConfigError(f"{name} has a token in {file}: add --replace, or choose another name.")
-    secret, entry = _with_secret(entry)
+    if "scopes" not in rights:
+        raise click.UsageError("Missing option '--scope'.")
+    secret = tokens.new_token()
+    entry = {"name": name, "sha256": tokens.digest(secret), **rights}
     if file:
-        tokenfile.change(file, entry)
+        tokens.change(file, entry, without=name)
     else:
-        tokens.parse(tokenfile.line(entry))
-    _show(name, secret)
+        tokens.parse(tokens.line(entry))
+    click.echo(f"The token of {name}, which is not shown again:", err=True)
+    click.echo(secret)
     if file:
-        click.echo(f"Its hash is in {file}.", err=True)
+        ended = " The old token has ended." if replace else ""
+        click.echo(f"Its hash is in {file}.{ended}", err=True)
     else:
         click.echo("The line for the file of AUTH_TOKENS_FILE:", err=True)
-        click.echo(tokenfile.line(entry), nl=False)
-
-
-def _replace(file: Path, name: str, entry: Mapping[str, Any]) -> None:
-    """The newest of the name gives what is not said; the older ones end."""
-    from mcp_server_qdrant.http.auth import tokenfile
-
-    old = _of(file, name)[-1]
-    if old.expires and "expires" not in entry:
-        raise ConfigError(f"The token of {name} has an end: add --expires, the end of the new one.")
-    kept: dict[str, Any] = {"scopes": list(old.scopes)}
-    if old.claims:
-        kept["claims"] = old.claims
-    secret, entry = _with_secret({**kept, **entry})
-    tokenfile.change(file, entry, without=name)
-    _show(name, secret)
-    click.echo(f"Its hash is in {file}. The old token has ended.", err=True)
+        click.echo(tokens.line(entry), nl=False)
 
 
 def _revoke(file: Path, name: str) -> None:
-    from mcp_server_qdrant.http.auth import tokenfile
+    from mcp_server_qdrant.http.auth import tokens
 
-    _of(file, name)
-    tokenfile.change(file, without=name)
+    if not _of(file, name):
+        raise ConfigError(f"{name} has no token in {file}.")
+    tokens.change(file, without=name)
     click.echo(f"{name} has no token in {file} any more.", err=True)
 
 
@@ -165,23 +157,10 @@ def _list(file: Path) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-def _of(file: Path, name: str) -> list[Any]:
-    """The caller's tokens. Raises ConfigError where there are none."""
+def _of(file: Path | None, name: str) -> list[Any]:
+    """The tokens of a caller; a file that is not there has none yet."""
     from mcp_server_qdrant.http.auth import tokens
 
-    found = [one for one in tokens.read(file) if one.name == name]
-    if not found:
-        raise ConfigError(f"{name} has no token in {file}.")
-    return found
-
-
-def _with_secret(entry: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    from mcp_server_qdrant.http.auth import tokens
-
-    secret = tokens.new_token()
-    return secret, {"name": entry["name"], "sha256": tokens.digest(secret), **entry}
-
-
-def _show(name: str, secret: str) -> None:
-    click.echo(f"The token of {name}, which is not shown again:", err=True)
-    click.echo(secret)
+    if file is None or not file.exists():
+        return []
+    return [one for one in tokens.read(file) if one.name == name]

@@ -1,9 +1,10 @@
-"""The commands `upgrade`, `copy`, `describe` and `accept-loss`: collections while they are used."""
+"""The commands that work on whole collections while they are used: `upgrade`, `copy`, `describe`,
+`accept-loss`, `backup` and `restore`.
+"""
 
 import asyncio
-import logging
-import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,12 +99,62 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
     _run(lambda settings: _own(settings, [collection], work))
 
 
-def _run(work: "Callable[[Settings], Coroutine[Any, Any, None]]") -> None:
-    with frame.ending(frame.GOES_ON):
+_of_backups = frame.options(
+    click.argument("folder", type=click.Path(path_type=Path)),
+    click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
+    click.option("--overwrite", is_flag=True, help="Replace what is there."),
+    frame.env_file,
+)
+
+
+@click.command()
+@_of_backups
+def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Copy collections (default: all) into FOLDER, while they are used.
+
+    The folder is there once it is complete. A Qdrant server has snapshots of its own.
+    """
+    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+
+    async def work(settings: "Settings") -> None:
+        from mcp_server_qdrant.app.upkeep import back_up
+
+        bars, now = frame.Bars(), datetime.now(UTC)
+        _done(bars, await back_up(settings, place, chosen, now, bars, replace=overwrite))
+
+    _run(work, "Interrupted; nothing was kept.")
+
+
+@click.command()
+@_of_backups
+def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+    """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
+
+    Each is back as a whole. Those that are there already are left alone without --overwrite.
+    """
+    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+
+    async def work(settings: "Settings") -> None:
+        from mcp_server_qdrant.app import upkeep
+
+        bars = frame.Bars()
+        _done(bars, await upkeep.restore(settings, place, chosen, bars, replace=overwrite))
+
+    _run(work, "Interrupted; run it again with --overwrite.")
+
+
+def _done(bars: frame.Bars, points: Mapping[str, int]) -> None:
+    bars.end()
+    for name, number in points.items():
+        click.echo(f"{called(name)}: {amount(number, 'point')}")
+    click.echo(f"Done: {amount(len(points), 'collection')}.")
+
+
+def _run(
+    work: "Callable[[Settings], Coroutine[Any, Any, None]]", interrupted: str = frame.GOES_ON
+) -> None:
+    with frame.ending(interrupted):
         settings = frame.load()
-        logging.basicConfig(
-            level=logging.WARNING, stream=sys.stderr, format="mcp-server-qdrant: %(message)s"
-        )
         from mcp_server_qdrant.core.lean import import_qdrant_client
 
         import_qdrant_client()
@@ -115,6 +166,7 @@ async def _each(
     visible: "Settings | None",
     names: Callable[[], Awaitable[Sequence[str]]],
     work: Callable[[str], Awaitable[str]],
+    bars: frame.Bars,
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 
@@ -128,11 +180,13 @@ async def _each(
         try:
             if visible:
                 upkeep.check_visible(name, visible)
-            try:
-                click.echo(await work(name))
-            except UnknownCollection as error:
-                raise upkeep.unknown(name, await names()) from error
+            done = await work(name)
+            bars.end()
+            click.echo(done)
         except QdrantMcpError as error:
+            bars.end()
+            if isinstance(error, UnknownCollection):
+                error = upkeep.unknown(name, await names())
             status = status or frame.failed(error)
     if status:
         raise click.exceptions.Exit(status)
@@ -153,17 +207,14 @@ async def _upgrade(
             await frame.loaded(encoders.of(model))
 
         async def work(name: str) -> str:
-            try:
-                if model:
-                    metadata = described(settings, encoders, model)
-                    done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
-                else:
-                    done = await upgrades.keywords(name)
-            finally:
-                bars.end()
+            if model:
+                metadata = described(settings, encoders, model)
+                done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
+            else:
+                done = await upgrades.keywords(name)
             return upgraded(done, model, open_choice(settings, encoders).mapped(name))
 
-        await _each(collections, settings, engine.names, work)
+        await _each(collections, settings, engine.names, work, bars)
 
 
 async def _copy(
@@ -184,18 +235,14 @@ async def _copy(
 
         async def work(name: str) -> str:
             total = await source.count(name)
-            try:
-                written = await copying.copy(
-                    source, target, name, lambda done: bars(name, done, total)
-                )
-            finally:
-                bars.end()
+            tell = partial(bars, name, total=total)
+            written = await copying.copy(source, target, name, tell)
             if not written:
                 return f"{called(name)}: both hold the same {amount(total, 'point')}."
             return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
 
         visible = settings if None in (origin, goal) else None
-        await _each(collections, visible, source.names, work)
+        await _each(collections, visible, source.names, work, bars)
 
 
 async def _own(
@@ -208,7 +255,7 @@ async def _own(
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-        await _each(collections, settings, engine.names, partial(work, engine))
+        await _each(collections, settings, engine.names, partial(work, engine), frame.Bars())
 
 
 def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:

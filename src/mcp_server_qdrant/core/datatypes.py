@@ -130,8 +130,8 @@ class Terms:
     collection -> the query vector that makes the engine return BM25 under that idf, `local`
     collection -> the engine's own idf of the terms that it has. `failures` maps a collection whose
     own idf could not be read to the reason. `ceiling` is the sum of weights that a document can
-    earn at most, where that is not the sum of `idf`. `unread` are collections whose vocabulary was
-    wanted and is not there yet. `languages` are those of the texts there, besides English.
+    earn at most, where that is not the sum of `idf`. `languages` are
+    those of the texts there, besides English.
     """
 
     query: str
@@ -142,7 +142,6 @@ class Terms:
     failures: Mapping[str, str] = field(default_factory=dict)
     ceiling: float | None = None
     corrections: tuple[Correction, ...] = ()
-    unread: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
 
 
@@ -237,29 +236,6 @@ def by_score(hits: Iterable[Hit]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The reasons for a hit's rank: its legs (None: not searched), shares, factors of the steps.
-
-    `words` is BM25 divided by the largest score any document could reach. `ranks` are the hit's
-    places, from 1, among its collection's candidates; `weights` what each leg counted in the fusion
-    (none where all counted alike); `tags` those of the hit that the query names; `gains` what was
-    added to the legs.
-    """
-
-    meaning: float | None
-    words: float | None
-    alpha: float
-    rrf: float
-    score: float
-    factors: tuple[tuple[str, float], ...]
-    reranked: float | None = None
-    ranks: tuple[tuple[str, int], ...] = ()
-    weights: tuple[tuple[str, float], ...] = ()
-    gains: tuple[tuple[str, float], ...] = ()
-    tags: tuple[str, ...] = ()
-
-
 class Document(NamedTuple):
     """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
 
@@ -347,14 +323,14 @@ class Result:
 
     `document` is the part of the first passage; `left` other parts of the text fit and are not
     shown. `supersedes` is the id of the text in whose place it stands. A list of the newest texts
-    has no relevance.
+    has no relevance. `why` has the numbers that made its place, as the tool gives them.
     """
 
     document: Document
     relevance: float | None
     score: float
     passages: tuple[Passage, ...] = ()
-    why: Why | None = None
+    why: Mapping[str, Any] | None = None
     also: tuple[Document, ...] = ()
     left: int = 0
     supersedes: str | None = None
@@ -403,7 +379,6 @@ class Chunk:
     text: str
     start: int
     end: int
-    tokens: int = field(default=0, compare=False)  # special ones not counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ QdrantMcpError
     ├── EngineTimeout        it was reached and did not answer in time
     ├── EngineFailure        it answered with a failure (one collection damaged, say)
     │   ├── EngineTooOld     it does not know a call that is needed
-    │   ├── AnswerTooLarge   it sent more than is read at once
     │   └── AccessRefused    its key may not do this
     │       └── KeyRefused   it does not know the key
     ├── DiskFull             a write was refused before it could hurt
@@ -116,10 +115,6 @@ class EngineFailure(BackendError):
 
 class EngineTooOld(EngineFailure):
     """The server is of a version that cannot do this."""
-
-
-class AnswerTooLarge(EngineFailure):
-    """The answer is larger than what is read at once."""
 
 
 class AccessRefused(EngineFailure):

@@ -5,6 +5,7 @@ types accept that, and refuse text that no index, file or terminal should see.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -89,6 +90,11 @@ def in_words(info: FieldInfo) -> str | None:
         case {"gt": low}:
             return f"must be more than {low}"
     return None
+
+
+def no_such_key(name: object, known: Iterable[str]) -> str:
+    """What is said of a key that nothing knows."""
+    return f"there is no {name!r}; there are {', '.join(known)}"
 
 
 def sound(value: Any) -> Any:

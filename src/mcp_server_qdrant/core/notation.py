@@ -18,7 +18,6 @@ MAX_NAME = 255
 LINE = 120
 OWN = 60  # characters of an id that is shown as its caller gave it
 HISTORY = "mcp-server-qdrant-history"  # the collection of earlier versions
-PARTIAL = "\x00partial"  # a key of a payload of which only a part was read
 
 Identify = Callable[[str, str, int], str]
 CALENDAR = "no time between the years 1 and 9999 in UTC"

@@ -33,6 +33,20 @@ class Recorder:
         """Record whether a query found something, and whether its spelling was corrected."""
 
 
+_SILENT = Recorder()
+_RECORDER: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+
+def recording(recorder: Recorder) -> AbstractContextManager[None]:
+    """Searches inside, tasks started from it too, are told to `recorder`."""
+    return holding(_RECORDER, recorder)
+
+
+def recorder() -> Recorder:
+    """What the search under way is told to."""
+    return _RECORDER.get() or _SILENT
+
+
 @dataclass(slots=True)
 class Call:
     """The tool call under way; `outcome` is filled in where its failure is known best."""

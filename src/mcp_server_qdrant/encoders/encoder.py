@@ -70,9 +70,8 @@ class Encoder:
         """The dimensions."""
         known = await self.known_size()
         if known is None:
-            raise EncoderUnavailable(
-                f"The dimensions of {self.name} are not known: set EMBEDDING_DIMENSIONS."
-            )
+            unknown = f"The dimensions of {self.name} are not known: set EMBEDDING_DIMENSIONS."
+            raise EncoderUnavailable(self.reason or unknown)
         return known
 
     async def known_size(self) -> int | None:

@@ -17,7 +17,7 @@ from pydantic import (
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import Id, Text, one_or_many
+from mcp_server_qdrant.core.fields import Id, Text, no_such_key, one_or_many
 
 TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # of collections of any maker
 QRELS = ("qrels/test.tsv", "qrels.tsv")
@@ -144,8 +144,10 @@ def _row(place: str, row: Any) -> Row:
         return Row.model_validate(row)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        where = ": ".join([place, *map(str, first["loc"])])
-        raise RequestError(f"{where}: {first['msg'].removeprefix('Value error, ')}.") from None
+        inside, fault = list(first["loc"]), first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            fault = no_such_key(inside.pop(), (Expect if inside else Row).model_fields)
+        raise RequestError(f"{': '.join([place, *map(str, inside)])}: {fault}.") from None
 
 
 def _text(path: Path) -> str:
@@ -160,16 +162,25 @@ def _text(path: Path) -> str:
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
     """What a JSON list, or each line of JSON lines, holds, with its place."""
     text = _text(path)
+    if text.lstrip().startswith("["):
+        for number, row in enumerate(_json(path.name, text), 1):
+            yield f"{path.name}, query {number}", row
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            place = f"{path.name}, line {number}"
+            yield place, _json(place, line)
+
+
+def _json(place: str, text: str) -> Any:
     try:
-        if text.lstrip().startswith("["):
-            for number, row in enumerate(json.loads(text), 1):
-                yield f"{path.name}, query {number}", row
-            return
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.strip():
-                yield f"{path.name}, line {number}", json.loads(line)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise RequestError(f"{path.name} is not JSON: {error}.") from None
+        where = f" ({error})" if isinstance(error, json.JSONDecodeError) else ""
+        raise RequestError(
+            f"{place} is not JSON{where}: labelled queries are a JSON list of objects, an object "
+            "on each line, or a BEIR folder."
+        ) from None
 
 
 def _beir(folder: Path) -> list[Label]:

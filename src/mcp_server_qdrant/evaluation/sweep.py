@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.fields import in_words, no_such_key
 from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -80,13 +81,16 @@ def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator
 
 def _sweep(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
-    if not equals or name not in SWEPT:
-        names = ", ".join(one for one in declared() if one in SWEPT)
-        raise RequestError(f"--sweep wants name=first:last:step; the names are {names}.")
+    if name not in SWEPT:
+        names = (one for one in declared() if one in SWEPT)
+        raise RequestError(f"--sweep {text}: {no_such_key(name, names)}.")
+    if not equals:
+        raise RequestError(f"--sweep {name} has no values: NAME=FIRST:LAST:STEP or NAME=VALUE,...")
     try:
         found = [getattr(SearchRequest(**{name: one}), name) for one in _listed(values)]
     except ValidationError as error:
-        raise RequestError(f"{name}: {error.errors()[0]['msg']}.") from None
+        wanted = in_words(SearchRequest.model_fields[name]) or error.errors()[0]["msg"]
+        raise RequestError(f"--sweep {text}: {name} {wanted}.") from None
     return name, list(dict.fromkeys(found))
 
 

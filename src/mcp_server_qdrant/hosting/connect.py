@@ -1,4 +1,4 @@
-"""Finding a running host, or starting one. Blocking: call it in a thread."""
+"""Finding a running host of a kind, or starting one. Blocking: call it in a thread."""
 
 import os
 import socket
@@ -6,17 +6,59 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.hosting.dial import Foreign, dial
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
-from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
+from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous
 
+LOCKED = 3  # exit code: another host is at that place
+FULL = 4  # exit code: there is no room on the disk
 _HELLO_SECONDS = 5.0
-_LOCKED_PAUSE = 0.1
 _LONGEST_LOG = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One host: `python -m module folder options`, found by its files `folder/name.*`.
+
+    `wire` is the version of what it says. Of its operations those in `changes` change something,
+    and those in `once_only` may not be repeated when the host ends during them. Errors are `error`
+    or `late`, and call the host `called`, its folder `place`, and the `setting` that names that.
+    """
+
+    module: str
+    folder: Path
+    name: str
+    wire: int
+    options: str
+    called: str
+    place: str
+    setting: str
+    error: type[BackendError]
+    late: type[BackendError]
+    changes: frozenset[str] = frozenset()
+    once_only: frozenset[str] = frozenset()
+
+    def unavailable(self, what: str) -> BackendError:
+        """The error that it cannot be used; `what` follows its name."""
+        return self.error(f"{self.called} {what}")
+
+    @property
+    def rendezvous(self) -> Path:
+        """Its address, while it listens."""
+        return self.folder / f"{self.name}.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that may listen."""
+        return self.folder / f"{self.name}.lock"
+
+    @property
+    def log(self) -> Path:
+        """Its log, for the operator."""
+        return self.folder / f"{self.name}.log"
 
 
 def connect(service: Service, timeout: float) -> socket.socket:
@@ -24,7 +66,6 @@ def connect(service: Service, timeout: float) -> socket.socket:
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
-    failures = 0
     while time.monotonic() < until:
         if (line := _dialled(service)) is not None:
             return line
@@ -34,11 +75,9 @@ def connect(service: Service, timeout: float) -> socket.socket:
             started = None
             if code == FULL:
                 raise _not_started(service, "the disk is full")
-            failures += code not in (0, LOCKED)  # 0: it ended before this slow client came
-            if failures > 2:
+            if code not in (0, LOCKED):  # 0: it ended before this slow client came
                 raise service.unavailable("could not be started; see its log.")
-            if code == LOCKED:  # another one begins or ends
-                time.sleep(_LOCKED_PAUSE)
+            time.sleep(0.1)  # another one begins or ends
         time.sleep(0.01)
     raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
 
@@ -47,7 +86,7 @@ def _dialled(service: Service) -> socket.socket | None:
     """A socket to the host that is published; None where none answers."""
     found = Rendezvous.read(service.rendezvous)
     try:
-        return None if found is None else dial(found, service.wire, _HELLO_SECONDS)
+        return None if found is None else found.dial(service.wire, _HELLO_SECONDS)
     except TimeoutError:
         return None
     except Foreign:
@@ -88,14 +127,12 @@ def _log(path: Path) -> BinaryIO:
 
 def _start(service: Service) -> "subprocess.Popen[bytes]":
     """Start a host that outlives this process if others use it."""
+    # -P and cwd: nothing in the directory this process was started in is imported.
+    command = [sys.executable, "-P", "-m", service.module, str(service.folder), service.options]
     try:
         with _log(service.log) as log:
             process = subprocess.Popen(
-                # -P and cwd: nothing in the directory this process was started in is imported.
-                [
-                    *(sys.executable, "-P", "-m", service.module),
-                    *(str(service.folder), service.options),
-                ],
+                command,
                 cwd=service.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -6,6 +6,7 @@ It ends shortly after its last client has left, on a signal, and when its folder
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import signal
@@ -17,19 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from typing_extensions import override
 
 from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.line import LONGEST, Line
-from mcp_server_qdrant.hosting.log import log
+from mcp_server_qdrant.hosting.connect import FULL, LOCKED, Service
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path
-from mcp_server_qdrant.hosting.service import FULL, LOCKED, Service
 
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+logger = logging.getLogger(__name__)
 
 
 Queue = tuple["Client", str, Hashable]  # of whom: the client, its caller, and which of theirs
@@ -104,48 +104,34 @@ class Work:
                 return True, await self.do(client, call)
         except QdrantMcpError as error:
             if error.__cause__ is not None:
-                log(f"{call.operation}: {error.__cause__!r}")
+                logger.warning("%s: %r", call.operation, error.__cause__)
             return False, wire.error_out(error)
 
 
-class Client(Line):
-    """The line of a client; it is heard once it has shown that it knows the key."""
+class Client:
+    """A client that has shown that it knows the key."""
 
-    def __init__(self, key: bytes, work: Work, here: "set[Client]") -> None:
-        super().__init__()
-        self._key, self._work, self._here = key, work, here
-        self._nonce = secrets.token_bytes(wire.NONCE)
-        self.longest = wire.PROOF + wire.NONCE
-
-    @override
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self.write(self._nonce)
-
-    @override
-    def heard(self, frame: bytes) -> None:
-        if self in self._here:
-            self._work.take(self, wire.Call(*wire.unpack(frame)))
-            return
-        given, nonce = frame[: wire.PROOF], frame[wire.PROOF :]
-        if wire.proves(given, self._key, b"client", self._nonce):
-            self.longest = LONGEST
-            self._here.add(self)
-            self.write(wire.proof(self._key, b"host", nonce))
-        else:
-            log("a client without the key was refused")
-            self.hang_up()
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.ended = True
-        if self in self._here:
-            self._here.discard(self)
-            self._work.left(self)
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.ended = False
 
     def reply(self, number: int, well: bool, value: Any) -> None:  # noqa: FBT001
         """Answer a call; nobody hears it where the client has left."""
-        self.write(wire.pack((number, well, value)))
+        if not self.ended:
+            self._writer.write(wire.framed((number, well, value)))
+
+
+async def _known(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> bool:
+    """Prove to each other that both know the key."""
+    own = secrets.token_bytes(wire.NONCE)
+    writer.write(own)
+    given = await reader.readexactly(wire.PROOF)
+    theirs = await reader.readexactly(wire.NONCE)
+    if not wire.proves(given, key, b"client", own):
+        logger.warning("A client without the key was refused")
+        return False
+    writer.write(wire.proof(key, b"host", theirs))
+    return True
 
 
 @contextlib.asynccontextmanager
@@ -157,16 +143,27 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
     here: set[Client] = set()
     key = secrets.token_bytes(32)
 
-    def client() -> Client:
-        return Client(key, work, here)
+    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = Client(writer)
+        try:
+            with contextlib.suppress(OSError, *wire.UNREADABLE):
+                if await _known(reader, writer, key):
+                    here.add(client)
+                while client in here:
+                    work.take(client, wire.Call(*await wire.heard(reader)))
+        finally:
+            client.ended = True
+            writer.transport.abort()
+            if client in here:
+                here.discard(client)
+                work.left(client)
 
-    loop = asyncio.get_running_loop()
     if sys.platform == "win32":
-        server = await loop.create_server(client, "127.0.0.1", 0)
+        server = await asyncio.start_server(hear, "127.0.0.1", 0)
         address = "{}:{}".format(*server.sockets[0].getsockname())
     else:
         path = socket_path(rendezvous)
-        server = await loop.create_unix_server(client, path, backlog=64)
+        server = await asyncio.start_unix_server(hear, path, backlog=64)
         path.chmod(0o600)
         address = str(path)
     own = Rendezvous(address, key, os.getpid(), version)
@@ -210,6 +207,8 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
     """Be the host of a place, and end the process; exits at once where there is a host already."""
     os.umask(0o077)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.raiseExceptions = False  # on a full disk nothing is logged, and the host goes on
     try:
         lock = FileLock(service.lock, mode=0o600)
         lock.acquire(blocking=False)
@@ -220,8 +219,7 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        with contextlib.suppress(OSError):
-            log("there is no room on the disk")
+        logger.warning("There is no room on the disk")
         os._exit(FULL)
     lock.release()
     # Daemon threads may sit in a read; nothing of theirs is worth waiting for.

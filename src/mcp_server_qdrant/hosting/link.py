@@ -9,18 +9,16 @@ import asyncio
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from socket import socket
 from time import monotonic
-from typing import Any
-
-from typing_extensions import override
+from typing import Any, Self
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.errors import BackendError, unsure
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.connect import connect
-from mcp_server_qdrant.hosting.line import Line
-from mcp_server_qdrant.hosting.service import Service
+from mcp_server_qdrant.hosting.connect import Service, connect
 
 CONNECT_SECONDS = 20.0
 _TRIES = 3
@@ -37,29 +35,27 @@ class Link:
         self._service, self._timeout = service, timeout
         self._numbers = itertools.count()
         self._line: HostLine | None = None
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[HostLine] | None = None
         self._closed = False
 
-    async def open(self) -> None:
+    async def open(self) -> "HostLine":
         """Find or start the host; calls that come meanwhile wait for the same connection."""
         if self._closed:
             raise self._left()
         if self._line is not None and not self._line.ended:
-            return
+            return self._line
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(lambda task: task.cancelled() or task.exception())
         # A caller that gives up must not take the connection along.
-        await asyncio.shield(self._opening)
+        return await asyncio.shield(self._opening)
 
-    async def _connect(self) -> None:
+    async def _connect(self) -> "HostLine":
         found = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
-        found.settimeout(0)
-        _, line = await asyncio.get_running_loop().create_connection(HostLine, sock=found)
+        self._line = await HostLine.on(found)
         if self._closed:
-            line.end(self._left)
-        else:
-            self._line = line
+            self._line.end(self._left)
+        return self._line
 
     async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer."""
@@ -71,7 +67,7 @@ class Link:
         try:
             async with asyncio.timeout(limit):
                 for _ in range(_TRIES):
-                    line = await self._opened()
+                    line = await self.open()
                     waiting = True
                     try:
                         return await line.answer(call)
@@ -86,18 +82,11 @@ class Link:
             fault, perhaps = error, lost
         raise unsure(fault) if perhaps and operation in self._service.changes else fault
 
-    async def _opened(self) -> "HostLine":
-        await self.open()
-        if self._line is None:
-            raise self._left()
-        return self._line
-
     async def close(self) -> None:
         """Leave; the host goes on for others."""
         self._closed = True
-        line, self._line = self._line, None
-        if line is not None:
-            line.end(self._left)
+        if self._line is not None:
+            self._line.end(self._left)
             await asyncio.sleep(0)  # the loop closes the socket now
 
     def _left(self) -> BackendError:
@@ -108,42 +97,52 @@ class Link:
         return service.late(f"{service.called} did not answer within {seconds:g} seconds.")
 
 
-class HostLine(Line):
+class HostLine:
     """A connection to a host, and the calls that wait for their answers."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
         self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self.ended = False
+        self._hearing = asyncio.create_task(self._hear(reader))
+
+    @classmethod
+    async def on(cls, found: socket) -> Self:
+        """The line on a connected socket."""
+        found.settimeout(0)
+        return cls(*await asyncio.open_connection(sock=found))
 
     async def answer(self, call: wire.Call) -> Any:
         """The answer to a call. Raises _Lost where the connection ends before."""
         if self.ended:
             raise _Lost
         answer = self._waiting[call.number] = asyncio.get_running_loop().create_future()
-        self.write(wire.pack(tuple(call)))
+        self._writer.write(wire.framed(tuple(call)))
         try:
             return await answer
         finally:
             self._waiting.pop(call.number, None)
 
-    @override
-    def heard(self, frame: bytes) -> None:
-        number, well, value = wire.unpack(frame)
-        answer = self._waiting.get(number)
-        if answer is None or answer.done():
-            return
-        if well:
-            answer.set_result(value)
-        else:
-            answer.set_exception(wire.error_in(value))
-
-    @override
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.end(_Lost)
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
+        try:
+            with suppress(OSError, *wire.UNREADABLE):
+                while True:
+                    number, well, value = await wire.heard(reader)
+                    answer = self._waiting.get(number)
+                    if answer is None or answer.done():
+                        continue
+                    if well:
+                        answer.set_result(value)
+                    else:
+                        answer.set_exception(wire.error_in(value))
+        finally:
+            self.end(_Lost)
 
     def end(self, error: Callable[[], Exception]) -> None:
         """Hang up and take no more calls; those under way end with the error."""
-        self.hang_up()
+        self.ended = True
+        self._writer.transport.abort()
+        self._hearing.cancel()
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(error())

@@ -1,19 +1,29 @@
-"""Where a host listens: a file that tells this user's processes its address and its key."""
+"""Where a host listens: a file that tells this user's processes its address and its key.
+
+Reaching it blocks, and imports little: a short command does so, too.
+"""
 
 import contextlib
 import json
 import os
+import socket
 import stat
 import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.disk import write_atomically
+from mcp_server_qdrant.hosting import wire
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
+
+
+class Foreign(Exception):
+    """The host speaks another version of its protocol."""
 
 
 class Rendezvous(NamedTuple):
@@ -24,18 +34,9 @@ class Rendezvous(NamedTuple):
     pid: int
     wire: int
 
-    def place(self) -> str | tuple[str, int]:
-        """The address as sockets take it."""
-        if sys.platform != "win32":
-            return self.address
-        host, _, port = self.address.rpartition(":")
-        return host, int(port)
-
     def write(self, path: Path) -> None:
         """Publish, readable by this user only."""
-        address, key, pid, version = self
-        fields = {"address": address, "key": key.hex(), "pid": pid, "wire": version}
-        write_atomically(path, json.dumps(fields))
+        write_atomically(path, json.dumps({**self._asdict(), "key": self.key.hex()}))
 
     @classmethod
     def read(cls, path: Path) -> "Rendezvous | None":
@@ -51,6 +52,67 @@ class Rendezvous(NamedTuple):
             return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def dial(self, version: int, seconds: float) -> socket.socket | None:
+        """A socket to the host, which has shown that it knows the key; None if it is gone.
+
+        Raises TimeoutError where it says nothing for so long, Foreign where it is of another
+        version.
+        """
+        line = socket.socket(socket.AF_INET if sys.platform == "win32" else socket.AF_UNIX)
+        known = False
+        try:
+            line.settimeout(seconds)
+            line.connect(self._place())
+            if self.wire != version:
+                raise Foreign
+            known = self._greeted(line)
+        except BlockingIOError:  # its queue is full
+            raise TimeoutError from None
+        except TimeoutError:
+            raise
+        except (OSError, EOFError):
+            pass
+        finally:
+            if not known:
+                line.close()
+        return line if known else None
+
+    def _place(self) -> str | tuple[str, int]:
+        """The address as sockets take it."""
+        if sys.platform != "win32":
+            return self.address
+        host, _, port = self.address.rpartition(":")
+        return host, int(port)
+
+    def _greeted(self, line: socket.socket) -> bool:
+        """Prove to each other that both know the key."""
+        theirs, own = _exactly(line, wire.NONCE), os.urandom(wire.NONCE)
+        line.sendall(wire.proof(self.key, b"client", theirs) + own)
+        return wire.proves(_exactly(line, wire.PROOF), self.key, b"host", own)
+
+
+def ask(line: socket.socket, seconds: float, operation: str, *arguments: Any) -> Any:
+    """The answer to the one call of this connection; None where it fails, or takes longer."""
+    try:
+        with line:
+            line.settimeout(max(seconds, 1e-3))
+            call = wire.Call(0, operation, arguments, monotonic() + seconds, "")
+            line.sendall(wire.framed(tuple(call)))
+            _, well, value = wire.unpack(_exactly(line, wire.length(_exactly(line, 4))))
+    except (OSError, *wire.UNREADABLE):
+        return None
+    return value if well else None
+
+
+def _exactly(line: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = line.recv(min(size - len(data), 1 << 20))
+        if not piece:
+            raise EOFError
+        data += piece
+    return bytes(data)
 
 
 def _private(found: os.stat_result) -> bool:

@@ -1,8 +1,8 @@
 """What a host and its clients say to each other, and how it travels.
 
-A frame is its length (4 bytes, big endian) and its bytes. The first ones prove to each other that
-both know the key: the host sends a random text, the client the proof that it has read it and a
-text of its own, the host its proof. All that follow are pickled: a `Call`, or a reply
+First they prove to each other that both know the key: the host sends a random text, the client the
+proof that it has read it and a text of its own, the host its proof. All that follows are frames:
+the length (4 bytes, big endian) of a pickle, and the pickle: a `Call`, or a reply
 `(number, ok, value)`, where a failed reply's value is `(error class name, arguments)`.
 Only plain data travels.
 """
@@ -11,9 +11,12 @@ import hmac
 import pickle
 import struct
 import time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_server_qdrant.core import errors
+
+if TYPE_CHECKING:
+    from asyncio import StreamReader  # a short command does without asyncio
 
 NONCE = PROOF = 32  # bytes
 
@@ -46,31 +49,37 @@ def proves(given: bytes, key: bytes, who: bytes, nonce: bytes) -> bool:
     return hmac.compare_digest(given, proof(key, who, nonce))
 
 
-def framed(frame: bytes) -> bytes:
-    """The bytes of a frame, with its length."""
-    return struct.pack("!I", len(frame)) + frame
-
-
-def length(head: bytes | bytearray) -> int:
-    """The length of a frame that begins so."""
-    return int.from_bytes(head[:4], "big")
-
-
 def pack(message: Any) -> bytes:
-    """One frame; an object that occurs twice in it travels once."""
+    """As plain bytes; an object that occurs twice in it travels once."""
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
 
 
-# Raised by a frame that is no message.
+# Raised by bytes that are no message.
 UNREADABLE = (
     *(pickle.UnpicklingError, EOFError, ValueError, TypeError),
     *(AttributeError, LookupError, ImportError),
 )
 
 
-def unpack(frame: bytes) -> Any:
-    """The message of a frame of somebody who knows the key. Raises one of `UNREADABLE`."""
-    return pickle.loads(frame)  # noqa: S301
+def unpack(data: bytes) -> Any:
+    """The message of somebody who knows the key. Raises one of `UNREADABLE`."""
+    return pickle.loads(data)  # noqa: S301
+
+
+def framed(message: Any) -> bytes:
+    """The frame of a message."""
+    data = pack(message)
+    return struct.pack("!I", len(data)) + data
+
+
+def length(head: bytes) -> int:
+    """The length of what follows the first bytes of a frame."""
+    return int.from_bytes(head, "big")
+
+
+async def heard(reader: "StreamReader") -> Any:
+    """The next message. Raises OSError or one of `UNREADABLE`, at the end EOFError."""
+    return unpack(await reader.readexactly(length(await reader.readexactly(4))))
 
 
 def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
@@ -86,8 +95,5 @@ def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
 def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
     """The error that `error_out` described."""
     kind, arguments = plain
-    found = getattr(errors, kind, None)
-    if not (isinstance(found, type) and issubclass(found, errors.QdrantMcpError)):
-        found = errors.EngineFailure
-    error: errors.QdrantMcpError = found(*arguments)
+    error: errors.QdrantMcpError = getattr(errors, kind)(*arguments)
     return error

@@ -3,7 +3,7 @@
 A page of a foreign site can have its own name point to this server (DNS rebinding): its requests
 then carry that name in Host. So a name has to be listed; IP addresses and localhost cannot be
 taken over like that. The SDK's own check guards /mcp alone and knows neither addresses nor
-patterns of names (tests/http/test_guard.py shows it).
+patterns of names.
 """
 
 import ipaddress

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,8 +14,7 @@ PATIENCE = 2.0  # seconds; probes usually give up soon after
 Begin = Callable[[], "asyncio.Task[Any]"]  # opens the services, or says that it is done
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """The state of one part of the server, and a sentence on it."""
 
     state: str
@@ -39,15 +37,15 @@ class Health:
     async def readyz(self, _: Request) -> Response:
         """200 where a call would be answered now, at least by keyword; else 503, and why."""
         parts = await self.parts()
-        states = {name: part.state for name, part in parts.items()}
+        model = parts["encoder"].state
+        up = parts["server"].state == parts["engine"].state == "up"
         # Without a model there is search by keyword; one that is being loaded is awaited.
-        loading = states["encoder"] in ("loading", "unknown")
-        ready = states["server"] == "up" and states["engine"] == "up" and not loading
-        status = "not ready" if not ready else "degraded"
-        if ready and states["encoder"] == "ready":
-            status = "ready"
-        described = {name: asdict(part) for name, part in parts.items()}
-        return JSONResponse({"status": status, **described}, 200 if ready else 503)
+        if not up or model in ("loading", "unknown"):
+            status = "not ready"
+        else:
+            status = "ready" if model == "ready" else "degraded"
+        told = {name: part._asdict() for name, part in parts.items()}
+        return JSONResponse({"status": status, **told}, 503 if status == "not ready" else 200)
 
     async def parts(self) -> dict[str, Part]:
         """Server, engine and encoder."""
@@ -87,7 +85,10 @@ def _encoder(opening: "asyncio.Task[Any]") -> Part:
     encoder = services.encoders.default
     if encoder.state == "ready":
         return Part("ready", f"The model {encoder.name} is ready.")
-    return Part(encoder.state, encoder.reason or f"The model {encoder.name} is not loaded yet.")
+    return Part(
+        encoder.state,
+        encoder.reason or f"The model {encoder.name} is not loaded yet.",
+    )
 
 
 async def healthz(_: Request) -> Response:

@@ -1,7 +1,8 @@
-"""What an operator sees of a server: its load and health, a figure and a log line for each call."""
+"""What an operator sees of a server: health, figures, a line for each request and call."""
 
 import logging
 import time
+import uuid
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
@@ -9,16 +10,27 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, caller
-from mcp_server_qdrant.core.telemetry import Call, Outcome, within_call, within_request
+from mcp_server_qdrant.core.telemetry import (
+    Call,
+    Outcome,
+    recording,
+    sane_id,
+    within_call,
+    within_request,
+)
 from mcp_server_qdrant.http.health import Begin, Health, healthz, opened
-from mcp_server_qdrant.http.limits import PLACE, Load
+from mcp_server_qdrant.http.limits import HEALTH, PLACE, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
-from mcp_server_qdrant.http.requests import REQUEST_ID
 from mcp_server_qdrant.settings.environment import Settings
+
+HEADER = "x-request-id"
+REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work in other tasks
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +86,11 @@ class Monitor:
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         request = scope.get(REQUEST_ID)
-        with within_request(request) if request else nullcontext(), scope.get(PLACE, nullcontext()):
+        with (
+            within_request(request) if request else nullcontext(),
+            scope.get(PLACE, nullcontext()),
+            recording(self.metrics),
+        ):
             if ctx.method != "tools/call":
                 return await call_next(ctx)
             return await self._called(ctx, call_next, scope.get(CALLER))
@@ -108,3 +124,48 @@ class Monitor:
             **({"caller": who.name} if who else {}),
         }
         logger.info("Call", extra={"fields": fields})
+
+
+class Identified:
+    """Takes the id that a client or a proxy gave, or makes one; returns it; logs the request.
+
+    The line has the path without its query, which may hold what is looked for. Health checks are
+    logged at DEBUG.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = sane_id(Headers(scope=scope).get(HEADER)) or uuid.uuid4().hex
+        began, status = time.perf_counter(), 0
+
+        async def marked(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message.setdefault("headers", [])
+                MutableHeaders(scope=message).append(HEADER, request)
+            await send(message)
+
+        with within_request(request):
+            try:
+                await self._app({**scope, REQUEST_ID: request}, receive, marked)
+            finally:
+                _log(scope, status, time.perf_counter() - began)
+
+
+def _log(scope: Scope, status: int, seconds: float) -> None:
+    fields = {
+        "method": scope["method"],
+        "path": scope["path"][:200],
+        "status": status,
+        "ms": round(seconds * 1000, 1),
+        "client": (scope.get("client") or ("",))[0],
+    }
+    level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
+    logger.log(level, "Request", extra={"fields": fields})

@@ -1,6 +1,5 @@
 """The application around /mcp, and how it is served from start to end."""
 
-import errno
 import os
 import socket
 import time
@@ -20,9 +19,8 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
-from mcp_server_qdrant.http.monitor import Monitor
+from mcp_server_qdrant.http.monitor import Identified, Monitor
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
-from mcp_server_qdrant.http.requests import Identified
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
@@ -98,15 +96,15 @@ def _verifier(settings: Settings) -> Verifier | None:
         return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
         from mcp_server_qdrant.http.auth.jwks import Keys
-        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Expected
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens
 
-        expected = Expected(
+        return AccessTokens(
+            Keys(settings.auth_issuer, settings.auth_jwks_url),
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
             scope_claims=settings.auth_scope_claims,
             scope_prefix=settings.auth_scope_prefix,
         )
-        return AccessTokens(Keys(settings.auth_issuer, settings.auth_jwks_url), expected)
     return None
 
 
@@ -170,29 +168,25 @@ def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
         http="h11",  # bounds the heads of requests, httptools does not
         log_level=settings.log_level.lower(),
         log_config=None,  # as the root logger is set up
-        access_log=False,  # its lines have queries; http/requests.py logs each request
+        access_log=False,  # its lines have queries; http/monitor.py logs each request
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    """A socket that listens there; port 0 is any free one. Raises ConfigError without one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         made = socket.create_server((host, port), family=family)
         # asyncio turns off Nagle's delay, 40 ms for each answer in two parts, only of what says TCP
         return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())
     except OSError as error:
-        code = error.errno or -1
-        if code == errno.EADDRNOTAVAIL or code < 0:  # as those of a name are
-            raise ConfigError(
-                f"FASTMCP_HOST is {host}, no address of this machine: set 127.0.0.1 instead."
-            ) from error
-        reason = os.strerror(code).lower()
+        unknown_name = isinstance(error, socket.gaierror)
+        reason = str(error.strerror if unknown_name else os.strerror(error.errno or 0)).lower()
         raise ConfigError(
-            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT, or "
-            "another --port for viz."
+            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT (viz: "
+            "--port), or another FASTMCP_HOST."
         ) from error
 
 

@@ -58,14 +58,11 @@ def split(
     cutter = _Cutter(seen, TextSplitter.from_callback, capacity, overlap, longest)
     # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
     spans = cutter.spans(breaks, counter.exact if tokenizer_json is None else counter.by_word)
-    sizes = [counter.exact(seen[start:end]) for start, end in spans]
-    if any(size > capacity for size in sizes):
+    if any(counter.exact(seen[start:end]) > capacity for start, end in spans):
         spans = cutter.spans(breaks, counter.exact)
-        sizes = [counter.exact(seen[start:end]) for start, end in spans]
     if len(spans) <= 1:
-        return [Chunk(text, 0, len(text), sum(sizes))]
-    whole = zip(_whole(spans, len(text)), sizes, strict=True)
-    return [Chunk(text[start:end], start, end, size) for (start, end), size in whole]
+        return [Chunk(text, 0, len(text))]
+    return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
 
 
 def tokens(text: str, tokenizer_json: str | None) -> int:

@@ -100,8 +100,8 @@ class Deletion:
                 if now is not None and indexed:
                     left = await points.further(now)
                     old = [one.id for one in left if one.writing is None and not one.current(now)]
-                    await points.delete_superseded(name, old)
-                await points.delete_seen(seen, indexed=indexed)
+                    await points.delete_points(name, old, writing=False)
+                await points.delete_seen(seen)
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
         finally:

@@ -1,20 +1,14 @@
 """The memory that a new text nearly repeats."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    LegQuery,
-    Payload,
-    PointId,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.write.points import Points
 
 LOOKED_AT = 8  # the text itself and its parts may be among them
 COSINE = 0.8
@@ -24,13 +18,10 @@ ALIKE = 70
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """Compares texts by the vectors that they are stored with.
-
-    `queries` read what the caller may write; `read` makes a Document of a point.
-    """
+    """Compares texts by the vectors that they are stored with, among those the caller may write."""
 
     queries: Queries
-    read: Callable[[str, PointId, Payload | None], Document]
+    points: Points
 
     async def to(
         self, new: Document, target: Target, dense: Dense | None
@@ -44,24 +35,17 @@ class Near:
         asked = target, LegQuery(dense, None)
         try:
             (answer,) = await self.queries.search([asked], depth=LOOKED_AT, condition=None)
+            if isinstance(answer, QdrantMcpError):
+                return None
+            candidates, cosines, *_ = answer
+            near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+            found = {one.id: one for one in await self.points.by_id(target.collection, near)}
         except QdrantMcpError:
             return None
-        if isinstance(answer, QdrantMcpError):
-            return None
-        candidates, cosines, *_ = answer
-        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
-        payloads = await self._payloads(target, near)
-        for point in near:
-            known = self.read(target.collection, point, payloads.get(point))
+        for known in (found[point] for point in near if point in found):
             if _another(known, new) and _alike(known.text, new.text):
-                return known, cosines[point]
+                return known, cosines[known.id]
         return None
-
-    async def _payloads(
-        self, target: Target, points: Sequence[PointId]
-    ) -> Mapping[PointId, Payload]:
-        (answer,) = await self.queries.payloads([(target, points)]) if points else ({},)
-        return {} if isinstance(answer, QdrantMcpError) else answer
 
 
 def _another(known: Document, new: Document) -> bool:

@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 class Backfill:
     """Fills pending points in the background, from `run` until it is cancelled.
 
-    `refill` gives the points of an upgraded collection what this server did not know to write,
     `sweep` removes what is left of writes that were cut short; what a search met of it is given.
     `pace` slows a model down.
     """
@@ -32,10 +31,8 @@ class Backfill:
     catalog: Catalog
     points: Points
     encoders: Registry
-    refill: Callable[[str], Awaitable[None]]
     sweep: Callable[[str, Sequence[Document]], Awaitable[int]]
     pace: Callable[[Encode], Encode] = lambda encode: encode
-    _upgraded: set[str] = field(default_factory=set, init=False)
     _met: dict[str, dict[PointId, Document]] = field(default_factory=dict, init=False)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
@@ -46,11 +43,6 @@ class Backfill:
     def wake(self) -> None:
         """There are new pending points."""
         self._wanted.set()
-
-    def upgraded(self, name: str) -> None:
-        """A collection has vectors that this server may have stored points without."""
-        self._upgraded.add(name)
-        self.wake()
 
     def met(self, leftovers: Sequence[Document]) -> None:
         """A search met parts of texts that were replaced, or never finished."""
@@ -83,16 +75,12 @@ class Backfill:
         for name in await self.catalog.names():
             try:
                 with contained():
-                    filled += await self._fill(await self.catalog.target(name))
-                    if self.catalog.indexes_of_ours(name) is not None:
+                    try:
+                        filled += await self._fill(await self.catalog.target(name))
+                    finally:
+                        self.filling.discard(name)
+                    if self.catalog.ours(name):
                         await self.sweep(name, list(self._met.pop(name, {}).values()))
-            except QdrantMcpError as error:
-                failure = error
-        for name in list(self._upgraded):
-            try:
-                with contained():
-                    await self.refill(name)
-                self._upgraded.discard(name)
             except QdrantMcpError as error:
                 failure = error
         if failure is not None:
@@ -100,25 +88,17 @@ class Backfill:
         return filled
 
     async def _fill(self, target: Target) -> int:
-        try:
-            return await self._filled(target)
-        finally:
-            self.filling.discard(target.collection)
-
-    async def _filled(self, target: Target) -> int:
         if target.failed:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):
             return 0
-        filled, done = 0, set[PointId]()
+        filled = 0
         while chunks := await self.points.pending(target.collection, BATCH):
             encoder = self.encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             vectors = await encode([encoded_text(chunk) for chunk in chunks])
             ids = [chunk.id for chunk in chunks]
-            if done.issuperset(ids):
-                raise EngineFailure("Qdrant keeps the marks of points that have their vectors.")
             # A text that was replaced while it was encoded is not given the old one's vector.
             now = {one.id: one for one in await self.points.by_id(target.collection, ids)}
             made = zip(chunks, vectors, strict=True)
@@ -126,5 +106,4 @@ class Backfill:
             await self.points.fill(target, same)
             self.filling.add(target.collection)
             filled += len(same)
-            done.update(same)
         return filled

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -32,17 +31,15 @@ from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
-from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
-PARTS = 64  # of a text that are stored between two reports; one of no more makes none
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
-MOST_CORRECTED = 16  # texts in a row that were corrected under the ids that they gave themselves
 NUMBER = re.compile(r"\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
@@ -166,27 +163,18 @@ class Store:
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target, encoder = await self.ready(collection)
-        async with AsyncExitStack() as locks:
-            corrected = 0
-            while before := await self.points.first(collection, document):
-                if new.id is not None or await self._holds(before, new.text):
-                    break
-                # Corrected since, under the id that this text gave it: both are kept.
-                if corrected == MOST_CORRECTED:
-                    raise RequestError(
-                        f"There are {corrected} other texts under the ids that this one gives "
-                        "itself: pass an id."
-                    )
-                corrected += 1
-                document = hashlib.sha256(document.encode()).hexdigest()[:32]
-                await locks.enter_async_context(self.lock(collection, document))
-            check_seen(before, seen)
-            new, kept = fields.kept(new, before)
-            limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-            pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-            parts = self._parts(new, collection, document, before, pieces)
-            job = Job(parts=parts, before=before, exact=seen is not None)
-            done = await self.put(job, target, encoder, progress, compared=True)
+        before = await self.points.first(collection, document)
+        if before and new.id is None and not await self._holds(before, new.text):
+            # Corrected since, under the id that this text gave it: both are kept.
+            document = hashlib.sha256(document.encode()).hexdigest()[:32]
+            return await self._store(new, collection, document, progress, seen, create=create)
+        check_seen(before, seen)
+        new, kept = fields.kept(new, before)
+        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
+        pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
+        parts = self._parts(new, collection, document, before, pieces)
+        job = Job(parts=parts, before=before, exact=seen is not None)
+        done = await self.put(job, target, encoder, progress, compared=True)
         replaced = before.chunks if before else 0
         return replace(done, created_collection=made, kept=kept, replaced=replaced)
 
@@ -208,7 +196,7 @@ class Store:
         """Encode the parts of a text and write them in the place of what was before.
 
         Raises Outdated where the job is `exact` and somebody else has written the text since.
-        `compared`: the text that it nearly repeats is looked for meanwhile.
+        `compared`: the text that it nearly repeats is looked for.
         """
         name, parts, before = target.collection, job.parts, job.before
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
@@ -219,28 +207,25 @@ class Store:
             further = self.points.part_ids(before, 1, before.chunks - 1)
             job.vectors = await writer.vectors_of([before.id, *further])
         points: list[StoredPoint] = []
-        near: tuple[Document, float] | None = None
+
+        async def wrote(_: Any, made: Sequence[StoredPoint]) -> None:
+            points.extend(made)
+            if len(parts) > BATCH:
+                await progress(len(points), len(parts))
+
         try:
-            for start in range(0, len(parts), PARTS):
-                some = [(job, part) for part in parts[start : start + PARTS]]
-                try:
-                    made = await writer.encoded(some)
-                except EncoderUnavailable as error:
-                    await writer.do_without(error)
-                    made = await writer.encoded(some)
-                points += made
-                if len(parts) > PARTS:
-                    await progress(len(points), len(parts))
-                vector = made[0].dense if compared and start == 0 else None
-                found, _ = await asyncio.gather(
-                    self.near.to(parts[0], target, vector),
-                    writer.write(some, made),
-                )
-                near = near or found
+            try:
+                await writer.store([job], wrote)
+            except EncoderUnavailable as error:
+                await writer.do_without(error)
+                points.clear()
+                await writer.store([job], wrote)
         finally:
             if parts[0].writing is not None:
                 indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 await asyncio.shield(writer.tidy(job, points, indexed=indexed))
+        vector = points[0].dense if compared else None
+        near = await self.near.to(parts[0], target, vector)
         self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points

@@ -6,11 +6,9 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 
 import asyncio
 import contextlib
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from typing import Generic, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Document, PointId, Target
@@ -33,9 +31,8 @@ from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
-WINDOW = 1024  # parts that are sorted by length together, so that little of a batch is padding
-BATCH = 128  # parts that are written together
-STEP = 64  # parts that are encoded together, in one trip to the model host
+BATCH = 256  # parts that are encoded together
+WRITTEN = 128  # parts in one call to the engine
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
 
@@ -47,48 +44,25 @@ class Job:
     """The parts of texts that are stored together: one text, or those of a file.
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
-    replaced only if it is still as it was. `tokens` are those of each part, nearly; a flow needs
-    them. `vectors` are those of earlier versions, by what the encoder read: unchanged parts keep
-    theirs.
+    replaced only if it is still as it was. `vectors` are those of earlier versions, by what the
+    encoder read: unchanged parts keep theirs.
     """
 
     parts: Sequence[Document]
-    tokens: Sequence[int] = ()
     before: Document | None = None
     exact: bool = False
     vectors: Mapping[str, Dense] = field(default_factory=dict)
-    failed: bool = False
-    left: int = field(default=0, init=False)
-    _further: dict[str, set[PointId]] = field(init=False)
-    _firsts: dict[str, tuple[Document, StoredPoint]] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        self.left, self._further = len(self.parts), defaultdict(set)
-        for part in self.parts:
-            if part.chunk:
-                self._further[str(part.document)].add(part.id)
 
     @property
     def marked(self) -> list[PointId]:
         """The points that are marked as being written."""
         return [part.id for part in self.parts if part.writing is not None]
 
-    def note(self, part: Document, point: StoredPoint) -> None:
-        """Take in a further part that is written, or a first one that is to be."""
-        document = str(part.document)
-        if part.chunk:
-            self._further[document].discard(part.id)
-        else:
-            self._firsts[document] = part, point
-
-    def due(self) -> list[tuple[Document, StoredPoint]]:
-        """The first parts of the documents whose other parts are written, to be written now."""
-        due = [one for one in self._firsts if not self._further.get(one)]
-        return [self._firsts.pop(one) for one in due]
-
 
 J = TypeVar("J", bound=Job)
 Items = Sequence[tuple[J, Document]]
+# Called with what was written just now.
+Wrote = Callable[[Items[J], Sequence[StoredPoint]], Awaitable[None]]
 
 
 @dataclass(eq=False)
@@ -124,7 +98,8 @@ class Writer:
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
             texts = [(job.vectors, encoded_text(part)) for job, part in items]
-            new = list(dict.fromkeys(text for known, text in texts if text not in known))
+            # In the order of length, so that little of what a model reads at once is padding.
+            new = sorted({text for known, text in texts if text not in known}, key=len)
             made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
             dense = [known[text] if text in known else made[text] for known, text in texts]
         points = []
@@ -145,29 +120,33 @@ class Writer:
         await self.points.expect_pending(self.target.collection)
         self.encode, self.pending = None, True
 
-    async def write(self, items: Items[J], points: Sequence[StoredPoint]) -> None:
-        """Write the further parts of texts, and the first ones of those whose others are written.
+    async def store(self, jobs: Sequence[J], wrote: Wrote[J]) -> None:
+        """Encode and write the parts of jobs, the first one of each text after all its others.
 
-        Raises Outdated where an `exact` write came too late.
+        Raises EncoderUnavailable, and Outdated where an `exact` write came too late.
         """
-        pairs = list(zip(items, points, strict=True))
-        await self._upsert([point for (_, part), point in pairs if part.chunk])
-        jobs = {id(job): job for job, _ in items}.values()
-        for (job, part), point in pairs:
-            job.note(part, point)
-        due = [(job, part, point) for job in jobs for part, point in job.due()]
-        try:
+        items = [(job, part) for job in jobs for part in job.parts]
+        last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
+        first: tuple[J, Document, StoredPoint]
+        for start in range(0, len(items), BATCH):
+            some = items[start : start + BATCH]
+            points = await self.encoded(some)
+            pairs = list(zip(some, points, last[start:], strict=False))
+            await self._upsert([point for (_, part), point, _ in pairs if part.chunk])
+            due = []
+            for (job, part), point, ends in pairs:
+                if not part.chunk:
+                    first = job, part, point
+                if ends:
+                    due.append(first)
             await self._swap(due)
-        except QdrantMcpError:
-            for job, part, point in due:
-                job.note(part, point)
-            raise
-        self.written(self.target.collection, [encoded_text(part) for _, part in items])
+            self.written(self.target.collection, [encoded_text(part) for _, part in some])
+            await wrote(some, points)
 
     async def settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
-        for start in range(0, len(ids), WINDOW):
-            await self.points.settle(self.target.collection, ids[start : start + WINDOW])
+        for start in range(0, len(ids), WRITTEN):
+            await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
     async def tidy(self, job: Job, points: Sequence[StoredPoint], *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
@@ -185,10 +164,10 @@ class Writer:
                 return
             old = await self._earlier(job, indexed=indexed)
             if old and await self._present(head):
-                await self.points.delete_superseded(name, old)
+                await self.points.delete_points(name, old, writing=False)
             await self.settle([head.id, *ids])
             if not await self._present(head):
-                await self.points.delete_superseded(name, ids)
+                await self.points.delete_points(name, ids, writing=False)
             elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
                 await self._upsert(points[1:])
                 await self.settle(ids)
@@ -223,8 +202,8 @@ class Writer:
 
     async def _upsert(self, points: Sequence[StoredPoint]) -> None:
         away = EngineTimeout, EngineUnavailable
-        for start in range(0, len(points), BATCH):
-            some = points[start : start + BATCH]
+        for start in range(0, len(points), WRITTEN):
+            some = points[start : start + WRITTEN]
             await retried(partial(self.points.upsert, self.target, some), self.retries, away)
 
 
@@ -232,13 +211,12 @@ class Writer:
 class Flow(Generic[J]):
     """Stores many jobs, reading, encoding and writing at the same time.
 
-    `encoded` is called as vectors are made, `wrote` after each write, `finished` once all parts of
-    a job are written, `failed` where one of them cannot be.
+    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
+    where one of them cannot be.
     """
 
     writer: Writer
-    encoded: Callable[[Items[J]], None]
-    wrote: Callable[[Items[J]], None]
+    wrote: Wrote[J]
     finished: Callable[[J], Awaitable[None]]
     failed: Callable[[J, str], None]
 
@@ -246,59 +224,40 @@ class Flow(Generic[J]):
         """Store all jobs. Raises what stops everything: no engine, a full disk."""
         turns = asyncio.Semaphore(WORKERS)
 
-        async def store(items: Items[J]) -> None:
-            await self._store([item for item in items if not item[0].failed])
+        async def store(some: Sequence[J]) -> None:
+            await self._store(some)
             turns.release()
 
         try:
             async with asyncio.TaskGroup() as group:
-                async for items in _batches(jobs):
+                async for some in _together(jobs):
                     await turns.acquire()
-                    group.create_task(store(items))
+                    group.create_task(store(some))
         except BaseExceptionGroup as errors:
             ours, others = errors.split(QdrantMcpError)
             if ours is None or others is not None:
                 raise
             raise ours.exceptions[0] from errors
 
-    async def _store(self, items: Items[J]) -> None:
-        """Encode and write; where that is refused, job by job, to find the one at fault."""
-        if not items:
-            return
+    async def _store(self, jobs: Sequence[J]) -> None:
+        """Store jobs together; where that is refused, one by one, to find the one at fault."""
         try:
             with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-                points = await self._points(items)
-            await self.writer.write(items, points)
+                await self.writer.store(jobs, self.wrote)
         except UnknownCollection:
             raise
         except (EncoderUnavailable, RequestError) as error:
             if isinstance(error, EncoderUnavailable) and await self._modelless():
-                await self._store(items)
-                return
-            jobs = {id(job): job for job, _ in items}
-            if len(jobs) > 1:
-                for one in jobs.values():
-                    await self._store([item for item in items if item[0] is one])
+                await self._store(jobs)
+            elif len(jobs) == 1:
+                self.failed(jobs[0], str(error))
             else:
-                self._give_up(items[0][0], error)
+                for job in jobs:
+                    await self._store([job])
             return
-        self.wrote(items)
-        await self._finish(items)
-
-    async def _finish(self, items: Items[J]) -> None:
-        for job, _ in items:
-            job.left -= 1
-            if job.left == 0 and not job.failed:
-                await self.finished(job)
-                await self.writer.settle(job.marked)
-
-    async def _points(self, items: Items[J]) -> list[StoredPoint]:
-        points: list[StoredPoint] = []
-        for start in range(0, len(items), STEP):
-            some = items[start : start + STEP]
-            points += await self.writer.encoded(some)
-            self.encoded(some)
-        return points
+        for job in jobs:
+            await self.finished(job)
+            await self.writer.settle(job.marked)
 
     async def _modelless(self) -> bool:
         """Whether nothing can be encoded at all: then keywords have to do."""
@@ -309,30 +268,16 @@ class Flow(Generic[J]):
                 await self.writer.do_without(error)
         return self.writer.pending
 
-    def _give_up(self, job: J, error: QdrantMcpError) -> None:
-        if not job.failed:
-            job.failed = True
-            self.failed(job, str(error))
 
-
-async def _batches(jobs: AsyncIterator[J]) -> AsyncIterator[Items[J]]:
-    """The parts, in batches of texts of like length.
-
-    The first windows are small, so that the encoder need not wait for a large one to be read.
-    """
-    window: list[tuple[int, tuple[J, Document]]] = []
-    size = BATCH
+async def _together(jobs: AsyncIterator[J]) -> AsyncIterator[Sequence[J]]:
+    """Jobs with no more parts than are encoded together, or one that has more."""
+    some: list[J] = []
+    parts = 0
     async for job in jobs:
-        for part, tokens in zip(job.parts, job.tokens, strict=True):
-            window.append((tokens, (job, part)))
-            if len(window) == size:
-                for items in _by_length(window):
-                    yield items
-                window, size = [], min(2 * size, WINDOW)
-    for items in _by_length(window):
-        yield items
-
-
-def _by_length(window: list[tuple[int, tuple[J, Document]]]) -> list[Items[J]]:
-    items = [item for _, item in sorted(window, key=itemgetter(0))]
-    return [items[first : first + BATCH] for first in range(0, len(items), BATCH)]
+        if some and parts + len(job.parts) > BATCH:
+            yield some
+            some, parts = [], 0
+        some.append(job)
+        parts += len(job.parts)
+    if some:
+        yield some

@@ -1,18 +1,17 @@
 """Backups of the embedded engine's collections: a folder that is complete, or not there.
 
-backup.json      what it holds: of each collection points, and size and digest of its files
+backup.json      what it holds: of each collection its points, and the digests of its files
 shards/          copies of the collections, in a folder that the engine can open
 """
 
 import asyncio
-import os
+import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -25,12 +24,12 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.opening import opened
-from mcp_server_qdrant.qdrant.edge import staged
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.copies import stage, try_staged
 from mcp_server_qdrant.qdrant.edge.files import (
     Folder,
     allocated,
-    data_ranges,
+    copy_with_holes,
     slug_of,
     sync_tree,
 )
@@ -38,24 +37,21 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 
 MANIFEST = "backup.json"
 OVERWRITE = "pass --overwrite to replace"
-_PIECE = 1 << 16
 
 Tell = Callable[[str, int, int], None]  # the collection, and how many of how many are done
-Put = Callable[[int, bytes], object]  # gets a piece's place, and the piece
 
 
 class Saved(BaseModel):
-    """A collection in a backup: size and digest of each file, by its path in the folder."""
+    """A collection in a backup: the SHA-256 of each file, by its path in the folder."""
 
     points: int = Field(ge=0)
-    files: dict[str, int]
-    digests: dict[str, str] = {}
+    files: dict[str, str]
 
 
 class Manifest(BaseModel):
     """What a backup holds."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     engine: Literal["embedded"] = "embedded"
     made_at: str = ""
     collections: dict[str, Saved]
@@ -91,7 +87,6 @@ async def back_up(
 
 
 def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
-    _mend(folder)
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file: name a folder.")
     if folder.exists() and any(folder.iterdir()):
@@ -114,16 +109,13 @@ async def _save(client: EdgeClient, name: str, draft: Path) -> Saved:
     sync_tree(copied)
     files = [file for file in copied.rglob("*") if file.is_file()]
     for file in [*files, *place.glob(f"{copied.name}.*")]:
-        path = file.relative_to(draft).as_posix()
-        saved.files[path] = file.stat().st_size
-        with file.open("rb") as read:
-            saved.digests[path] = await asyncio.to_thread(digest, read)
+        saved.files[file.relative_to(draft).as_posix()] = await asyncio.to_thread(_digest, file)
     return saved
 
 
 def _finish(folder: Path, draft: Path) -> None:
-    """Put the draft in the folder's place. After a crash in between, `_mend` takes this back."""
-    old = _old(folder)
+    """Put the draft in the folder's place."""
+    old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
         folder.rename(old)
@@ -132,21 +124,8 @@ def _finish(folder: Path, draft: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _old(folder: Path) -> Path:
-    """Where a backup is while another one takes its place."""
-    return folder.with_name(f".{folder.name}.old")
-
-
-def _mend(folder: Path) -> None:
-    """Put a backup back that was about to be replaced when the command was killed."""
-    with suppress(OSError):
-        if not folder.exists() and (_old(folder) / MANIFEST).is_file():
-            _old(folder).rename(folder)
-
-
 def saved_in(folder: Path) -> dict[str, Saved]:
     """The collections in a backup. Raises RequestError."""
-    _mend(folder)
     try:
         with opened(folder / MANIFEST, folder) as file:
             return Manifest.model_validate_json(file.read()).collections
@@ -199,13 +178,10 @@ async def _load(
     targets = {file: _staged(name, file) for file in saved.files}
     needed = allocated([folder / file for file in saved.files])
     Folder(root, EdgeOptions().min_free).require_space(needed)
-    async with staged.stage(root) as place:
+    with stage(root) as place:
         for file, target in targets.items():
             await asyncio.to_thread(_fetch, folder, name, saved, file, place / target)
-        if (points := await staged.tried(place, name)) != saved.points:
-            raise RequestError(
-                f"The backup of {name!r} is damaged: {points:,} of {saved.points:,} points."
-            )
+        await try_staged(place, name, saved.points)
         await asyncio.to_thread(sync_tree, place)
         await client.adopt(name, place.name, replace=replace)
 
@@ -226,43 +202,18 @@ def _fetch(folder: Path, name: str, saved: Saved, file: str, target: Path) -> No
     Raises RequestError, OSError where the copy cannot be written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as write, _undamaged(name, file), opened(folder / file, folder) as read:
-
-        def put(place: int, piece: bytes) -> None:
-            write.seek(place)
-            write.write(piece)
-
-        write.truncate(os.fstat(read.fileno()).st_size)
-        if digest(read, put) != saved.digests.get(file):
-            raise _damaged(name, file)
-
-
-def digest(file: BinaryIO, put: Put = lambda *_: None) -> str:
-    """A SHA-256 of a file's size, and of its pieces that are not all zeros, each after its place.
-
-    `put` gets those. Holes cost nothing: a collection has some 140 MB of them.
-    """
-    size, following = os.fstat(file.fileno()).st_size, 0
-    found, nothing = sha256(str(size).encode()), bytes(_PIECE)
-    for start, end in data_ranges(file.fileno(), size):
-        for place in range(max(following, start - start % _PIECE), end, _PIECE):
-            file.seek(place)
-            piece = file.read(_PIECE)
-            if piece != nothing[: len(piece)]:
-                found.update(place.to_bytes(8, "little"))
-                found.update(piece)
-                put(place, piece)
-            following = place + _PIECE
-    return found.hexdigest()
-
-
-@contextmanager
-def _undamaged(name: str, file: str) -> Iterator[None]:
-    """Turn what a file that is gone, or is something else, raises into our error."""
     try:
-        yield
+        with opened(folder / file, folder) as read:
+            copy_with_holes(read, target)
     except (FileNotFoundError, NotADirectoryError, UnusableFile) as error:
         raise _damaged(name, file) from error
+    if _digest(target) != saved.files[file]:
+        raise _damaged(name, file)
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as read:
+        return hashlib.file_digest(read, "sha256").hexdigest()
 
 
 def _damaged(name: str, file: str) -> RequestError:

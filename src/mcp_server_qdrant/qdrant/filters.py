@@ -1,8 +1,8 @@
 """Filters that callers send, checked and turned into Qdrant's own."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from math import inf
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -14,14 +14,11 @@ from mcp_server_qdrant.core.notation import as_point_id
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 64
-MAX_VALUES = 1_000  # in all lists of a filter together
-MAX_INSIDE = 16  # conditions of a nested filter, which is asked of every element of a list
-MAX_KEYS = 16  # of one object: no condition has so many
+MAX_LENGTH = 100_000  # characters as JSON: the ids of a list of the page, and more
 SHOWN = 80  # characters of what a caller wrote that a sentence repeats
 MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
 
 CLAUSES = ("must", "should", "must_not")
-_GROUPS = (*CLAUSES, "min_should", "nested")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
 FieldType = Literal["keyword", "integer", "float", "boolean"]
 
@@ -91,40 +88,34 @@ def dated(
     return both(models.Filter(should=either), where)
 
 
-def _check_size(raw: Any) -> None:
+def _check_size(raw: Mapping[str, Any]) -> None:
     """Refuse more than an engine should be asked, before time is spent on understanding it."""
-    if len(list(islice(conditions(raw, deepest=MAX_DEPTH), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
+    if _deeper(raw, MAX_DEPTH):
+        raise InvalidFilter(f"query_filter is nested deeper than {MAX_DEPTH} levels: flatten it.")
+    if len(list(islice(conditions(raw), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
         raise InvalidFilter(
             f"A filter has at most {MAX_CONDITIONS} conditions, those inside others counted: "
             'ask for less; {"match": {"any": [...]}} compares with many values at once.'
         )
-    inside, values = [(raw, 0)], 0
-    while inside:
-        value, level = inside.pop()
-        if level > MAX_DEPTH:
-            raise InvalidFilter(
-                f"query_filter is nested deeper than {MAX_DEPTH} levels: flatten it."
-            )
-        if isinstance(value, dict):
-            if len(value) > MAX_KEYS:
-                raise InvalidFilter(_sentence(f"no object in it has more than {MAX_KEYS} keys"))
-            inside += [(item, level + 1) for item in value.values()]
-        elif isinstance(value, list | tuple):
-            values += len(value)
-            if values > MAX_VALUES:
-                raise InvalidFilter(
-                    f"A filter's lists hold at most {MAX_VALUES:,} values together: ask for fewer."
-                )
-            inside += [(item, level + 1) for item in value if isinstance(item, dict | list)]
+    if len(json.dumps(raw, default=str)) > MAX_LENGTH:
+        raise InvalidFilter(f"A filter has at most {MAX_LENGTH:,} characters: ask for less.")
 
 
-def conditions(where: Any, inside: str = "", deepest: float = inf) -> Iterator[tuple[str, Any]]:
+def _deeper(value: Any, levels: int) -> bool:
+    """True where mappings and lists stand in each other on more levels than these."""
+    inside = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list | tuple):
+        return False
+    return levels < 0 or any(_deeper(one, levels - 1) for one in inside)
+
+
+def conditions(where: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
     """Every condition of a filter in REST form, filters and nested ones counted, at any depth.
 
     With it the path of the list whose elements it is asked of, bare and with a dot at its end; ""
     outside of nested filters. The filter may be anything that a caller sent.
     """
-    if not isinstance(where, dict) or deepest < 0:
+    if not isinstance(where, dict):
         return
     least = where.get("min_should")
     clauses = [where.get(name) for name in CLAUSES]
@@ -132,11 +123,11 @@ def conditions(where: Any, inside: str = "", deepest: float = inf) -> Iterator[t
     for clause in clauses:
         for condition in clause if isinstance(clause, list | tuple) else [clause] if clause else ():
             yield inside, condition
-            yield from conditions(condition, inside, deepest - 1)
+            yield from conditions(condition, inside)
             nested = condition.get("nested") if isinstance(condition, dict) else None
             if isinstance(nested, dict) and "filter" in nested:
                 path = f"{inside}{bare(str(nested.get('key')))}."
-                yield from conditions(nested["filter"], path, deepest - 1)
+                yield from conditions(nested["filter"], path)
 
 
 def bare(key: str) -> str:
@@ -157,10 +148,6 @@ def _check_condition(condition: Mapping[str, Any]) -> None:
         )
     if not all(map(_is_point_id, condition.get("has_id") or ())):
         raise InvalidFilter(_sentence("has_id takes ids of points, as qdrant-find shows them"))
-    nested = condition.get("nested")
-    inside = [found for _, found in conditions(nested["filter"])] if nested else []
-    if sum(found.keys().isdisjoint(_GROUPS) for found in inside) > MAX_INSIDE:
-        raise InvalidFilter(f"A nested filter has at most {MAX_INSIDE} conditions.")
 
 
 def _is_point_id(value: object) -> bool:

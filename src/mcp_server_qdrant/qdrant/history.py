@@ -40,7 +40,6 @@ from mcp_server_qdrant.qdrant.read.lookup import joined
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points
 
 MOST = 10_000  # versions, of a tenant where these are apart
-LONGEST = 10_000_000  # letters of one
 TENDED = 500  # versions that are kept between two looks at that limit
 LISTED = 20
 MOST_SHOWN = 35  # characters of an id, before the time
@@ -105,8 +104,6 @@ class History:
     ) -> list[Version]:
         """The last versions of the text of an id, or of all texts, the newest first."""
         found = await self._found([*_of(wanted, collection), _until(gte=self._oldest())], NEWEST)
-        if found and wanted is not None and await self._stands(found[0].payload[KEY]):
-            del found[0]
         return [_version(record.payload[KEY]) for record in found]
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
@@ -166,13 +163,6 @@ class History:
             return []
         return [one for one in found if self._visible(one.payload[KEY]["collection"])]
 
-    async def _stands(self, held: Mapping[str, Any]) -> bool:
-        """True where the version is the present text: the write that was to end it was cut off."""
-        with suppress(UnknownCollection):
-            for now in await self._points.by_id(held["collection"], [held["head"]]):
-                return bool(now.revision == held["revision"])
-        return False
-
     async def _point(self, one: Document, until: str, *, deleted: bool) -> models.PointStruct:
         """A text as it is kept; the same version again is the same point."""
         if one.textless:
@@ -185,8 +175,6 @@ class History:
             for number, part in enumerate(parts)
         ]
         text = json.dumps(payloads, ensure_ascii=False, default=str)
-        if len(text) > LONGEST:
-            raise RequestError(f"it has more than {LONGEST:,} letters.")
         held = self._identity(one, one.collection) | {
             "until": until,
             "by": speaker(),

@@ -1,7 +1,7 @@
 """The engine that is searched, and how many collections are asked at once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from mcp_server_qdrant.core.context import within
@@ -33,6 +33,9 @@ class SearchEngine(Protocol):
         Raises InvalidFilter.
         """
 
+    def without(self, condition: Any, replaced: Iterable[Document]) -> Any:
+        """The condition, and that a point is no part of these versions of texts."""
+
     def trips(self, targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
         """The targets in groups that are asked together."""
 
@@ -57,12 +60,9 @@ class SearchEngine(Protocol):
     ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the points by id.
 
-        Of heavy payloads a part, which is marked (`PARTIAL`). Where a search gives candidates
-        without payloads, further parts of texts say whether they are current (`doc.current`).
+        Where a search gives candidates without payloads, further parts of texts say whether they
+        are current (`doc.current`).
         """
-
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points by id."""
 
 
 LATE = (

@@ -1,40 +1,45 @@
 """The reasons for a hit's place, for `explain`."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Hit, PointId, Scored, Why
+from mcp_server_qdrant.core.datatypes import Hit, PointId, Scored
 from mcp_server_qdrant.search.query import Query
-from mcp_server_qdrant.search.relevance import DIGITS, bound
+from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
 
 LEGS = ("meaning", "words", "tags")
 
-Ranks = tuple[tuple[str, int], ...]
+Ranks = dict[str, int]
 
 
-def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> Why:
-    """The numbers that made this hit's place, as the ranking used them."""
+def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> dict[str, Any]:
+    """The numbers that made this hit's place, as the ranking used them.
+
+    `meaning` and `words` are the legs (None: not searched), `words` as a share of the largest BM25
+    score that any document could reach; `alpha` is the share of meaning. `ranks` are its places,
+    from 1, among the candidates of its collection; `weights` what each leg counted in the fusion
+    (none where all counted alike); `gains` were added to the relevance, `factors` multiply it.
+    """
     limit = bound(query.terms)
-    meaning = None if hit.dense is None else min(max(hit.dense, 0.0), 1.0)
-    words = None
-    if hit.sparse is not None and limit > 0:
-        words = min(max(hit.sparse / limit, 0.0), 1.0)
+    meaning = None if hit.dense is None else within_one(hit.dense)
+    words = None if hit.sparse is None or limit <= 0 else within_one(hit.sparse / limit)
     alpha = query.alpha
     if meaning is None or words is None:
         alpha = 0.0 if meaning is None else 1.0
     legs = LEGS if hit.collection in query.tags else LEGS[:2]
-    return Why(
-        meaning,
-        words,
-        alpha,
-        hit.rrf,
-        hit.score,
-        hit.factors,
-        hit.reranked,
-        ranks=ranks.get((hit.collection, hit.id), ()),
-        weights=tuple(zip(legs, query.fusion(hit.collection) or (), strict=False)),
-        gains=hit.gains,
-        tags=hit.tags,
-    )
+    reasons = {
+        "meaning": meaning,
+        "words": words,
+        "alpha": alpha,
+        "rrf": hit.rrf,
+        "score": hit.score,
+        "factors": dict(hit.factors),
+        "ranks": ranks.get((hit.collection, hit.id), {}),
+        "weights": dict(zip(legs, query.fusion(hit.collection) or (), strict=False)),
+        "gains": dict(hit.gains),
+        "tags": list(hit.tags),
+    }
+    return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
 
 
 def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
@@ -46,13 +51,11 @@ def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
     for part in found:
         for leg, scores in (("meaning", part.dense), ("words", part.sparse)):
             for point, place in _places(scores).items():
-                key = part.target.collection, point
-                ranks[key] = (*ranks.get(key, ()), (leg, place))
+                ranks.setdefault((part.target.collection, point), {})[leg] = place
     return ranks
 
 
 def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
     scores = {point: round(score, DIGITS) for point, score in exact.items()}
     ordered = sorted(scores.values(), reverse=True)
-    first = {score: place for place, score in reversed(list(enumerate(ordered, 1)))}
-    return {point: first[score] for point, score in scores.items() if score > 0}
+    return {point: ordered.index(score) + 1 for point, score in scores.items() if score > 0}

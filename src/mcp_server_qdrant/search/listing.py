@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
 from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
 from mcp_server_qdrant.search.query import ROOM
-from mcp_server_qdrant.search.retrieve import completed, payloads_of
+from mcp_server_qdrant.search.retrieve import payloads_of
 from mcp_server_qdrant.search.texts import Texts
 
 BEGINNING = 300  # characters of a text
@@ -68,8 +68,6 @@ async def newest_hits(
     limit: int,
     seconds: float,
     texts: Texts,
-    *,
-    full: bool,
 ) -> tuple[list[Hit], list[Status]]:
     """The newest of all with their payloads; those without a date and superseded ones last."""
     points = [(name, *point) for name, one in listed.items() for point in one.points]
@@ -85,8 +83,6 @@ async def newest_hits(
         for name, point, _ in points[:limit]
         if (name, point) in payloads
     ]
-    if full:
-        hits = await completed(engine, found, hits, hits, seconds)
     hits.sort(key=lambda hit: texts.document(hit).superseded_by is not None)
     return hits, late
 

@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.datatypes import Document, SearchPage, State, Status
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
-from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.core.telemetry import recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
@@ -20,7 +20,7 @@ from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import completed, retrieve
+from mcp_server_qdrant.search.retrieve import retrieve
 from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
@@ -45,11 +45,6 @@ class Pipeline:
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
     leftovers: Callable[[Sequence[Document]], None]
 
-    @property
-    def recorder(self) -> Recorder:
-        """What measures the phases."""
-        return self.understanding.recorder
-
     async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
         """The answer to one request, on a page of so many tokens.
 
@@ -61,7 +56,7 @@ class Pipeline:
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):
-            query = query.deeper()
+            query = query.deeper(self.engine.without(query.condition, found.replaced))
             found = found.updated(await self._retrieve(query))
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
@@ -72,13 +67,11 @@ class Pipeline:
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
-        limit, full = understanding.shown(request, targets), request.mode == "full"
+        limit = understanding.shown(request, targets)
         listed, statuses = await newest_points(
             self.engine, self.newest, targets, request, period, limit, seconds
         )
-        hits, late = await newest_hits(
-            self.engine, targets, listed, limit, seconds, self.texts, full=full
-        )
+        hits, late = await newest_hits(self.engine, targets, listed, limit, seconds, self.texts)
         if not hits:
             await self._doubt(request, targets, seconds)
         statuses, dated = self._settle([*statuses, *late]), period is not None
@@ -86,7 +79,7 @@ class Pipeline:
 
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
-        with self.recorder.phase("retrieve"):
+        with recorder().phase("retrieve"):
             found = await retrieve(self.engine, query, self.texts)
         if found.replaced:
             self.leftovers(found.replaced)
@@ -94,7 +87,7 @@ class Pipeline:
 
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
         """The hits, best first, one per text."""
-        with self.recorder.phase("rank"):
+        with recorder().phase("rank"):
             return Ranked(rank(found.hits, query, self.texts))
 
     def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
@@ -102,20 +95,19 @@ class Pipeline:
 
         Candidates may have been parts of one text, or copies, or be gone.
         """
-        asked = query.request.limit is not None
+        asked = query.request.limit is not None or found.replaced  # drafts may hide other texts
         full = any(len(part.candidates) >= query.depth for part in found.found.values())
         there, wanted = len(ranked.hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
-        lacking = asked and (full or found.cut) and there < wanted
-        return (lacking or found.lost) and query.left() > 0
+        return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
         hits, reranked = ranked.hits, None
         if query.request.rerank:
             gist = partial(self.texts.gist, Words(query.terms, self.texts.reader))
-            with self.recorder.phase("rerank"):
+            with recorder().phase("rerank"):
                 hits, reranked = await self.rerank.apply(
                     hits, query.terms.query, gist, query.left()
                 )
@@ -129,14 +121,10 @@ class Pipeline:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
-        shown, full = ranked.hits[: query.limit], query.request.mode == "full"
-        needy = [hit for hit in shown if full or self.texts.document(hit).textless]
-        hits = await completed(self.engine, found.found, ranked.hits, needy, query.seconds())
-        ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, self.texts, room)
         answer = worth(page)
-        self.recorder.answered(answer, corrected=bool(page.corrections))
+        recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
         parts = self.understanding, self.engine, self.texts
@@ -162,7 +150,7 @@ class Pipeline:
         for name, status in worst.items():
             if status.state == "failed":
                 self.forget(name)
-        self.recorder.fared(worst.values())
+        recorder().fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))

@@ -78,7 +78,6 @@ def present(
             *unfound(lacking),
             *weakly,
             *notes(results, request, statuses, ranked.best),
-            *unread(query.terms.unread),
             *undated(silent),
         ],
         rerank=ranked.reranked,
@@ -173,11 +172,6 @@ def notes(
     elif not results:
         sentences.append(_nothing(request, best))
     return sentences
-
-
-def unread(several: Sequence[str]) -> list[str]:
-    """The sentence on collections whose near spellings are not known yet."""
-    return [f"{names(several)}: the words are still being read; ask again soon."] if several else []
 
 
 def undated(silent: Sequence[str]) -> list[str]:

@@ -92,9 +92,11 @@ class Query:
         """The time that is left; a second at least, to show what was found."""
         return max(self.left(), LAST_SECONDS)
 
-    def deeper(self, times: int = DEEPER) -> "Query":
-        """The same with more candidates."""
-        return replace(self, depth=self.depth * times, pool=self.pool * times)
+    def deeper(self, condition: Any) -> "Query":
+        """The same with more candidates, under that condition."""
+        return replace(
+            self, depth=self.depth * DEEPER, pool=self.pool * DEEPER, condition=condition
+        )
 
 
 def depth_of(collections: int, limit: int) -> tuple[int, int]:
@@ -109,8 +111,7 @@ class Retrieved:
     """The best candidates with their payloads, and what each collection gave.
 
     `late` are the statuses of collections that failed while payloads were fetched, `replaced` the
-    parts that were left out, as their text was replaced. `cut`: there were more candidates;
-    `lost`: some were deleted meanwhile, or replaced parts may hide the present ones.
+    parts that were left out, as their text was replaced. `cut`: there were more candidates.
     """
 
     hits: Sequence[Hit]
@@ -119,7 +120,6 @@ class Retrieved:
     late: Sequence[Status] = ()
     replaced: Sequence[Document] = ()
     cut: bool = False
-    lost: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
         """What a deeper look found; collections that failed in it keep what they gave before."""

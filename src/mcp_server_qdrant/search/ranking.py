@@ -1,20 +1,29 @@
-"""The ranking steps in their order."""
+"""The ranking steps in their order, and those that look beyond the relevance.
 
-from collections.abc import Iterable, Sequence
+A factor multiplies the score and leaves the relevance alone.
+"""
 
-from mcp_server_qdrant.core.datatypes import Hit, Scored
-from mcp_server_qdrant.search.copies import fold
-from mcp_server_qdrant.search.order import (
-    boost,
-    cut,
-    decay,
-    document_id,
-    fuzzy,
-    group,
-    likeness_factor,
-    retire,
-    spread,
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from rapidfuzz import fuzz, utils
+
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_IN,
+    SUPERSEDED_KEY,
+    Document,
+    Hit,
+    Payload,
+    PointId,
+    Priority,
+    Scored,
+    by_score,
 )
+from mcp_server_qdrant.core.dates import age_from
+from mcp_server_qdrant.core.notation import date_paths, own_id
+from mcp_server_qdrant.search.copies import fold
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.relevance import (
     calibrate,
@@ -24,6 +33,25 @@ from mcp_server_qdrant.search.relevance import (
     lift_verbatim,
 )
 from mcp_server_qdrant.search.texts import Texts
+
+BASES: dict[Priority, float] = {"natural": 1.0, "soft": 1.1, "medium": 1.25, "hard": 1.5}
+DAY = timedelta(days=1)
+LONGEST = 5  # versions that superseded one another
+SUPERSEDED = 0.01  # the factor of one that is
+TAIL = 0.25  # of the best relevance
+
+# Of spelling: the least and the most that counts, the hits and the characters that are compared.
+LEAST = 70.0
+MOST_FUZZY = 0.2
+FUZZY_POOL = 60
+SHORTEST = 8
+QUERY, TEXT = 62, 200  # where both have more than 64 the ratio takes a hundred times as long
+
+SPREAD_POOL = 50
+SPREAD_TEXT = 2_000
+_WORD = re.compile(r"\w+")
+
+Key = tuple[str, PointId]
 
 
 def candidates(found: Iterable[Scored], query: Query, texts: Texts) -> list[Hit]:
@@ -57,3 +85,221 @@ def finish(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
         hits = fuzzy(hits, query.terms.query, query.likeness, texts.document, shown)
     hits = cut(hits, query.request.score_threshold)
     return spread(hits, diversity, texts.document)
+
+
+def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
+    """The hits, best first, with the factor of their collection where the operator prefers it.
+
+        factor = base ** (len(order) - position)      position counts from 0
+
+    for collections in the order; 1 for all others. `natural` changes nothing. Source: DESIGN 6.
+    """
+    base = BASES[level]
+    factors = {name: base ** (len(order) - place) for place, name in enumerate(order)}
+    if base == 1.0 or not factors:
+        return list(hits)
+    return by_score(
+        hit.rescored("priority", factors[hit.collection]) if hit.collection in factors else hit
+        for hit in hits
+    )
+
+
+def group(hits: Iterable[Hit]) -> list[Hit]:
+    """The first hit of each document, in the order given, with the others as its parts."""
+    documents: dict[Key, list[Hit]] = {}
+    for hit in hits:
+        key = (hit.collection, document_id(hit.payload) or hit.id)
+        documents.setdefault(key, []).append(hit)
+    return [
+        first._replace(parts=tuple(others)) if others else first
+        for first, *others in documents.values()
+    ]
+
+
+def document_id(payload: Payload | None) -> str | None:
+    """The document that a chunk is linked to; None for points that other tools wrote."""
+    doc = (payload or {}).get("doc")
+    value = doc.get("id") if isinstance(doc, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def decay(
+    hits: Sequence[Hit], weight: float, rate: float, fields: tuple[str, ...], now: datetime
+) -> list[Hit]:
+    """The hits with the factor of their age, best first. Weight 0 gives them back as they are.
+
+        factor = 1 - w + w * exp(-rate * days)
+
+    so that age alone never costs more than w. A rate of 0.01 a day is a half-life of 69 days.
+    `fields` are where a payload may keep its time: paths such as `created_at` or `meta.date`;
+    without a dot one is also looked for below `metadata`. A time in the future counts as now; a hit
+    without a time keeps its score, and so does a text of a file that gives no date.
+    """
+    if weight <= 0:
+        return list(hits)
+    paths = [path.split(".") for path in date_paths(fields)]
+
+    def aged(hit: Hit) -> Hit:
+        when = age_from(hit.payload, paths)
+        return hit if when is None else hit.rescored("recency", aging(now - when, weight, rate))
+
+    return by_score(map(aged, hits))
+
+
+def aging(age: timedelta, weight: float, rate: float) -> float:
+    """The part of a score that is left at this age; in [1 - weight, 1]."""
+    return 1 - weight + weight * math.exp(-rate * max(age / DAY, 0.0))
+
+
+def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list[Hit]:
+    """The hits, one per text, best first; a successor stands in the place of what it supersedes.
+
+    The superseded text itself ranks behind all others; its relevance stays. `first_of` gives the
+    first part of the text of an id in a collection.
+    """
+    if not any(map(successor_of, hits)):
+        return list(hits)
+    current = {_key(hit, first_of): hit for hit in hits if not successor_of(hit)}
+    following = {
+        _key(hit, first_of): (new[0], first_of(*new)) for hit in hits if (new := successor_of(hit))
+    }
+    retired: list[Hit] = []
+    for hit in hits:
+        if not successor_of(hit):
+            continue
+        retired.append(hit.rescored("superseded", SUPERSEDED))
+        key = _key(hit, first_of)
+        for _ in range(LONGEST):
+            key = following.get(key, key)
+        heir = current.get(key)
+        if heir is not None and heir.supersedes is None:
+            old = own_id(*_key(hit, first_of), document_id(hit.payload))
+            heir = heir._replace(supersedes=old)
+            if hit.score > heir.score:
+                relevance = max(hit.relevance, heir.relevance)
+                heir = heir._replace(score=hit.score, relevance=relevance)
+            current[key] = heir
+    return by_score([*current.values(), *retired])
+
+
+def successor_of(hit: Hit) -> tuple[str, str] | None:
+    """The collection and the id of the text that supersedes this one."""
+    payload = hit.payload or {}
+    value, place = payload.get(SUPERSEDED_KEY), payload.get(SUPERSEDED_IN)
+    if not value or not isinstance(value, str):
+        return None
+    return (place if isinstance(place, str) else hit.collection), value
+
+
+def _key(hit: Hit, first_of: Callable[[str, str], PointId]) -> Key:
+    document = document_id(hit.payload)
+    return hit.collection, first_of(hit.collection, document) if document else hit.id
+
+
+def fuzzy(
+    hits: Sequence[Hit],
+    query: str,
+    weight: float,
+    document: Callable[[Hit], Document],
+    shown: int = FUZZY_POOL,
+) -> list[Hit]:
+    """The hits, best first, with a factor where title or text is spelled like the query.
+
+        factor = 1 + min(w, 0.2) * (alike - 70) / 30        where alike is at least 70, else 1
+
+    `alike` in [0, 100] is rapidfuzz's partial_ratio of the query to the title, or to the beginning
+    of the text, whichever is higher, with the words of both in alphabetical order: a query that is
+    a piece of the other, spelled almost like it. A text of less than half the query's length is not
+    compared, nor is a query of fewer than 8 characters: they are pieces of too many words. A score
+    that is a fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this helped
+    queries that are pieces of titles and harmed none: benchmarks/ranking/typos.py.
+    Hits that no factor could lift among the best `shown` are left as they are.
+    """
+    words = ordered(query, QUERY)
+    if weight <= 0 or len(words) < SHORTEST + 2:
+        return list(hits)
+    least = hits[shown - 1].score if 0 < shown <= len(hits) else 0.0
+    most = likeness_factor(100, weight)
+    reach = next((n for n, hit in enumerate(hits) if hit.score * most < least), FUZZY_POOL)
+    pool = min(reach, FUZZY_POOL)
+    compared = [_compared(hit, words, weight, document(hit)) for hit in hits[:pool]]
+    return by_score([*compared, *hits[pool:]])
+
+
+def _compared(hit: Hit, query: str, weight: float, document: Document) -> Hit:
+    texts = (document.title or "", document.text)
+    similarity = max(alike(query, ordered(text, TEXT)) for text in texts)
+    if similarity < LEAST:
+        return hit
+    return hit.rescored("fuzzy", likeness_factor(similarity, weight))
+
+
+def ordered(text: str, length: int) -> str:
+    """The words of the text's beginning in alphabetical order, in lower case, between spaces."""
+    return f" {' '.join(sorted(utils.default_process(text[:TEXT])[:length].split()))} "
+
+
+def alike(query: str, text: str) -> float:
+    """The likeness of an ordered query to a piece of an ordered text: 70 to 100, or 0."""
+    if 2 * len(text) < len(query):
+        return 0.0
+    return fuzz.partial_ratio(query, text, score_cutoff=LEAST)
+
+
+def likeness_factor(similarity: float, weight: float) -> float:
+    """The factor of a similarity of at least 70, in [1, 1.2]."""
+    return 1 + min(weight, MOST_FUZZY) * (similarity - LEAST) / (100 - LEAST)
+
+
+def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
+    """The hits that may be shown, in their order; `threshold` as the caller gave it.
+
+    Relevance equal to the threshold is enough. Without one, the tail is left out: what has less
+    than a quarter of the best relevance, unless a reranker places it near its best.
+    """
+    if threshold is not None:
+        return [hit for hit in hits if hit.relevance >= threshold]
+    least = TAIL * max((hit.relevance for hit in hits), default=0.0)
+    near = TAIL * max((hit.reranked or 0.0 for hit in hits), default=0.0) if least > 0 else 0.0
+    return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
+
+
+def spread(hits: Sequence[Hit], diversity: float, document: Callable[[Hit], Document]) -> list[Hit]:
+    """The hits, unlike ones first, by maximal marginal relevance; scores stay.
+
+    The next hit is always
+
+        argmax (1 - d) * score / best score - d * max likeness to a hit chosen before
+
+    with diversity d and the likeness of two passages the share of words that they have in common
+    (Jaccard). At most the first SPREAD_POOL hits are spread; where a reranker scored some of the
+    hits, only these: the scores of the others are on another scale.
+    Source: Carbonell and Goldstein, "The use of MMR, diversity-based reranking for reordering
+    documents and producing summaries", SIGIR 1998; lambda there is 1 - d.
+    """
+    comparable = sum(hit.reranked is not None for hit in hits) or len(hits)
+    pool = list(hits[: min(comparable, SPREAD_POOL)])
+    if diversity <= 0 or len(pool) < 2 or pool[0].score <= 0:
+        return list(hits)
+    best = max(hit.score for hit in pool)
+    texts = (document(hit).text[:SPREAD_TEXT] for hit in pool)
+    sets = [frozenset(_WORD.findall(text.lower())) for text in texts]
+    likeness = [0.0] * len(pool)
+
+    def worth(n: int) -> tuple[float, int]:
+        return (1 - diversity) * pool[n].score / best - diversity * likeness[n], -n
+
+    left, chosen = list(range(len(pool))), []
+    while left:
+        first = max(left, key=worth)
+        left.remove(first)
+        chosen.append(first)
+        for n in left:
+            likeness[n] = max(likeness[n], jaccard(sets[n], sets[first]))
+    return [*(pool[n] for n in chosen), *hits[len(pool) :]]
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    """The share of words that two sets have in common; 0 for two empty ones."""
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared) if shared else 0.0

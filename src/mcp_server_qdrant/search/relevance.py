@@ -51,8 +51,8 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
     `dense` is a cosine, `sparse` a BM25 score under the global idf, `limit` the bound, `alpha`
     the dense leg's share. The share of a leg that was not searched goes to the other.
     """
-    meaning = 0.0 if dense is None else _within(dense)
-    words = 0.0 if sparse is None or limit <= 0 else _within(sparse / limit)
+    meaning = 0.0 if dense is None else within_one(dense)
+    words = 0.0 if sparse is None or limit <= 0 else within_one(sparse / limit)
     if dense is None:
         return words
     if sparse is None or limit <= 0:
@@ -60,8 +60,8 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
     return alpha * meaning + (1 - alpha) * words
 
 
-def _within(value: float) -> float:
-    """The value in [0, 1], nan as 0; quicker than `min` and `max`, which counts here."""
+def within_one(value: float) -> float:
+    """The value held to [0, 1], nan as 0; quicker than `min` and `max`, which counts here."""
     return value if 0.0 <= value <= 1.0 else 1.0 if value > 1.0 else 0.0
 
 

@@ -5,10 +5,8 @@ A collection that fails becomes a status; the others answer.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
-from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Hit,
@@ -25,11 +23,9 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.notation import PARTIAL
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
-from mcp_server_qdrant.search.order import LONGEST, successor_of
 from mcp_server_qdrant.search.query import Query, Retrieved
-from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 from mcp_server_qdrant.search.texts import Texts
 
 AT_ONCE = 64  # requests of one search
@@ -42,22 +38,11 @@ async def retrieve(engine: SearchEngine, query: Query, texts: Texts) -> Retrieve
     """The best candidates of all targets with their texts; a target that fails is a status."""
     found, statuses = await candidates_of(engine, query)
     scored = candidates(found.values(), query, texts)
-    best = scored[: query.pool]
-    hits, late = await hydrate(engine, found, best, query.seconds())
-    deleted = len(hits) < len(best) and not late
+    hits, late = await hydrate(engine, found, scored[: query.pool], query.seconds())
     hits, replaced = current(hits, texts.document)
-    lost = deleted or _hidden(replaced, hits, texts)
     hits, failing = await with_successors(engine, found, hits, texts, query.seconds())
     cut = len(scored) > query.pool
-    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut, lost)
-
-
-def _hidden(replaced: Sequence[Document], hits: Sequence[Hit], texts: Texts) -> bool:
-    """True where of a text only parts of replaced versions were found."""
-    if not replaced:
-        return False
-    kept = {(hit.collection, texts.document(hit).document) for hit in hits}
-    return not kept.issuperset((one.collection, one.document) for one in replaced)
+    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
 
 
 async def candidates_of(
@@ -216,28 +201,6 @@ def current(
         else:
             kept.append(hit)
     return kept, replaced
-
-
-async def completed(
-    engine: SearchEngine,
-    found: Mapping[str, Scored],
-    hits: Sequence[Hit],
-    needy: Sequence[Hit],
-    deadline: float,
-) -> list[Hit]:
-    """The hits; needy ones of which a part was read have their whole payload, if it can be had."""
-    wanted: dict[str, list[PointId]] = {}
-    for hit in needy:
-        if PARTIAL in (hit.payload or {}):
-            wanted.setdefault(hit.collection, []).append(hit.id)
-    payloads: dict[Place, Payload] = {}
-    with within(deadline), suppress(QdrantMcpError):
-        for name, ids in wanted.items():
-            whole = await engine.whole(found[name].target, ids)
-            payloads |= {(name, point): payload for point, payload in whole.items()}
-    return [
-        hit._replace(payload=payloads.get((hit.collection, hit.id), hit.payload)) for hit in hits
-    ]
 
 
 async def with_successors(

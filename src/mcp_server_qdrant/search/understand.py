@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import Recorder
+from mcp_server_qdrant.core.telemetry import recorder
 from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
@@ -61,7 +61,6 @@ class Understanding:
     rules: Rules
     pool: int
     now: Callable[[], datetime] = this_hour
-    recorder: Recorder = field(default_factory=Recorder)
 
     async def query(self, request: SearchRequest) -> Query:
         """The query of a request that has one.
@@ -150,18 +149,17 @@ class Understanding:
 
     async def _expanded(self, text: str, targets: Sequence[Target]) -> Terms:
         """The words of the query and those spelled almost like them."""
-        variants, unread = await self.speller.expand(text, targets)
-        terms = await self._probe(text, targets, variants)
-        return replace(terms, corrections=self.speller.replaced(terms, variants), unread=unread)
+        variants = await self.speller.expand(text, targets)
+        return await self._probe(text, targets, variants)
 
     async def _probe(
         self, text: str, targets: Sequence[Target], variants: Variants | None = None
     ) -> Terms:
-        with self.recorder.phase("probe"):
+        with recorder().phase("probe"):
             return await self.terms.weighed(text, targets, variants)
 
     async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
-        with self.recorder.phase("embed"):
+        with recorder().phase("embed"):
             return await embed(text, targets, self.encode)
 
 

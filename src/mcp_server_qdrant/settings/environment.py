@@ -42,6 +42,7 @@ ENVIRONMENT = "the environment"
 HIDDEN = "**********"
 # Of our settings; others have those of other programs too.
 PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
+FORMER_CHECK = "TENANT_CHECK_URL"  # without which more is shown, so that it is not ignored
 OUT_OF_BOUNDS = {
     *("greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number")
 }
@@ -108,7 +109,7 @@ def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
 def _given(file: Path | None) -> dict[str, tuple[str, str]]:
     found = _assigned(file)
-    return {name: found[name] for name in sorted(_variables() & found.keys())}
+    return {name: found[name] for name in sorted({*_variables(), FORMER_CHECK} & found.keys())}
 
 
 def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
@@ -123,9 +124,9 @@ def _strays(assigned: Collection[str]) -> Iterator[str]:
 
     Raises ConfigError where ignoring one would show texts that it hid.
     """
-    if "TENANT_CHECK_URL" in assigned:
+    if FORMER_CHECK in assigned:
         raise ConfigError(
-            "TENANT_CHECK_URL is no longer a setting, and what it hid would be shown: remove it if "
+            f"{FORMER_CHECK} is no longer a setting, and what it hid would be shown: remove it if "
             "tenants alone may keep callers apart."
         )
     ours = (name for name in assigned if name.startswith(PREFIXES) and "__" not in name)
@@ -143,7 +144,8 @@ def shown(variable: str, value: str) -> str:
 
 def without_settings() -> dict[str, str]:
     """The environment of this process without any setting of ours, as a client's own may be."""
-    return {name: value for name, value in os.environ.items() if name.upper() not in _variables()}
+    ours = {*_variables(), FORMER_CHECK}
+    return {name: value for name, value in os.environ.items() if name.upper() not in ours}
 
 
 def _variables() -> set[str]:

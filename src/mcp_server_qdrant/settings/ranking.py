@@ -58,6 +58,11 @@ class RankingSettings(BaseModel):
         "RERANK_TIMEOUT", 3.0, "Seconds of reranking, after which the order stays as it is."
     )
 
+    @property
+    def reranks_by_service(self) -> bool:
+        """True where a service reranks, no model of this machine."""
+        return self.rerank_url is not None or self.rerank_provider in ("cohere", "jina")
+
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         if self.rerank_provider in ("infinity", "tei") and not self.rerank_url:

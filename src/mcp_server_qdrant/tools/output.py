@@ -13,7 +13,6 @@ from mcp_server_qdrant.core.datatypes import (
     Passage,
     Result,
     SearchPage,
-    Why,
 )
 from mcp_server_qdrant.core.notation import document_id, heir_id, own_id, shown_id
 from mcp_server_qdrant.core.writes import Stored
@@ -77,7 +76,7 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
         "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
         "more_passages": one.left or None,
         "supersedes": one.supersedes,
-        "why": _why(one.why) if one.why else None,
+        "why": _rounded(one.why) if one.why else None,
         "superseded_by": heir_id(one.document),
         "also_in": copies or None,
     }
@@ -101,13 +100,10 @@ def _present(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _why(why: Why) -> dict[str, Any]:
-    values = asdict(why) | {"tags": list(why.tags)}
-    for name in ("ranks", "weights", "gains", "factors"):
-        values[name] = {key: round(value, 4) for key, value in values[name]}
-    if why.reranked is None:
-        del values["reranked"]
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def document(one: Document, *, points: bool = False) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from mcp_server_qdrant.core.datatypes import (
     Reranked,
     Result,
     SearchPage,
-    Why,
 )
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
@@ -136,31 +135,24 @@ def also(copies: Sequence[Document]) -> str:
     return f"also in: {some([*map(_shown, copies)])}"
 
 
-def why(why: Why, relevance: float) -> str:
+def why(why: Mapping[str, Any], relevance: float) -> str:
     """The reasons for a result's rank, on one line."""
-    places = dict(why.ranks)
     legs = [
-        f"{share:.2f} x {name} {value:.3f}{_place(places.get(name))}"
-        for name, value, share in (
-            ("meaning", why.meaning, why.alpha),
-            ("words", why.words, 1 - why.alpha),
-        )
-        if value is not None
+        f"{share:.2f} x {leg} {why[leg]:.3f}"
+        + (f" (no. {why['ranks'][leg]})" if leg in why["ranks"] else "")
+        for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
+        if why[leg] is not None
     ]
-    names = {"tags": f"tags {every(why.tags)}"}
-    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why.gains]
-    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why.factors)
-    if why.reranked is not None:
-        steps = f"; reranked {why.reranked:.3f}{steps}"
-    weights = " ".join(f"{name} {weight:.2f}" for name, weight in why.weights)
+    names = {"tags": f"tags {every(why['tags'])}"}
+    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why["gains"].items()]
+    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
+    if "reranked" in why:
+        steps = f"; reranked {why['reranked']:.3f}{steps}"
+    weights = " ".join(f"{name} {weight:.2f}" for name, weight in why["weights"].items())
     return (
-        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why.score:.3f}; "
-        f"rrf {why.rrf:.4f}{weights and f' (weights {weights})'}"
+        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why['score']:.3f}; "
+        f"rrf {why['rrf']:.4f}{weights and f' (weights {weights})'}"
     )
-
-
-def _place(rank: int | None) -> str:
-    return f" (no. {rank})" if rank else ""
 
 
 def heading(document: Document) -> str:

@@ -1,7 +1,6 @@
 """An issuer's keys: fetched, kept, rotated, missing."""
 
 import asyncio
-import contextlib
 import logging
 
 import httpx
@@ -60,13 +59,6 @@ async def ids(keys, kid):
     return [key["kid"]] if key else []
 
 
-async def settled():
-    """Let background fetches end."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.gather(*others), 5)
-
-
 async def test_keys_are_fetched_once_for_many_calls(line, clock):
     keys = keys_of(line, clock)
 
@@ -97,19 +89,33 @@ async def test_made_up_key_ids_cause_one_fetch_per_pause(line, clock):
     assert line.issuer.fetches == 2
 
 
-async def test_old_keys_are_fetched_again_beside_the_calls(line, clock):
+async def test_old_keys_are_fetched_again_by_one_call_while_the_others_go_on(line, clock):
     keys = keys_of(line, clock)
     await ids(keys, "first")
     line.issuer.rotate("second")
     clock.now += FRESH_SECONDS
     line.gate = asyncio.Event()
 
+    waiting = asyncio.ensure_future(ids(keys, "first"))
+    while len(line.asked) < 2:
+        await asyncio.sleep(0)
     assert await ids(keys, "first") == ["first"]
 
     line.gate.set()
-    await settled()
+    assert await waiting == []
     assert await ids(keys, "second") == ["second"]
-    assert await ids(keys, "first") == []
+
+
+async def test_a_caller_that_goes_away_ends_no_fetch_for_the_others(line, clock):
+    keys = keys_of(line, clock)
+    line.gate = asyncio.Event()
+    gone, waiting = (asyncio.ensure_future(ids(keys, "first")) for _ in range(2))
+    while not line.asked:
+        await asyncio.sleep(0)
+    gone.cancel()
+    line.gate.set()
+
+    assert await waiting == ["first"]
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("secret"), httpx.ReadTimeout("secret")])
@@ -120,7 +126,6 @@ async def test_keys_that_were_got_go_on_while_the_issuer_is_away(line, clock, ca
     clock.now += 100 * FRESH_SECONDS
 
     assert await ids(keys, "first") == ["first"]
-    await settled()
     assert await ids(keys, "first") == ["first"]
 
     assert len(line.asked) == 2
@@ -178,7 +183,6 @@ async def test_a_token_without_a_key_id_needs_the_only_key(line, clock):
     line.issuer.published += [{**line.issuer.published[0], "kid": "third"}]
     clock.now += FRESH_SECONDS
     await ids(keys, "second")
-    await settled()
     assert await ids(keys, None) == []
 
 

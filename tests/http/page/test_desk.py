@@ -2,13 +2,13 @@
 
 import asyncio
 import json
+from uuid import uuid4
 
 import pytest
 from mcp import Client
 
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.page.desk import DEMO, EXCERPT
-from mcp_server_qdrant.qdrant.filters import MAX_VALUES
 from tests.http.page.conftest import filled
 from tests.support import memory_engine
 
@@ -70,9 +70,13 @@ async def test_a_long_text_is_listed_with_its_beginning(one):
     assert row["text"].endswith("word")
 
 
-async def test_a_list_leaves_out_no_more_texts_than_a_filter_takes(page):
-    assert "at most 1,000 texts" in await page.refused("list", start=MAX_VALUES)
-    assert (await page.ask("setup"))["most"] <= MAX_VALUES
+async def test_a_search_can_be_kept_to_as_many_points_as_the_page_is_told(page):
+    most = (await page.ask("setup"))["most"]
+    (found,) = (await page.ask("search", query="copper", limit=1))["results"]
+    others = [str(uuid4()) for _ in range(most - 1)]
+    kept = await page.ask("search", query="copper", ids=[found["id"], *others])
+
+    assert [one["id"] for one in kept["results"]] == [found["id"]]
 
 
 async def whole(page, name, **where):
@@ -150,6 +154,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("list", {"limit": 5}, "There is no field 'limit'."),
         ("list", {"start": "5"}, "start must be a whole number from 0."),
         ("list", {"start": -1}, "start must be a whole number from 0."),
+        ("list", {"start": 2_001}, "A list ends after 2,000 texts: narrow it, or search."),
         ("list", {"tags": [1]}, "tags must be a valid string."),
         ("list", {"collections": ["nots"]}, "Did you mean 'notes'?"),
         ("list", {"since": "never"}, "since is no date"),

@@ -10,7 +10,6 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
-    AnswerTooLarge,
     EngineFailure,
     EngineUnavailable,
     RequestError,
@@ -245,18 +244,3 @@ async def test_a_folder_of_local_mode_is_copied_without_opening_it(tmp_path, fol
         assert await copy(local, bulk(engine), "notes") == 0
         assert await bulk(engine).count("notes") == len(TEXTS)
     await local.close()
-
-
-async def test_points_that_are_too_large_together_are_copied_in_smaller_numbers():
-    class Small(Engine):
-        async def retrieve(self, collection, ids, **shown):
-            if shown.get("with_vectors") and len(ids) > 3:
-                raise AnswerTooLarge("too large")
-            return await self.client.retrieve(collection, ids, **shown)
-
-    async with either_engine("memory", Path("unused")) as one:
-        await fill(one, count=20)
-        async with either_engine("memory", Path("unused")) as other:
-            small = Bulk(Small(one.client), CONTENT_FIELDS)
-            assert await copy(small, Bulk(other, CONTENT_FIELDS), "notes") == 20
-            assert await stored(other) == await stored(one)

@@ -11,8 +11,8 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
-from mcp_server_qdrant.ingest.files.state import KnownFile
-from mcp_server_qdrant.ingest.files.sync import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known, KnownFile
+from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 
@@ -63,26 +63,15 @@ async def test_all_models_of_a_pace_share_the_time():
     assert most == 1
 
 
-def report(*problems: Problem, files: int = 2, dead: Sequence[str] = ()) -> Report:
-    known = {f"n/{number}.md": KnownFile({}, set(), None, None, None) for number in range(files)}
-    return Report(known=known, problems=list(problems), dead=list(dead))
+FILE = KnownFile({}, set(), None, None, None)
+
+
+def report(*problems: Problem, files: int = 2) -> Report:
+    known = {f"n/{number}.md": FILE for number in range(files)}
+    return Report(known=Known(known), problems=list(problems))
 
 
 BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
-
-
-def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes():
-    state = State()
-    state.note(report(BAD, Problem("n/locked.md", "cannot be read: Permission denied")))
-    assert state.dead() == {"n/bad.pdf": BAD}, "the other is tried again"
-
-    state.note(report(dead=["n/bad.pdf"]))
-    assert state.dead() == {"n/bad.pdf": BAD}, "it is still there"
-    assert state.sentence("notes") == (
-        "in step with notes, 2 files, 1 not read: n/bad.pdf is locked"
-    )
-    state.note(report())
-    assert state.failures == {}, "it can be read, or is gone"
 
 
 def test_a_person_is_told_how_it_goes():
@@ -122,7 +111,7 @@ class Syncing:
         self.asked.put_nowait(request)
         if self.error:
             raise self.error
-        report.known = {"n/a.md": KnownFile({}, set(), None, None, None)}
+        report.known = Known({"n/a.md": FILE})
         report.problems += self.problems
         return report
 
@@ -157,30 +146,16 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     }
 
 
-async def test_what_cannot_be_read_is_listed_by_collection_and_left_alone(notes):
+async def test_what_cannot_be_read_is_listed_by_collection(notes):
     syncing = Syncing()
-    syncing.problems = [BAD]
+    syncing.problems = [BAD, Problem("n/locked.md", "cannot be read: Permission denied")]
     background = Background(syncing, [Folder(notes, "things")], None)
     background.start()
-    asked = [await syncing.next()]
-    (notes / "new.md").write_text("new")
-    asked.append(await syncing.next())
+    await syncing.next()
     listed = background.dead_letters()
     await background.close()
 
-    assert listed == {"things": {"n/bad.pdf": "is locked"}}
-    assert [one.dead for one in asked] == [{}, {"n/bad.pdf": (5, 7)}]
-
-
-async def test_what_is_advised_names_settings(notes):
-    syncing = Syncing()
-    background = Background(syncing, [Folder(notes, "things")], None)
-    background.start()
-    request = await syncing.next()
-    await background.close()
-
-    assert '"name" in SYNC_SOURCES' in request.advice
-    assert "--" not in request.advice
+    assert listed == {"things": {"n/bad.pdf": "is locked"}}, "the other is tried again"
 
 
 async def test_a_failure_is_told_and_does_not_end_it(notes):

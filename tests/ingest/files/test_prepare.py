@@ -39,10 +39,9 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     job = prepare(found(tmp_path / "a.md", text))
 
     assert isinstance(job, FileJob)
-    assert job.left == len(job.parts) > 4
+    assert len(job.parts) > 4
     sizes = [tokens(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
-    assert sizes == pytest.approx(job.tokens, abs=2), "rounded"
     assert [part.text for part in job.parts] == [text[part.start : part.end] for part in job.parts]
     headings = {part.heading for part in job.parts}
     assert "Harbours of the north > The long name of part 3" in headings
@@ -140,7 +139,7 @@ def test_a_file_that_vanished_meanwhile_is_gone(tmp_path):
     file = found(tmp_path / "a.md", "text")
     file.file.unlink()
 
-    assert prepare(file) == Problem("n/a.md", "is gone")
+    assert prepare(file) == Problem("n/a.md", "cannot be read: No such file or directory")
 
 
 class Panic(BaseException):

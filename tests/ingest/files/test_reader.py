@@ -158,15 +158,15 @@ def test_the_process_sees_no_keys_and_no_sockets(reader, monkeypatch):
 
 @linux
 def test_it_ends_with_the_process_that_started_it(tmp_path):
-    script = f"""
-import sys
+    script = """
 from mcp_server_qdrant.ingest.files.reader import Reader
 reader = Reader()
 reader.load("n/a.html", b"<p>lamp")
 print(reader._process.pid, flush=True)
-reader.load("n/a.eml", {SLOW[:20]!r} + {SLOW[20:31]!r} * 500_000)
+input()
 """
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as parent:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", script], **pipes) as parent:
         worker = int(parent.stdout.readline())
         assert not gone(worker)
         parent.kill()

@@ -48,11 +48,11 @@ def test_a_file_with_points_of_two_contents_is_stored_again():
     assert (len(known.points), known.hashes) == (2, {"h", "old"}), "all can be removed"
 
 
-def test_points_that_disagree_on_the_time_are_looked_at():
-    known = known_files([point(0, 2, mtime=7), point(1, 2, mtime=8)])["n/a.md"]
+def test_a_file_whose_points_are_still_marked_is_stored_again():
+    (one, doc), other = point(0, 2), point(1, 2)
+    (known,) = known_files([(one, doc | {"writing": 1}), other]).values()
 
-    assert known.version == ("h", "m")
-    assert not known.has(3, 7, "m")
+    assert known.version is None
 
 
 def test_a_list_is_there_when_all_its_texts_are():

@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.selection import Selection
+from mcp_server_qdrant.ingest.files.prepare import Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
@@ -178,7 +179,7 @@ async def test_of_a_changed_file_only_the_changed_parts_are_encoded(engine, note
     assert len(encoder.documents) < report.texts
 
 
-async def test_a_new_time_alone_embeds_nothing_and_is_noted(engine, notes):
+async def test_a_new_time_alone_embeds_nothing(engine, notes):
     encoder = FakeEncoder()
     async with memory_services(encoder, engine=engine) as services:
         await sync(services, notes)
@@ -186,13 +187,35 @@ async def test_a_new_time_alone_embeds_nothing_and_is_noted(engine, notes):
         file = notes / "sub/long.md"
         rewrite(file, file.read_text())
         report = await sync(services, notes)
-        engine.calls.clear()
-        await sync(services, notes)
+        known = report.known.files["notes/sub/long.md"]
 
         assert (report.unchanged, encoder.documents) == (7, [])
-        times = {p["doc"]["file"]["mtime"] for p, _ in (await stored(engine)).values()}
-        assert file.stat().st_mtime_ns in times
-        assert "set_payload" not in {name for name, _ in engine.calls}, "it was noted"
+        assert known.mtime == file.stat().st_mtime_ns, "it is not read again"
+
+
+async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
+    engine, notes, monkeypatch
+):
+    read = list[str]()
+    prepare = Preparer.prepare
+
+    def noted(self: Preparer, found: Any, known: Any) -> Any:
+        read.append(found.path)
+        return prepare(self, found, known)
+
+    monkeypatch.setattr(Preparer, "prepare", noted)
+    (notes / "bad.pdf").write_bytes(b"%PDF-")
+    async with memory_services(engine=engine) as services:
+        first = await sync(services, notes)
+        second = await sync(services, notes, known=first.known)
+        rewrite(notes / "bad.pdf", "%PDF- still")
+        third = await sync(services, notes, known=second.known)
+        (notes / "bad.pdf").unlink()
+        fourth = await sync(services, notes, known=third.known)
+
+    problems = [[one.path for one in each.problems] for each in (first, second, third, fourth)]
+    assert problems == [["notes/bad.pdf"]] * 3 + [[]]
+    assert read.count("notes/bad.pdf") == 2
 
 
 async def test_lines_of_a_list_come_and_go(engine, notes):
@@ -298,11 +321,9 @@ async def test_a_folder_whose_only_file_was_replaced_is_followed(before, engine,
         file.rename(tmp_path / "notes" / "other.md")
         replaced = await sync(services, tmp_path / "notes")
         (tmp_path / "notes" / "other.md").unlink()
-        request = SyncRequest(
-            tuple(sources([tmp_path / "notes"])), "things", mirror=True, advice="Look."
-        )
+        request = SyncRequest(tuple(sources([tmp_path / "notes"])), "things", mirror=True)
         with pytest.raises(
-            RequestError, match=r"None of the 1 files .* is in this folder\. Look\.$"
+            RequestError, match=r"None of the 1 files .* is in this folder\. If it is"
         ):
             await services.sync.run(request)
 

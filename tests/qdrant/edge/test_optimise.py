@@ -17,13 +17,11 @@ from qdrant_client import models
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.support import nearest
 
 SIZE = 64
 OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=3000, quiet_seconds=0.1)
-YELLOW = models.CollectionStatus.YELLOW
 
 
 def rendezvous(folder):
@@ -76,9 +74,13 @@ def tagged(value):
     )
 
 
-async def begun(client):
+def under_way(folder):
+    return any((folder / "work").glob("optimised-*"))
+
+
+async def begun(folder):
     async def busy():
-        return (await client.get_collection("c")).status == YELLOW
+        return under_way(folder)
 
     await until(busy)
 
@@ -88,7 +90,7 @@ def child_of(folder):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (path / "cmdline").read_text()
-            if "edge.optimise" in line and str(folder) in line:
+            if "edge.copies" in line and str(folder) in line:
                 return int(path.name)
     return None
 
@@ -110,20 +112,20 @@ async def finished(folder):
     await until(done)
 
 
-async def given_up(client):
+async def given_up(folder):
     async def calm():
-        return (await client.get_collection("c")).status != YELLOW
+        return not under_way(folder)
 
     await until(calm)
 
 
 async def test_a_copy_of_what_was_written_to_meanwhile_is_thrown_away(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(4000)])
-    await begun(client)
+    await begun(tmp_path)
     await paused_child(client, tmp_path)
     await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
     await client.delete("c", list(range(100, 150)))
-    await given_up(client)
+    await given_up(tmp_path)
 
     assert "optimised_points" not in sidecar(tmp_path)
     assert list((tmp_path / "work").iterdir()) == []
@@ -133,7 +135,7 @@ async def test_a_copy_of_what_was_written_to_meanwhile_is_thrown_away(client, tm
 
 async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(4000)])
-    await begun(client)
+    await begun(tmp_path)
     child = await paused_child(client, tmp_path)
     assert (await client.count("c", tagged("first"))).count == 4000
     os.kill(child, signal.SIGCONT)
@@ -154,7 +156,7 @@ async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
 
 async def test_answers_are_as_exact_as_before(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(3200)])
-    await begun(client)
+    await begun(tmp_path)
     await finished(tmp_path)
 
     for i in range(0, 3200, 160):
@@ -166,7 +168,7 @@ async def test_answers_are_as_exact_as_before(client, tmp_path):
 
 async def test_many_deletions_are_a_reason_too(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(3100)])
-    await begun(client)
+    await begun(tmp_path)
     await finished(tmp_path)
     await client.delete("c", list(range(3050)))
 
@@ -179,7 +181,7 @@ async def test_many_deletions_are_a_reason_too(client, tmp_path):
 
 async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(4000)])
-    await begun(client)
+    await begun(tmp_path)
     child = await paused_child(client, tmp_path)
     await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
     os.kill(child, signal.SIGKILL)
@@ -192,10 +194,10 @@ async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
 
 async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(4000)])
-    await begun(client)
+    await begun(tmp_path)
     child = await paused_child(client, tmp_path)
     os.kill(child, signal.SIGKILL)
-    await given_up(client)
+    await given_up(tmp_path)
 
     assert (await client.count("c", tagged("first"))).count == 4000
     assert "optimised_points" not in sidecar(tmp_path)
@@ -204,7 +206,7 @@ async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tm
 
 async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(4000)])
-    await begun(client)
+    await begun(tmp_path)
     await client.delete_collection("c")
 
     async def clean():
@@ -218,30 +220,6 @@ async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
 async def test_small_collections_are_left_alone(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(100)])
     for _ in range(20):
-        assert (await client.get_collection("c")).status != YELLOW
+        assert not under_way(tmp_path)
         await asyncio.sleep(0.02)
     assert "optimised_points" not in sidecar(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("left", "expected"),
-    [
-        (["c-x", "c-x.next"], "c-x"),
-        (["c-x.next", "c-x.old"], "c-x.next"),
-        (["c-x", "c-x.old"], "c-x"),
-        (["c-x.old"], "c-x.old"),
-        (["c-x.next"], "c-x.next"),
-    ],
-)
-def test_a_swap_that_an_earlier_version_began_is_finished_at_the_next_start(
-    tmp_path: Path, left, expected
-):
-    shards = tmp_path / "shards"
-    for name in left:
-        (shards / name).mkdir(parents=True)
-        (shards / name / "mark").write_text(name)
-    (shards / "c-x.json").write_text("{}")
-    Folder(tmp_path, 0).prepare()
-
-    assert sorted(path.name for path in shards.iterdir()) == ["c-x", "c-x.json"]
-    assert (shards / "c-x" / "mark").read_text() == expected

@@ -9,7 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, UnknownCollection
-from mcp_server_qdrant.core.notation import PARTIAL, part_id, point_id
+from mcp_server_qdrant.core.notation import part_id, point_id
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 
@@ -140,17 +140,6 @@ async def test_the_filter_holds_for_every_leg(query):
         found = await candidates(engine, target, query, condition=condition, depth=20)
 
     assert {c.id for c in found} == {1, 3, 5, 7}
-
-
-async def test_candidates_come_with_the_fields_that_a_search_reads():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        queries = Queries(engine, paths=["n"])
-        (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
-        (payloads,) = await queries.payloads([(target, [*(c.id for c in found), 999])])
-
-    assert [c.payload for c in found] == [{"n": c.id, PARTIAL: True} for c in found]
-    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
 
 
 class Recorded(Engine):

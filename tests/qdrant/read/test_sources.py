@@ -18,15 +18,6 @@ async def test_the_points_of_some_sources_are_read_page_by_page(engine):
     assert dict(found)[1] == {"id": "d", "file": {"source": "a", "hash": "h"}}
 
 
-async def test_a_new_time_is_noted_beside_the_rest(engine):
-    await foreign(engine, "c", {1: payload("a"), 2: payload("a")}, sparse={"bm25": IDF})
-    await Files(engine).touch("c", [1], 1_700_000_000_123_456_789)
-    found = dict(await Files(engine).scan("c", {"a"}))
-
-    assert found[1]["file"] == {"source": "a", "hash": "h", "mtime": 1_700_000_000_123_456_789}
-    assert found[2]["file"] == {"source": "a", "hash": "h"}
-
-
 async def test_only_points_with_the_old_contents_are_removed(engine):
     points = {1: payload("a", "old"), 2: payload("a", "new"), 3: payload("a")}
     await foreign(engine, "c", points, sparse={"bm25": IDF})

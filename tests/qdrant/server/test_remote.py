@@ -27,9 +27,7 @@ from tests.qdrant.rest_stub import BROKEN, RestServer
 from tests.support import (
     COSINE,
     IDF,
-    dense,
     find,
-    foreign,
     make_settings,
     registry,
     remember,
@@ -97,24 +95,6 @@ async def test_where_a_filter_leaves_few_the_graph_is_searched_by_acorn(server):
     legs = [leg for one in searches for leg in one.get("prefetch", ())]
     assert [leg["params"]["acorn"] for leg in legs] == [{"enable": True}] * 2
     assert texts(page) == ["roses"]
-
-
-async def test_texts_that_are_too_large_for_one_answer_are_read_in_several(server, little):
-    """Another tool's collection, in which a point is a whole document."""
-    words = {n: f"roses of bed {n}. " + "moss and bark. " * (little // 100) for n in range(1, 13)}
-    async with searching(server) as services:
-        await foreign(
-            services.client,
-            "notes",
-            {n: {"text": text} for n, text in words.items()},
-            vectors={"fast-bag-of-words": COSINE},
-            values=lambda n: {"fast-bag-of-words": dense(f"roses of bed {n}")},
-        )
-        page = await find(services, "roses of bed 7", "notes", limit=12)
-
-    assert states(page) == {"notes": "ok"}
-    assert texts(page)[0] == words[7]
-    assert sorted(texts(page)) == sorted(words.values())
 
 
 async def test_reads_hand_their_deadline_to_the_server(server):
@@ -239,15 +219,6 @@ async def test_a_write_to_where_nobody_listens_has_not_happened():
     await client.close()
 
     assert DOUBT not in str(failed.value)
-
-
-async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_of_the_last(server):
-    point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
-    async with opened(server) as client:
-        await made(client)
-        server.faults[f"PUT {POINTS}"] = [BROKEN, 503, 503]
-        with pytest.raises(EngineUnavailable, match=DOUBT):
-            await client.upsert("notes", [point])
 
 
 @pytest.mark.parametrize(("version", "told"), [("1.15.5", "need 1.16"), ("1.16.0", "refused with")])

@@ -18,7 +18,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable, QdrantMcpError
+from mcp_server_qdrant.core.errors import (
+    EngineTimeout,
+    EngineUnavailable,
+    QdrantMcpError,
+    RequestError,
+)
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.server import connections as http
@@ -375,3 +380,13 @@ async def test_where_a_proxy_is_named_searches_go_through_it(server, monkeypatch
 
     assert len(found.points) == 3
     assert server.to("/collections/c/points/query/batch")
+
+
+async def test_a_number_that_no_engine_knows_is_the_callers_fault(server):
+    huge = models.FieldCondition(key="n", match=models.MatchValue(value=10**30))
+    client = await open_client(url=server.url, local_path=Path("unused"), timeout=5)
+    try:
+        with pytest.raises(RequestError, match="does not understand this request: Integer exceeds"):
+            await client.count(NAME, models.Filter(must=[huge]))
+    finally:
+        await client.close()

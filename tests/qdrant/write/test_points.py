@@ -307,9 +307,9 @@ class TestVersions:
         async with versions(*TWO, folder=folder) as (engine, points):
             like = (await points.first("c", "d"))._replace(version="b")
             ids = points.part_ids(like, 1, 2)
-            await points.delete_drafts("c", ids)
+            await points.delete_points("c", ids, writing=True)
             drafts_gone = await texts_of(engine)
-            await points.delete_superseded("c", ids)
+            await points.delete_points("c", ids, writing=False)
 
             assert drafts_gone == {"a 0", "a 1", "a 2", "b 1", "None 1"}
             assert await texts_of(engine) == {"a 0", "a 1", "a 2", "None 1"}
@@ -322,15 +322,12 @@ class TestVersions:
             assert [one.writing for one in marked] == [100, 100]
             assert await points.writing("c") == []
 
-    @pytest.mark.parametrize("indexed", [True, False])
-    async def test_a_document_is_removed_as_it_was_seen(self, folder, indexed):
+    async def test_a_document_is_removed_as_it_was_seen(self, folder):
         async with versions(*TWO, folder=folder) as (engine, points):
             seen = await points.first("c", "d")
-            await points.delete_seen(
-                seen._replace(updated_at="2026-01-01T00:00:00Z"), indexed=indexed
-            )
+            await points.delete_seen(seen._replace(updated_at="2026-01-01T00:00:00Z"))
             after_a_newer_one = await texts_of(engine)
-            await points.delete_seen(seen, indexed=indexed)
+            await points.delete_seen(seen)
 
             assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
             assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
@@ -371,11 +368,9 @@ async def test_errors_are_ours():
             points.first("gone", "d"),
             points.settle("gone", [1]),
             points.writing("gone"),
-            points.delete_drafts("gone", [1]),
-            points.delete_superseded("gone", [1]),
             points.further(Document(1, "gone", "", document="d")),
             points.count("gone", [1]),
-            points.delete_seen(Document(1, "gone", "", document="d"), indexed=True),
+            points.delete_seen(Document(1, "gone", "", document="d")),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),
             points.expect_pending("gone"),

@@ -195,27 +195,18 @@ async def test_so_many_words_are_corrected_at_most():
 
 async def test_fuzzy_search_gets_the_words_like_each_known_or_not():
     speller = Speller(tokens, Words(notes=NOTES))
-    variants, unread = await speller.expand("the layer bondary v2.layer wing", [BOTH])
+    variants = await speller.expand("the layer bondary v2.layer wing", [BOTH])
 
     assert variants == {
         "layer": [Variant("layers", pytest.approx(5 / 6))],
         "bondary": [Variant("boundary", 0.875)],
     }
-    assert unread == ()
-
-
-async def test_collections_whose_words_are_not_known_yet_are_named():
-    speller = Speller(tokens, Words())
-    variants, unread = await speller.expand("bondary", [BOTH, UNPROBED])
-
-    assert variants == {"bondary": []}
-    assert unread == ("notes",)  # the other has no keywords to look for
 
 
 async def test_a_query_of_no_words_asks_for_none():
     words = Words()
 
-    assert await Speller(tokens, words).expand("v2 the 17", [BOTH]) == ({}, ())
+    assert await Speller(tokens, words).expand("v2 the 17", [BOTH]) == {}
     assert words.asked == []
 
 
@@ -223,20 +214,7 @@ async def test_so_many_words_are_expanded_at_most():
     speller = Speller(tokens, Words(notes=NOTES))
     query = " ".join(f"{letter}ayerz" for letter in "abcdefghijklmnopqrst")
 
-    assert len((await speller.expand(query, [BOTH]))[0]) == EXPANDED_WORDS
-
-
-def test_an_unknown_word_is_replaced_by_all_that_are_like_it():
-    speller = Speller(tokens, Words())
-    variants = {
-        "layyr": [Variant("layer", 0.8), Variant("layers", 0.7)],
-        "known": [Variant("knows", 0.8)],
-        "zeppelin": [],
-    }
-
-    assert speller.replaced(unknown("layyr known zeppelin", "layyr", "zeppelin"), variants) == (
-        Correction("layyr", "layer, layers"),
-    )
+    assert len(await speller.expand(query, [BOTH])) == EXPANDED_WORDS
 
 
 @settings(max_examples=60, deadline=None)

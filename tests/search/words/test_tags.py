@@ -295,8 +295,8 @@ async def test_stored_tags_count_at_the_next_search(services):
         await remember(made, "notes", "freeze, then upload", tags=["apollo"])
         after = await find(made, "apollo upload", "notes", explain=True, score_threshold=0)
 
-    assert [result.why.tags for result in before.results] == [()]
-    assert [result.why.tags for result in after.results] == [("apollo",), ()]
+    assert [result.why["tags"] for result in before.results] == [[]]
+    assert [result.why["tags"] for result in after.results] == [["apollo"], []]
 
 
 async def test_without_a_tag_in_the_query_the_answer_is_the_same_to_the_bit(services):

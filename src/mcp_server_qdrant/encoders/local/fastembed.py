@@ -71,10 +71,6 @@ class FastEmbedEncoder(LocalModel[Loaded]):
                     vectors[place] = row.tolist()
         return vectors
 
-    def size(self) -> int:
-        """The dimensions, as fastembed lists them. Raises EncoderUnavailable."""
-        return int(self.listed()["dim"])
-
     @override
     def kind(self) -> Any:
         from fastembed import TextEmbedding

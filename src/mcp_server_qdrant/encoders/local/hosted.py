@@ -23,10 +23,10 @@ from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
 from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.encoders.text import batches
+from mcp_server_qdrant.hosting.connect import Service
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.service import Service
 
-WIRE = 5
+WIRE = 6
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -170,17 +170,8 @@ class HostedEncoder(HostedModel, Encoder):
         return made
 
     @override
-    async def size(self) -> int:
-        size = self._size or SIZES.get(self.name)  # no host is needed for what fastembed lists
-        if size is None:
-            size = self._size = int(await self._ask("size"))
-        return size
-
-    @override
     async def known_size(self) -> int | None:
-        with contextlib.suppress(EncoderUnavailable):
-            return await self.size()
-        return None
+        return self._size or SIZES.get(self.name)
 
     @override
     def tokens(self) -> int | None:

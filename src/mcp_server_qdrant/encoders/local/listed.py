@@ -1,6 +1,6 @@
 """The local models that fastembed 0.9 serves, and their dimensions: known without importing it.
 
-A test keeps the table true. A model that it lacks is asked for in the model host.
+A test keeps the table true. The dimensions of a model that it lacks are known once it is loaded.
 """
 
 SIZES = {

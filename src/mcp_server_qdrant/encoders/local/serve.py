@@ -51,7 +51,6 @@ class Models(Work):
             "query": _query,
             "state": _state,
             "documents": _documents,
-            "size": FastEmbedEncoder.size,
             "common": _common,
             "split": self._cut,
             "tokenizer": _tokenizer,

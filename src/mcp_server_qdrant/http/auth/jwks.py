@@ -18,8 +18,8 @@ from mcp_server_qdrant.core.errors import VerifierUnavailable
 
 logger = logging.getLogger(__name__)
 
-FRESH_SECONDS = 300.0  # after which keys are fetched again, beside the calls
-PAUSE_SECONDS = 30.0  # between fetches for the sake of unknown keys, so that forgers cause few
+FRESH_SECONDS = 300.0  # after which keys are fetched again
+PAUSE_SECONDS = 30.0  # between fetches, so that forgers of key ids cause few
 RETRY_SECONDS = 5.0  # after a failure, while there are no keys
 FETCH_SECONDS = 5.0
 ALGORITHMS = (  # with public keys alone
@@ -50,22 +50,23 @@ class Keys:
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
         self._fetched = self._tried = float("-inf")
-        self._under_way: asyncio.Task[None] | None = None
+        self._fetching = asyncio.Lock()
 
     async def key(self, kid: str | None) -> Key | None:
         """The key of this id, or the only one; none: the token is forged.
 
         Raises VerifierUnavailable where there are no keys at all.
         """
-        if not self._keys:
-            await self._fetch_after(RETRY_SECONDS)
-            if not self._keys:
-                raise VerifierUnavailable(UNAVAILABLE)
-        elif self._clock() - self._fetched >= FRESH_SECONDS:
-            self._start_after(PAUSE_SECONDS)
-        if (found := self._named(kid)) is None:
-            await self._fetch_after(PAUSE_SECONDS)
+        found = self._named(kid)
+        old = self._clock() - self._fetched >= FRESH_SECONDS
+        # Of those whose key is known, one waits for the new ones, and the others go on.
+        if found is None or (old and not self._fetching.locked()):
+            async with self._fetching:
+                if self._clock() - self._tried >= (PAUSE_SECONDS if self._keys else RETRY_SECONDS):
+                    await self._fetch()
             found = self._named(kid)
+        if not self._keys:
+            raise VerifierUnavailable(UNAVAILABLE)
         return found
 
     def _named(self, kid: str | None) -> Key | None:
@@ -73,34 +74,17 @@ class Keys:
             return self._keys[0] if len(self._keys) == 1 else None
         return next((key for key in self._keys if key.get("kid") == kid), None)
 
-    async def _fetch_after(self, pause: float) -> None:
-        """Fetch, or wait for the fetch under way, unless the last one was just now."""
-        if task := self._start_after(pause):
-            await asyncio.shield(task)
-
-    def _start_after(self, pause: float) -> asyncio.Task[None] | None:
-        if self._under_way is None and self._clock() - self._tried >= pause:
-            self._tried = self._clock()
-            self._under_way = asyncio.create_task(self._fetch())
-        return self._under_way
-
     async def _fetch(self) -> None:
+        client = httpx.AsyncClient(transport=self._transport, event_hooks={"response": [bounded]})
         try:
-            async with (
-                asyncio.timeout(FETCH_SECONDS),
-                httpx.AsyncClient(
-                    transport=self._transport, event_hooks={"response": [bounded]}
-                ) as client,
-            ):
-                keys = await self._get(client)
+            async with asyncio.timeout(FETCH_SECONDS), client:
+                self._keys = await self._get(client)
+            self._fetched = self._clock()
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
             cached = "those fetched before go on" if self._keys else "there are none"
             reason = error if isinstance(error, _Unusable) else type(error).__name__
             logger.warning("The issuer's keys could not be fetched (%s): %s.", reason, cached)
-        else:
-            self._keys, self._fetched = keys, self._clock()
-        finally:
-            self._under_way = None
+        self._tried = self._clock()
 
     async def _get(self, client: httpx.AsyncClient) -> tuple[Key, ...]:
         url = self._url or await self._discover(client)

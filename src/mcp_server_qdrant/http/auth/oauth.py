@@ -1,7 +1,6 @@
 """Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725) signed with one of its keys."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jwt
@@ -11,6 +10,7 @@ from mcp_server_qdrant.core.errors import Unauthorized
 from mcp_server_qdrant.http.auth.jwks import ALGORITHMS, Key, Keys
 
 MAX_TOKEN = 16_384
+LEEWAY_SECONDS = 30.0
 NAMES = ("sub", "client_id", "azp")  # the first present names the caller
 
 
@@ -24,23 +24,23 @@ REASONS: dict[type[Exception], str] = {  # nothing that stands in a token
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The claims that a token must have, and where its scopes stand."""
-
-    issuer: str
-    audience: tuple[str, ...]
-    leeway: float = 30.0
-    scope_claims: tuple[str, ...] = ("scope", "scp")
-    scope_prefix: str = ""
-
-
 class AccessTokens:
     """Callers by their JWT, once all of it has been verified."""
 
-    def __init__(self, keys: Keys, expected: Expected) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        *,
+        issuer: str,
+        audience: tuple[str, ...],
+        scope_claims: tuple[str, ...] = ("scope", "scp"),
+        scope_prefix: str = "",
+    ) -> None:
         self._keys = keys
-        self._expected = expected
+        self._issuer = issuer
+        self._audience = audience
+        self._scope_claims = scope_claims
+        self._scope_prefix = scope_prefix
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable without any keys."""
@@ -68,15 +68,14 @@ class AccessTokens:
         return self._decoded(token, key, algorithm)
 
     def _decoded(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
-        expected = self._expected
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
                 jwt.PyJWK(dict(key), key.get("alg", algorithm)),
                 algorithms=[algorithm],
-                audience=expected.audience,
-                issuer=expected.issuer,
-                leeway=expected.leeway,
+                audience=self._audience,
+                issuer=self._issuer,
+                leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
             )
         except jwt.PyJWTError as error:
@@ -85,8 +84,8 @@ class AccessTokens:
         return claims
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[str]:
-        prefix = self._expected.scope_prefix
-        found = next((claims[key] for key in self._expected.scope_claims if key in claims), "")
+        prefix = self._scope_prefix
+        found = next((claims[key] for key in self._scope_claims if key in claims), "")
         names = found.split() if isinstance(found, str) else found
         if not isinstance(names, list):
             return frozenset()

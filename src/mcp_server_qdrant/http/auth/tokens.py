@@ -4,15 +4,17 @@ The file is a list in YAML, of which JSON is a part; `expires` and `claims` may 
 
     - {name: ana, sha256: <64 hex digits>, scopes: [read], claims: {team: x}, expires: 2027-01-31}
 
-A caller may have several, as while one replaces the other; all but one need an end. A plain hash
-does, since tokens are random and long: there is nothing to guess.
+A caller may have several. A plain hash does, since tokens are random and long: there is nothing to
+guess.
 """
 
 import hashlib
 import hmac
+import json
 import logging
+import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,7 +23,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.access import Caller, granted
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
+from mcp_server_qdrant.core.fields import no_such_key
 from mcp_server_qdrant.core.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
@@ -71,26 +75,15 @@ def new_token() -> str:
 
 def parse(written: str) -> tuple[Entry, ...]:
     """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
-    found = load(written)
+    with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
+        found = yaml.safe_load(written)
     try:
         entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
     except ValidationError as error:
         raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
     if len({entry.sha256 for entry in entries}) < len(entries):
         raise ConfigError("AUTH_TOKENS_FILE: two tokens have the same sha256.")
-    lasting = [entry.name for entry in entries if entry.expires is None]
-    if len(set(lasting)) < len(lasting):
-        raise ConfigError(
-            "AUTH_TOKENS_FILE: two tokens have the same name: only the newest may be without "
-            "`expires`."
-        )
     return entries
-
-
-def load(written: str) -> Any:
-    """What a file holds, unchecked. Raises ConfigError."""
-    with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
-        return yaml.safe_load(written)
 
 
 def _fault(error: ValidationError) -> str:
@@ -98,8 +91,14 @@ def _fault(error: ValidationError) -> str:
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
-    field = inside[0] if inside and inside[0] in Entry.model_fields else "another field"
-    return f"token {number + 1}: {field}: {first['msg']}"
+    place, field = f"token {number + 1}", str(inside[0]) if inside else None
+    if field is None:
+        return f"{place} must be a mapping with {', '.join(Entry.model_fields)}"
+    if field not in Entry.model_fields:
+        # It may be a token that was pasted into the wrong place.
+        shown = field if re.fullmatch("[a-z_]{1,20}", field) else "…"
+        return f"{place}: {no_such_key(shown, Entry.model_fields)}"
+    return f"{place}: {field}: {first['msg']}"
 
 
 class NamedTokens:
@@ -186,3 +185,37 @@ def text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"AUTH_TOKENS_FILE cannot be read: {reason}.") from None
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """A token as a line of the file."""
+    return f"- {json.dumps(entry, ensure_ascii=False)}\n"
+
+
+def change(path: Path, *more: Mapping[str, Any], without: str | None = None) -> None:
+    """Write more tokens into a file, made where there is none, and drop the lines of a name.
+
+    It is replaced as a whole: a server that reads it meanwhile sees the old tokens or the new. A
+    new file is its owner's alone. Raises ConfigError, and then changes nothing: so it is where a
+    token to drop does not stand on a line of its own, as this command writes it.
+    """
+    before = text(path) if path.exists() else ""
+    lines = before.removesuffix("\n").split("\n") if before else []
+    kept = [one for one in lines if without is None or _name_on(one) != without]
+    written = "".join([*(f"{one}\n" for one in kept), *map(line, more)])
+    wanted = [one for one in parse(before) if one.name != without]
+    if parse(written) != (*wanted, *(Entry.model_validate(one) for one in more)):
+        raise ConfigError("This command cannot change the file as it is: edit it by hand.")
+    try:
+        write_atomically(path.resolve(), written)
+    except OSError as error:
+        raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
+
+
+def _name_on(written: str) -> str | None:
+    """The name of the token that stands on a line."""
+    try:
+        (entry,) = parse(written)
+    except (ConfigError, ValueError):
+        return None
+    return entry.name

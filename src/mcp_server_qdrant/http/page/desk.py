@@ -30,7 +30,7 @@ GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
 STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
 DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
-MOST = 1_000  # texts in a list, and points that a search is kept to: a filter takes no more ids
+MOST = 2_000  # texts in a list, and points that a search is kept to: as many as a filter takes
 COLUMNS = ("title", "collection", "tags", "source", "date")
 PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
@@ -184,8 +184,8 @@ class Desk:
             raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
-        if start >= MOST:
-            raise RequestError(f"A list has at most {MOST:,} texts: filter them for others.")
+        if start > MOST:
+            raise RequestError(f"A list ends after {MOST:,} texts: narrow it, or search.")
         page = await self._page(body, [])
         rows = page["results"]
         while page["more"] and len(rows) < (MOST if sort else start + LISTED):

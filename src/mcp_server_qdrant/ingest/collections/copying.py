@@ -1,10 +1,10 @@
 """One collection to another place, ids, payloads and vectors as they are."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.errors import AnswerTooLarge, EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.local.files import LocalFiles
 from mcp_server_qdrant.qdrant.paging import paged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
@@ -43,7 +43,8 @@ async def complete(
     """Write the points that the target lacks; how many those were."""
     written = seen = 0
     async for page, ids in _pages(source, target, name, changed=False):
-        await _carry(source, target, name, ids)
+        if ids and (points := await source.fetch(name, ids, vectors=True)):
+            await target.put(name, points)
         written += len(ids)
         seen += page
         progress(seen)
@@ -64,21 +65,6 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
                 f"There is a collection {name!r} at the target already, and it holds points that "
                 f"the source has not, or has otherwise (id {strange[0]}): delete one of the two."
             )
-
-
-async def _carry(source: Readable, target: Bulk, name: str, ids: Sequence[PointId]) -> None:
-    """Write points from one place to another, in halves where they are too large together."""
-    try:
-        points = await source.fetch(name, ids, vectors=True) if ids else []
-    except AnswerTooLarge:
-        if len(ids) == 1:
-            raise
-        middle = len(ids) // 2
-        await _carry(source, target, name, ids[:middle])
-        await _carry(source, target, name, ids[middle:])
-    else:
-        if points:
-            await target.put(name, points)
 
 
 async def _pages(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Sparse, Target
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -73,7 +73,7 @@ class Upgrades:
         vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
-        return await self._add(name, self._keywords())
+        return await self._add(name, _Addition(SPARSE_NAME, None, self._words, WORDS))
 
     async def model(
         self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
@@ -90,25 +90,18 @@ class Upgrades:
                 f"{name!r} has a vector {encoder.vector_name!r} of another size: "
                 f"{present.size}, and {encoder.name} makes {size}."
             )
-        done = await self._add(name, _meanings(encoder, encoder.vector_name, size, metadata))
+
+        async def meanings(documents: Sequence[Document]) -> Sequence[Vector]:
+            return await encoder.encode_documents([encoded_text(one) for one in documents])
+
+        new = _Addition(encoder.vector_name, size, meanings, MEANINGS, metadata)
+        done = await self._add(name, new)
         old = [v for v in (await self.bulk.shape(name)).vectors if v != encoder.vector_name]
         if not drop:
             return replace(done, kept=tuple(old))
         for vector in old:
             await self.bulk.take(name, vector)
         return replace(done, dropped=tuple(old))
-
-    async def refill(self, target: Target, encoder_of: Callable[[str], Encoder]) -> None:
-        """Give points that were stored meanwhile what an upgrade gave the others."""
-        name, shape = target.collection, await self.bulk.shape(target.collection)
-        if SPARSE_NAME in shape.sparse:
-            await self._fill(name, self._keywords())
-        if target.dense is not None and target.dense.vector == shape.added:
-            encoder = encoder_of(target.dense.model)
-            await self._fill(name, _meanings(encoder, target.dense.vector))
-
-    def _keywords(self) -> _Addition:
-        return _Addition(SPARSE_NAME, None, self._words, WORDS)
 
     async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
         return await keywords(self.bm25, documents)
@@ -170,12 +163,3 @@ class Upgrades:
 
 def _empty(vector: Vector) -> bool:
     return isinstance(vector, Sparse) and not vector.indices
-
-
-def _meanings(
-    encoder: Encoder, vector: str, size: int = 0, model: Mapping[str, Any] | None = None
-) -> _Addition:
-    async def encode(documents: Sequence[Document]) -> Sequence[Vector]:
-        return await encoder.encode_documents([encoded_text(one) for one in documents])
-
-    return _Addition(vector, size, encode, MEANINGS, model)

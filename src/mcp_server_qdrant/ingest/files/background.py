@@ -14,7 +14,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.sync import Known, Report, Sync, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known
+from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
 
@@ -23,10 +24,6 @@ TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 NAMED = 3
 ELSEWHERE = "another server does it"
 RETRY_SECONDS = 30.0
-ADVICE = (
-    'If it is another folder, give it a "name" in SYNC_SOURCES; if its texts are to be removed, '
-    "delete them with qdrant-delete and a filter on doc.file.source."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,10 @@ class State:
     fault: str | None = "not looked at yet"
     failures: dict[str, Problem] = field(default_factory=dict)
 
-    def dead(self) -> dict[str, Problem]:
-        """The files that are left alone until they change."""
-        return {path: one for path, one in self.failures.items() if one.stamp}
-
     def note(self, report: Report) -> None:
         """Take in the report of a run."""
-        left = {path: self.failures[path] for path in report.dead}
-        self.fault, self.failures = None, left | {one.path: one for one in report.problems}
-        self.files = len(report.known)
+        self.fault, self.failures = None, {one.path: one for one in report.problems}
+        self.files = len(report.known.files)
 
     def failed(self, error: QdrantMcpError) -> None:
         """Take in why a run stopped."""
@@ -100,19 +92,18 @@ class State:
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
         if self.running is not None and self.running.sizes > 0:
-            return f"syncing {name}, {self.running.share:.0%}: {_read(self.running)}"
+            read = f"{self.running.done:,} of {self.running.files:,} files read"
+            return f"syncing {name}, {self.running.share:.0%}: {read}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
         missing = f", {self._missing()}" if self.failures else ""
         return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
 
-    def coming(self, name: str) -> str | None:
-        """What is not there yet, where files are being read, or were not looked at ever."""
-        if self.running is not None and self.running.sizes > 0:
-            return f"{name}: {_read(self.running)}; the others follow."
-        if self.files is None and self.fault not in (None, ELSEWHERE):
-            return f"{name}: its files are not looked at yet."
-        return None
+    @property
+    def waiting(self) -> bool:
+        """Whether files are being read, or were not looked at ever, by this server."""
+        busy = self.running is not None and self.running.sizes > 0
+        return busy or (self.files is None and self.fault not in (None, ELSEWHERE))
 
     def _missing(self) -> str:
         first = list(self.failures.items())[:NAMED]
@@ -145,20 +136,13 @@ class Background:
         """Stop; what is not stored by then is stored next time."""
         await self._tasks.close()
 
-    def status(self) -> Mapping[str, str]:
-        """Collection -> the state of its folders, in words."""
-        return self._said(State.sentence, "; ")
-
-    def coming(self) -> Mapping[str, str]:
-        """Collection -> what of its folders is not there yet, in a sentence each."""
-        return self._said(State.coming, " ")
-
-    def _said(self, say: Callable[[State, str], str | None], between: str) -> dict[str, str]:
+    def status(self, *, waiting: bool = False) -> Mapping[str, str]:
+        """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            if sentence := say(state, _named(folder)):
-                said.setdefault(folder.collection, []).append(sentence)
-        return {collection: between.join(each) for collection, each in said.items()}
+            if state.waiting or not waiting:
+                said.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
+        return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""
@@ -173,8 +157,9 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for path, one in state.dead().items():
-                letters.setdefault(folder.collection, {})[path] = one.reason
+            for path, one in state.failures.items():
+                if one.stamp:
+                    letters.setdefault(folder.collection, {})[path] = one.reason
         return letters
 
     async def _keep(self, folder: Folder) -> None:
@@ -204,9 +189,6 @@ class Background:
             folder.selection,
             mirror=not folder.keep,
             create=True,
-            # Now and then all are tried again: what another file had may be free by now.
-            dead={path: one.stamp for path, one in state.dead().items()} if known else {},
-            advice=ADVICE,
         )
         state.running = Report()
         try:
@@ -222,10 +204,6 @@ class Background:
         what = f"{folder.path.absolute()}\0{folder.collection}"
         self._locks.mkdir(parents=True, exist_ok=True)
         return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
-
-
-def _read(report: Report) -> str:
-    return f"{report.done:,} of {report.files:,} files read"
 
 
 def _named(folder: Folder) -> str:

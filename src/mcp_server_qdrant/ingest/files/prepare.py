@@ -55,14 +55,6 @@ class FileJob(Job):
         hashes = {self.version[0]}
         return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
 
-    @property
-    def torn(self) -> KnownFile:
-        """The state of the file where only a part was written."""
-        points, hashes = dict(self.known.points), self.known.hashes
-        if self.old:
-            points, hashes = self.old.points | points, self.old.hashes | hashes
-        return KnownFile(points, hashes, None, None, None)
-
 
 @dataclass(eq=False)
 class Preparer:
@@ -86,18 +78,16 @@ class Preparer:
         """The parts of a file; the file, where its contents are stored; or why there are none."""
         try:
             with contained():
-                try:
-                    return self._prepare(found, known)
-                except FileNotFoundError:
-                    return Problem(found.path, "is gone")
-                except OSError as error:
-                    return Problem(found.path, f"cannot be read: {error.strerror}", kept=True)
+                return self._prepare(found, known)
         except UnusableFile as error:
-            reason, kept = str(error), error.kept
+            return Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
-            logger.info("A file could not be read: %s.", error, exc_info=error.__cause__)
-            reason, kept = f"cannot be read: {error}", True
-        return Problem(found.path, reason, kept, found.stamp)
+            cause = error.__cause__
+            if isinstance(cause, OSError):  # it is tried again
+                gone = isinstance(cause, FileNotFoundError)
+                return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            logger.info("A file could not be read: %s.", error, exc_info=cause)
+            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
 
     def _prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found:
         found, data = self._read(found)
@@ -116,15 +106,14 @@ class Preparer:
             "documents": len(texts),
             "model": version[1],
         }
-        cut = [self._parts(found.path, file, text, again=known is not None) for text in texts]
+        again = known is not None
         return FileJob(
-            parts=[part for parts, _ in cut for part in parts],
+            parts=[part for text in texts for part in self._parts(file, text, again=again)],
             found=found,
             version=version,
             old=known,
             notes=[*loaded.notes, *notes],
             masked=loaded.masked,
-            tokens=[size for _, sizes in cut for size in sizes],
         )
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
@@ -132,13 +121,11 @@ class Preparer:
         most = self.max_bytes * (LARGE if format_of(found.path).large else 1)
         with opened(found.file, found.within) as file:
             status = os.fstat(file.fileno())
-            if status.st_size > most:
-                raise UnusableFile(
-                    f"is larger than {most / MB:,.0f} MB: it has {status.st_size / MB:,.1f}"
-                )
-            data = file.read(most + 1)
-        if len(data) > most:  # it is being written, or a file of the system's without a size
-            raise UnusableFile(f"is larger than {most / MB:,.0f} MB")
+            # One that is being written, or of the system's, may have more than its size.
+            data = file.read(most + 1) if status.st_size <= most else b""
+        size = max(len(data), status.st_size)
+        if size > most:
+            raise UnusableFile(f"is larger than {most / MB:,.0f} MB: it has {size / MB:,.1f}")
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
@@ -163,16 +150,13 @@ class Preparer:
             raise UnusableFile(f"has no text of its own: {others[0]}")
         return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
 
-    def _parts(
-        self, path: str, file: Payload, text: Loaded, *, again: bool
-    ) -> tuple[list[Document], list[int]]:
-        """The parts of a text, and how many tokens the encoders read of each, nearly."""
+    def _parts(self, file: Payload, text: Loaded, *, again: bool) -> list[Document]:
+        """The parts of a text, with the state of its file."""
         if self.limit is None:
-            return [], []
+            return []
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        sizes = {title: tokens(title, self.tokenizer) for title in titles}
-        reserve = 1 + max(sizes.values())
+        reserve = 1 + max(tokens(title, self.tokenizer) for title in titles)
         limit = max(self.limit - reserve, self.limit // 2)
         chunks = split(
             text.text,
@@ -192,14 +176,14 @@ class Preparer:
             collection=self.collection,
             text="",
             title=text.title or None,
-            source=None if named else path,
+            source=None if named else file["path"],
             metadata=text.metadata,
             tags=text.tags,
             created_at=created,
             # A text with an id is a message or a row: its file's time is that of an export.
             updated_at=created if created and text.id else written,
             dated=text.created_at is not None,
-            document=text.id or path,
+            document=text.id or file["path"],
             writing=int(time()) if again or len(chunks) > 1 else None,
             file=file,
         )
@@ -211,6 +195,4 @@ class Preparer:
                 strict=True,
             )
         ]
-        headings = [sizes.get(shortened(part.heading or ""), 0) for part in parts]
-        counts = [head + chunk.tokens for head, chunk in zip(headings, chunks, strict=True)]
-        return numbered(parts, self.identify), counts
+        return numbered(parts, self.identify)

@@ -13,7 +13,6 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from threading import Timer
-from typing import BinaryIO, cast
 
 from pydantic import TypeAdapter
 
@@ -86,22 +85,26 @@ class Reader:
             "read, or crashes the process that reads it"
         )
         process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
         late = Timer(PATIENCE * limits.seconds, process.kill)
         late.start()
         try:
-            for frame in (json.dumps([path, mask, limits.seconds, limits.memory]).encode(), data):
-                worker.send(cast("BinaryIO", process.stdin), frame)
-            answer = worker.receive(cast("BinaryIO", process.stdout), limits.answer)
-        except ValueError:
-            answer, fault = None, f"holds more than {limits.answer // MB:,} MB of text"
+            asked = json.dumps([path, len(data), mask, limits.seconds, limits.memory])
+            process.stdin.write(asked.encode() + b"\n")
+            process.stdin.write(data)
+            process.stdin.flush()
+            answer = process.stdout.readline(limits.answer)
         except OSError:
-            answer = None
+            answer = b""
         finally:
             late.cancel()
-        if answer is None:
-            self._end()
-            raise UnusableFile(fault, kept=True)
-        return answer
+        if answer.endswith(b"\n"):
+            return answer
+        self._end()
+        if len(answer) == limits.answer:
+            fault = f"holds more than {limits.answer // MB:,} MB of text"
+        raise UnusableFile(fault, kept=True)
 
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._closed:

@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId
+from mcp_server_qdrant.ingest.files.walk import Problem
 
 HASH = 32  # characters of the hash of the contents
 
@@ -15,32 +16,40 @@ Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
 Version = tuple[str, str]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KnownFile:
     """The points of one file that are stored, each with the document that it is of.
 
-    `version` is None where they are not all the points of the same one: a run was cut short, and
-    the file is stored again. `hashes` are of all contents that some of them are of. `mtime` is None
-    where they disagree, `marked` are those that are still marked as being written.
+    `version` is None where they are not all the points of the same one, or a run was cut short: the
+    file is stored again. `hashes` are of all contents that some of them are of.
     """
 
-    points: dict[PointId, str]
+    points: Mapping[PointId, str]
     hashes: set[str]
     version: Version | None
     mtime: int | None
     size: int | None
-    marked: tuple[PointId, ...] = ()
 
     def has(self, size: int, mtime: int, model: str) -> bool:
         """True where a file of this size and time needs no look at its contents."""
-        if self.version is None or self.marked:
-            return False
-        return (self.version[1], self.mtime, self.size) == (model, mtime, size)
+        same = (self.mtime, self.size) == (mtime, size)
+        return same and self.version is not None and self.version[1] == model
 
     @property
     def documents(self) -> set[str]:
         """The documents that are of this file."""
         return set(self.points.values())
+
+
+@dataclass(slots=True)
+class Known:
+    """What one run tells the next: the files that are stored, and those that cannot be read.
+
+    The latter are left alone until they change.
+    """
+
+    files: dict[str, KnownFile] = field(default_factory=dict)
+    unreadable: dict[str, Problem] = field(default_factory=dict)
 
 
 def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
@@ -63,13 +72,12 @@ def _known(points: Sequence[Point]) -> KnownFile:
         len(versions) == 1
         and {file.get("documents") for file in files} == {len(parts)}
         and all([n for n, _ in counts[one]] == [len(known)] for one, known in parts.items())
+        and not any("writing" in doc for _, doc in points)
     )
-    mtimes = {file.get("mtime") for file in files}
     return KnownFile(
         points={point: str(doc.get("id")) for point, doc in points},
         hashes={one for one, _ in versions},
         version=versions.pop() if whole else None,
-        mtime=mtimes.pop() if len(mtimes) == 1 else None,
+        mtime=files[0].get("mtime"),
         size=files[0].get("size"),
-        marked=tuple(point for point, doc in points if "writing" in doc),
     )

@@ -6,7 +6,7 @@ on any machine, and two runs at once write the same points.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
@@ -14,29 +14,22 @@ from time import monotonic
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.selection import Selection
+from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.files.prepare import (
-    FileJob,
-    Preparer,
-)
+from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import KnownFile, known_files
-from mcp_server_qdrant.ingest.files.walk import (
-    Found,
-    Problem,
-    Seen,
-    Source,
-    Stamp,
-    walk_all,
-)
+from mcp_server_qdrant.ingest.files.state import Known, KnownFile, known_files
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Source, walk_all
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
 from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items, Writer
 from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
-
-Known = dict[str, KnownFile]
+ADVICE = (
+    'If it is another folder, give it a name (--name, or "name" in SYNC_SOURCES); if all of them '
+    "are to be removed, run sync with --empty."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +37,8 @@ class SyncRequest:
     """Files to store, and where. `mirror`: what is no longer there is removed.
 
     `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's. `dead` files, by path, are left alone while they have this stamp. `advice` is what to
-    do where a mirror is refused. A model that is being downloaded is waited for where `patient`;
-    else, and where there is none, texts are stored for keywords and get their vectors later.
+    another's. A model that is being downloaded is waited for where `patient`; else, and where there
+    is none, texts are stored for keywords and get their vectors later.
     """
 
     sources: tuple[Source, ...]
@@ -57,8 +49,6 @@ class SyncRequest:
     create: bool = False
     empty: bool = False
     max_bytes: int = MAX_BYTES
-    dead: Mapping[str, Stamp] = field(default_factory=dict)
-    advice: str = ""
     patient: bool = False
 
 
@@ -66,10 +56,10 @@ class SyncRequest:
 class Report:
     """The progress of a run, and in the end its result. `seconds` are counted from its start.
 
-    `size` of `sizes` bytes are done, of the files that are to be read: so many of their texts are
-    `encoded`, and written soon. `pending`: they were written for keywords, and get their vectors
-    later. `notes` are sentences on files that are stored; so many secrets in them were `masked`. In
-    a dry run nothing is stored and the lists say what would be.
+    `size` of `sizes` bytes are done, of the files that are to be read. `pending`: texts were
+    written for keywords, and get their vectors later. `notes` are sentences on files that are
+    stored; so many secrets in them were `masked`. In a dry run nothing is stored and the lists say
+    what would be.
     """
 
     phase: str = "Looking for files"
@@ -79,24 +69,20 @@ class Report:
     unchanged: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
-    dead: list[str] = field(default_factory=list)
     files: int = 0
-    encoded: int = 0
     texts: int = 0
-    tokens: int = 0
     masked: int = 0
     pending: bool = False
     size: float = 0.0
     sizes: int = 0
     started: float = field(default_factory=monotonic)
     seconds: float = 0.0
-    known: Known = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
 
     @property
     def done(self) -> int:
         """The number of files that are dealt with."""
-        stored = len(self.new) + len(self.changed)
-        return stored + self.unchanged + len(self.problems) + len(self.dead)
+        return len(self.new) + len(self.changed) + self.unchanged + len(self.problems)
 
     @property
     def share(self) -> float:
@@ -125,14 +111,15 @@ class Sync:
         report.files = len(seen.files)
         report.problems += seen.problems
         target = await self._target(request)
-        report.known = await self._known(request, target) if known is None else known
+        report.known = known or Known(await self._stored(request, target))
         if request.mirror and not request.empty:
-            _check_harmless(request, seen, report.known)
+            _check_harmless(request, seen, report.known.files)
         run = _Run(self, request, report, seen)
         with closing(run.reader):
             await run.store(target)
         if request.mirror:
             await run.remove_the_gone()
+        report.known.unreadable = {one.path: one for one in report.problems if one.stamp}
         report.seconds = monotonic() - report.started
         return report
 
@@ -148,7 +135,7 @@ class Sync:
             await self.store.index(name)
         return target
 
-    async def _known(self, request: SyncRequest, target: Target | None) -> Known:
+    async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
@@ -172,17 +159,17 @@ class _Run:
         self._request = request
         self._report = report
         self._seen = seen
-        self._known = report.known
+        self._known = report.known.files
         self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
         self.reader = Reader()
 
     async def store(self, target: Target | None) -> None:
         """Store what is new or changed."""
+        dry = target is None or self._request.dry_run
         model = target.dense.model if target and target.dense else ""
         self._report.phase = "Comparing"
         waiting = self._waiting(model)
         self._report.sizes = sum(found.size for found in waiting)
-        dry = target is None or self._request.dry_run
         encoder = await self._encoder(model) if model and waiting and not dry else None
         limit, tokenizer = (None, None) if dry else await _measures(encoder)
         preparer = Preparer(
@@ -196,16 +183,15 @@ class _Run:
             self.reader,
             self._store.mask,
         )
-        if target is None or self._request.dry_run:
+        if target is None or dry:
             async for job in self._jobs(preparer, waiting, None):
                 self._count(job)
             return
         encode = self._pace(encoder.encode_documents) if encoder else None
         writer = self._store.writer(target, encode, RETRIES)
         jobs = self._jobs(preparer, waiting, writer)
-        flow = Flow(writer, self._encoded, self._wrote, self._finished, self._failed)
         try:
-            await flow.run(jobs)
+            await Flow(writer, self._wrote, self._finished, self._failed).run(jobs)
         finally:
             if writer.pending:
                 self._report.pending = True
@@ -218,11 +204,12 @@ class _Run:
         waiting = []
         for found in self._seen.files:
             known = self._known.get(found.path)
+            bad = self._report.known.unreadable.get(found.path)
             if known and known.has(found.size, found.mtime, model):
                 self._report.unchanged += 1
                 self._owners.update(dict.fromkeys(known.documents, found.path))
-            elif self._request.dead.get(found.path) == found.stamp:
-                self._report.dead.append(found.path)
+            elif bad and bad.stamp == found.stamp:
+                self._report.problems.append(bad)
             else:
                 waiting.append(found)
         return waiting
@@ -246,39 +233,24 @@ class _Run:
         self._report.phase = "Reading"
         for found in waiting:
             known = self._known.get(found.path)
-            if not self._report.encoded:
-                self._report.phase = f"Reading {found.path}"
             done = await asyncio.to_thread(preparer.prepare, found, known)
             if isinstance(done, FileJob):
                 self._report.notes += [(found.path, note) for note in done.notes]
                 if writer and done.encoded_before:
                     done.vectors = await writer.vectors_of(done.encoded_before)
                 yield done
-            else:
-                self._report.sizes -= found.size
-                if isinstance(done, Found):
-                    await self._refresh(done)
-                else:
-                    self._report.problems.append(done)
+                continue
+            self._report.sizes -= found.size
+            if isinstance(done, Problem):
+                self._report.problems.append(done)
+            elif known:  # contents as stored: only the time is new
+                self._report.unchanged += 1
+                self._known[found.path] = replace(known, mtime=done.mtime, size=done.size)
 
-    async def _refresh(self, found: Found) -> None:
-        """Contents as stored: only the time is new, or a run that was cut short left marks."""
-        self._report.unchanged += 1
-        known = self._known[found.path]
-        if self._request.dry_run:
-            return
-        if known.mtime != found.mtime:
-            await self._files.touch(self._request.collection, list(known.points), found.mtime)
-        await self._store.points.settle(self._request.collection, known.marked)
-        self._known[found.path] = replace(known, mtime=found.mtime, size=found.size, marked=())
-
-    def _encoded(self, items: Items[FileJob]) -> None:
+    async def _wrote(self, items: Items[FileJob], _: Sequence[StoredPoint]) -> None:
         self._report.phase = "Storing"
-        self._report.encoded += len(items)
-        self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)
-
-    def _wrote(self, items: Items[FileJob]) -> None:
         self._report.texts += len(items)
+        self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)
 
     async def _finished(self, job: FileJob) -> None:
         """All of a file is stored: what its earlier contents had more is removed."""
@@ -288,7 +260,6 @@ class _Run:
         if job.old:
             await self._drop(job.found.path, job.old, stored.points)
         self._known[job.found.path] = stored
-        self._report.tokens += sum(job.tokens)
         self._count(job)
 
     def _count(self, job: FileJob) -> None:
@@ -298,7 +269,6 @@ class _Run:
     def _failed(self, job: FileJob, reason: str) -> None:
         reason = f"cannot be stored: {reason}"
         self._report.problems.append(Problem(job.found.path, reason, kept=True))
-        self._known[job.found.path] = job.torn
 
     async def remove_the_gone(self) -> None:
         """Remove what the files below the sources no longer hold."""
@@ -332,7 +302,7 @@ async def _measures(encoder: Encoder | None) -> tuple[int, str | None]:
     return encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json()
 
 
-def _check_harmless(request: SyncRequest, seen: Seen, known: Known) -> None:
+def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
     """Raise RequestError where a mirror would remove all of a source: is it the right folder?
 
     A folder of one file, that holds another one now, is.
@@ -346,5 +316,5 @@ def _check_harmless(request: SyncRequest, seen: Seen, known: Known) -> None:
         if looked_at and stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
                 f"None of the {len(stored):,} files of {source.name!r} that are in "
-                f"{request.collection!r} is in this folder.{request.advice and ' '}{request.advice}"
+                f"{request.collection!r} is in this folder. {ADVICE}"
             )

@@ -118,9 +118,9 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
     folders and those out of the source are problems. Whatever cannot be looked at is a problem,
     too, and never an error.
     """
-    seen, places = Seen(), set[str]()
+    seen = Seen()
     for source in sources:
-        walk = _Walk(source, selection, seen, places)
+        walk = _Walk(source, selection, seen)
         if source.folder:
             walk.descend()
         else:  # a link, too, is what was named
@@ -131,14 +131,14 @@ def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
 class _Walk:
     """The folders below one source, with the rules that hold in each."""
 
-    def __init__(self, source: Source, selection: Selection, seen: Seen, places: set[str]) -> None:
+    def __init__(self, source: Source, selection: Selection, seen: Seen) -> None:
         self._source = source
         self._top = source.path if source.folder else source.path.parent
         self._within = source.path if source.folder else None
         self._include = Patterns(selection.include) if selection.include else None
         self._exclude = Patterns(selection.exclude)
         self._seen = seen
-        self._places = places  # of the files seen so far
+        self._places = {one.path for one in seen.files}
 
     def descend(self) -> None:
         """Look at everything that is wanted, a folder's files before its folders."""
@@ -187,11 +187,9 @@ class _Walk:
         place = _normal(self._place(file))
         try:
             status = file.stat()
-        except FileNotFoundError:
-            self._problem(place, "is a link to nothing" if file.is_symlink() else "is gone")
-            return
         except OSError as error:
-            self._problem(place, f"cannot be read: {error.strerror}", kept=True)
+            gone = isinstance(error, FileNotFoundError)
+            self._problem(place, f"cannot be read: {error.strerror}", kept=not gone)
             return
         if stat.S_ISDIR(status.st_mode):
             self._problem(place, "is a link to a folder, which is not followed")
@@ -199,9 +197,7 @@ class _Walk:
             self._problem(place, NO_FILE)
         elif printable(place) != place:
             self._problem(place, "its name is not UTF-8")
-        elif place in self._places:
-            self._problem(place, "is there twice, spelled in two ways")
-        else:
+        elif place not in self._places:  # nor is it there twice, spelled in two ways
             self._places.add(place)
             size, written = status.st_size, status.st_mtime_ns
             self._seen.files.append(
@@ -212,14 +208,13 @@ class _Walk:
         """The innermost first."""
         try:
             own = _read_rules(folder, self._within)
-        except OSError as error:
-            fault = f"cannot be read: {error.strerror}"
-        except UnusableFile as error:
-            fault = str(error)
-        else:
-            return (own, *rules) if own else rules
-        self._problem(self._place(folder / IGNORE_FILE), fault)
-        return rules
+        except (OSError, UnusableFile) as error:
+            reason = str(error)
+            if isinstance(error, OSError):
+                reason = f"cannot be read: {error.strerror}"
+            self._problem(self._place(folder / IGNORE_FILE), reason)
+            return rules
+        return (own, *rules) if own else rules
 
     def _place(self, path: Path) -> str:
         below = path.relative_to(self._top).as_posix()

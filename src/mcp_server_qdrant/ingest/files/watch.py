@@ -8,15 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from time import monotonic
 
-from watchfiles import DefaultFilter, awatch
+from watchfiles import awatch
 
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
 from mcp_server_qdrant.core.selection import Selection
-from mcp_server_qdrant.ingest.files.sync import Known
+from mcp_server_qdrant.ingest.files.state import Known
 from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 
-SETTLE_MS = 1600  # changes that follow each other faster are one
-STEP_MS = 200
 RETRY_SECONDS = 30.0
 AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
 # Elsewhere all below a folder would be watched, whatever its links lead to.
@@ -81,19 +79,10 @@ async def changed(places: Sequence[Path]) -> None:
     """
     if not places:
         await asyncio.sleep(RETRY_SECONDS)
-    elif all(map(os.path.exists, places)):  # one that went would be waited for in vain
-        await _burst(places)
-
-
-async def _burst(places: Sequence[Path]) -> None:
+        return
+    if not all(map(os.path.exists, places)):  # one that went would be waited for in vain
+        return
     with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
-        watching = awatch(
-            *places,
-            watch_filter=DefaultFilter(),
-            debounce=SETTLE_MS,
-            step=STEP_MS,
-            ignore_permission_denied=True,
-            recursive=WHOLE,
-        )
+        watching = awatch(*places, ignore_permission_denied=True, recursive=WHOLE)
         async with contextlib.aclosing(watching):
             await anext(watching)

@@ -1,21 +1,19 @@
 """Reads files for another process: `python -m mcp_server_qdrant.ingest.files.worker`.
 
-On stdin there come pairs of frames: what to do, and the bytes of a file; on stdout one goes back
-for each pair. It has no sockets, no keys and no engine. It ends with the process that started it,
-and when a file takes more time or memory than it may.
+On stdin there comes a line of JSON, with the size of a file, and the file's bytes; on stdout a line
+of JSON goes back. It has no sockets, no keys and no engine. It ends with its input, and when a file
+takes more time or memory than it may.
 """
 
 import contextlib
 import json
 import math
 import os
-import struct
 import sys
 import threading
 import time
 from datetime import datetime
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile
 from mcp_server_qdrant.ingest.formats.load import load
@@ -30,26 +28,6 @@ except ImportError:  # Windows: the other side looks at the clock
 
 DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
-LENGTH = struct.Struct("!Q")
-
-
-def send(stream: BinaryIO, frame: bytes) -> None:
-    """Write a frame. Raises OSError."""
-    stream.write(LENGTH.pack(len(frame)))
-    stream.write(frame)
-    stream.flush()
-
-
-def receive(stream: BinaryIO, most: float = math.inf) -> bytes | None:
-    """The next frame; None at the end of the stream. Raises ValueError where it is longer."""
-    head = stream.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (length,) = LENGTH.unpack(head)
-    if length > most:
-        raise ValueError
-    frame = stream.read(length)
-    return frame if len(frame) == length else None
 
 
 def main() -> None:
@@ -57,28 +35,18 @@ def main() -> None:
     sys.setrecursionlimit(DEPTH)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
-    requests: SimpleQueue[tuple[bytes, bytes]] = SimpleQueue()
     limits = {"memory": math.inf}
-    threading.Thread(target=_take_in, args=(requests,), daemon=True).start()
     threading.Thread(target=_watch, args=(limits,), daemon=True).start()
-    while True:
-        asked, data = requests.get()
-        path, mask, seconds, memory = json.loads(asked)
+    while asked := sys.stdin.buffer.readline():
+        path, size, mask, seconds, memory = json.loads(asked)
+        data = sys.stdin.buffer.read(size)
         limits["memory"] = memory
         _limit(seconds, memory)
         try:
-            send(answers, _answer(path, data, mask=mask))
+            answers.write(_answer(path, data, mask=mask) + b"\n")
         except MemoryError:
             os._exit(1)
-
-
-def _take_in(requests: "SimpleQueue[tuple[bytes, bytes]]") -> None:
-    """Put down what is asked, and end the process once nobody can ask any more."""
-    try:
-        while (asked := receive(sys.stdin.buffer)) and (data := receive(sys.stdin.buffer)):
-            requests.put((asked, data))
-    finally:
-        os._exit(0)
+        answers.flush()
 
 
 def _watch(limits: dict[str, float]) -> None:

@@ -4,7 +4,6 @@ import codecs
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -79,33 +78,27 @@ class Contents:
 
 
 class Faults:
-    """Faults and the lines, or messages, that have them; of a large file only a few are kept."""
+    """Faults and the lines, or messages, that have them; of many kinds only the first are kept."""
 
     def __init__(self, unit: str) -> None:
         self._unit = unit
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, list[int]] = {}
+        self._numbers: dict[str, list[int]] = {}
 
     def add(self, fault: str, number: int) -> None:
         """Take in a fault of a line."""
-        if fault not in self._first and len(self._first) >= KINDS:
+        if fault not in self._numbers and len(self._numbers) >= KINDS:
             fault = "has another fault"
-        self._counts[fault] += 1
-        numbers = self._first.setdefault(fault, [])
-        if len(numbers) <= SHOWN:
-            numbers.append(number)
+        self._numbers.setdefault(fault, []).append(number)
 
     def notes(self) -> list[str]:
         """One sentence per fault, with the first lines that have it."""
-        return [self._note(fault, count) for fault, count in self._counts.items()]
+        return [self._note(fault, *numbers) for fault, numbers in self._numbers.items()]
 
-    def _note(self, fault: str, count: int) -> str:
-        first, *others = self._first[fault]
-        if not others:
-            return f"{self._unit} {first:,} {fault}"
-        more = f" and {count - 1 - SHOWN:,} more" if count - 1 > SHOWN else ""
-        numbers = ", ".join(f"{number:,}" for number in others)
-        return f"{self._unit} {first:,} {fault} (likewise {numbers}{more})"
+    def _note(self, fault: str, first: int, *others: int) -> str:
+        more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
+        numbers = ", ".join(f"{number:,}" for number in others[:SHOWN])
+        likewise = f" (likewise {numbers}{more})" if others else ""
+        return f"{self._unit} {first:,} {fault}{likewise}"
 
 
 def gathered(

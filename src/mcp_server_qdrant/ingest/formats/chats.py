@@ -1,18 +1,14 @@
-"""Exported chats of Claude, ChatGPT and Slack: a text per conversation, or day of a channel."""
+"""Exported chats of Claude and ChatGPT: a text per conversation."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from html import unescape
-from pathlib import PurePosixPath
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     Mark,
     gathered,
@@ -21,9 +17,8 @@ from mcp_server_qdrant.ingest.formats.base import (
     readable,
 )
 
-NAMES = "conversations.json conversations-*.json ????-??-??.json"
+NAMES = "conversations.json conversations-*.json"
 NO_DATE = "has no date: it is stored without one"
-LINK = re.compile(r"<(?P<target>[^<>|]*)(?:\|(?P<label>[^<>]*))?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +36,6 @@ def read(path: str, text: str) -> Contents:
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
         return gathered("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
-    if any("ts" in row and row.get("type") == "message" for row in objects):
-        return _day(path, rows)
     return Contents([Loaded(text, name_of(path))])
 
 
@@ -86,47 +79,6 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
         if role in ("user", "assistant") and text:
             speaker = "User" if role == "user" else "ChatGPT"
             yield Turn(speaker, text, moment(message.get("create_time")))
-
-
-def _day(path: str, rows: Sequence[Any]) -> Contents:
-    """A day of a channel of Slack."""
-    faults, turns = Faults("message"), list[Turn]()
-    people = {row["user"]: _name(row) for row in rows if isinstance(row, dict) and row.get("user")}
-    for number, row in enumerate(rows, 1):
-        with_text = isinstance(row, dict) and isinstance(row.get("text"), str)
-        if not with_text or not row["text"].strip():
-            faults.add("has no text", number)
-            continue
-        text = unescape(LINK.sub(lambda found: _shown(found, people), row["text"]))
-        try:
-            when = moment(float(row["ts"]))
-        except (KeyError, TypeError, ValueError):
-            when = None
-        if when is None:
-            faults.add("has no date", number)
-        turns.append(Turn(_name(row), text, when))
-    place = PurePosixPath(path)
-    channel = place.parent.name
-    metadata = {"chat": "Slack", "channel": channel}
-    loaded = replace(_loaded(turns, f"#{channel} {place.stem}"), id=path, metadata=metadata)
-    return Contents([loaded], faults.notes())
-
-
-def _name(row: Mapping[str, Any]) -> str:
-    """Who wrote a message: as shown, or the name, or else the id."""
-    profile = row.get("user_profile")
-    profile = profile if isinstance(profile, dict) else {}
-    known = (profile.get(key) for key in ("display_name", "real_name", "name"))
-    return str(next(filter(None, [*known, row.get("username"), row.get("user")]), "Somebody"))
-
-
-def _shown(found: re.Match[str], people: Mapping[Any, str]) -> str:
-    """A link, a person or a channel as readers see them."""
-    target = found["target"]
-    if target.startswith("@"):
-        return "@" + people.get(target[1:], found["label"] or target[1:])
-    sign = "#" if target.startswith("#") else ""
-    return sign + (found["label"] or target.lstrip("#!"))
 
 
 def _loaded(turns: Sequence[Turn], title: str) -> Loaded:

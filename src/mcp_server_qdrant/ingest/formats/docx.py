@@ -13,7 +13,6 @@ ABOUT = "docProps/core.xml"
 HEADINGS = "p[style-name='Title'] => h1:fresh\n" + "\n".join(
     f"p[style-name='Heading {level}'] => h{level + 1}:fresh" for level in range(1, 6)
 )
-LOOKS = ("latentStyles", "docDefaults", "tblStylePr", "rPr", "tblPr")
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -22,9 +21,7 @@ def read(path: str, data: bytes) -> Contents:
 
     with ZipFile(io.BytesIO(data)) as archive:
         about = described(archive.read(ABOUT)) if ABOUT in archive.namelist() else {}
-        made = mammoth.convert_to_html(
-            _slim(archive), style_map=HEADINGS, convert_image=lambda _: []
-        )
+    made = mammoth.convert_to_html(io.BytesIO(data), style_map=HEADINGS, convert_image=lambda _: [])
     page = html.parsed(made.value)
     for link in page.select("a[href*=note-ref]"):  # from a note back to its sign
         link.decompose()
@@ -33,20 +30,3 @@ def read(path: str, data: bytes) -> Contents:
     when = moment(about.get("modified") or about.get("created"))
     metadata = {"author": author} if author else None
     return Contents([replace(text, metadata=metadata, created_at=when)])
-
-
-def _slim(archive: ZipFile) -> io.BytesIO:
-    """The archive without pictures and looks, on which mammoth would spend most of its time."""
-    from lxml import etree
-
-    out = io.BytesIO()
-    with ZipFile(out, "w") as slim:
-        for name in archive.namelist():
-            if name.endswith((".xml", ".rels")):
-                part = archive.read(name)
-                if name.endswith("/styles.xml"):
-                    styles = etree.fromstring(part)
-                    etree.strip_elements(styles, *(f"{{*}}{one}" for one in LOOKS))
-                    part = etree.tostring(styles)
-                slim.writestr(name, part)
-    return out

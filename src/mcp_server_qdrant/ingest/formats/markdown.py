@@ -41,7 +41,6 @@ SIGNS = re.compile(
 )
 MAX_FRONT = 200_000
 MAX_NUMBER = 1_000  # characters; what is longer counts as a text
-NESTING = 500  # as many levels at most are safe for the quick loader, which has no limit
 FLAG = "published"  # in many places a truth value
 DATES = ("date", "created", "created_at", FLAG)
 
@@ -72,9 +71,8 @@ def _fields(front: str) -> Mapping[Any, Any]:
 
     if len(front) > MAX_FRONT:
         raise UnusableFile(f"has front matter of more than {MAX_FRONT:,} characters")
-    few = sum(map(front.count, "[{-?:")) < NESTING  # each level takes one of these
     try:
-        found = yaml.load(front, _loader(quick=few))  # noqa: S506 - both are safe ones
+        found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one
     except (yaml.YAMLError, TypeError, RecursionError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = "" if line is None else f", line {line + 2}"
@@ -87,13 +85,11 @@ def _fields(front: str) -> Mapping[Any, Any]:
 
 
 @cache
-def _loader(*, quick: bool) -> Any:
-    """The loader in C, which is ten times as fast and crashes where there are too many levels."""
+def _loader() -> Any:
+    """A loader that is safe for a stranger's text; the one in C crashes where levels are many."""
     import yaml
 
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader) if quick else yaml.SafeLoader
-
-    class Loader(base):  # type: ignore[misc]
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """A scalar that is not what it looks like, as 30 February, is a text."""
 
         def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002

@@ -39,7 +39,6 @@ MADE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMe
 TOLD = re.compile(r"\A\s*<([a-z]+[-_ ][\w -]*)>.*?</\1>", re.DOTALL)
 REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 ASKED = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.S)
-PLACE = re.compile(r"<cwd>(.*?)</cwd>|Current working directory: (\S+)")
 FRAMES = ("Caveat: The messages below", "# AGENTS.md instructions", "[Request interrupted")
 IDE = "## My request for Codex:"
 
@@ -129,24 +128,18 @@ def _claude(rows: Sequence[Row]) -> Session | None:
 
 
 def _codex(rows: Sequence[Row]) -> Session | None:
-    """What was sent to the model and came back; the first versions have no envelope around it."""
-    enveloped = next((row for row in rows if row.get("type") == "session_meta"), None)
-    flat = enveloped is None
-    if flat and not (rows and {"id", "instructions"} <= rows[0].keys()):
+    """What was sent to the model and came back, each in an envelope."""
+    meta = next((_object(r.get("payload")) for r in rows if r.get("type") == "session_meta"), None)
+    if meta is None:
         return None
-    meta = _object(enveloped.get("payload")) if enveloped else rows[0]
     session = Session("codex", id=_text(meta.get("id")), project=_text(meta.get("cwd")))
     session.branch = _text(_object(meta.get("git")).get("branch"))
     if isinstance(meta.get("source"), dict):  # a sub-agent's
         return session
     for row in rows:
-        item = row if flat else _object(row.get("payload"))
-        role = item.get("role") if item.get("type") == "message" else None
-        if role == "user" and not session.project:
-            place = PLACE.search(_said(item.get("content")))
-            session.project = (place[1] or place[2]) if place else ""
-        if role in ("user", "assistant"):
-            speaker = USER if role == "user" else "Codex"
+        item = _object(row.get("payload"))
+        if item.get("type") == "message" and item.get("role") in ("user", "assistant"):
+            speaker = USER if item["role"] == "user" else "Codex"
             session.say(speaker, item.get("content"), row.get("timestamp"))
     return session
 

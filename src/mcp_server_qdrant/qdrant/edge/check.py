@@ -6,12 +6,12 @@ collection unloadable. Each refusal is one sentence. Points here are plain:
 host checks everything that depends on the collection.
 """
 
+import json
 import math
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -21,60 +21,51 @@ MAX_DEPTH = 96  # 120 levels still load, 124 do not
 MAX_ID = 2**64 - 1
 MAX_INDEX = 2**32 - 1
 MAX_SIZE = 65_536
+_TOO_DEEP = f"The payload is nested deeper than {MAX_DEPTH} levels."
 _NO_FILE_NAME = re.compile(r'[\x00-\x1f/\\:*?"<>|\ud800-\udfff]')
 
 Schema = Mapping[str, Any]
 
 
-def plain_payload(value: Any, depth: int = 0) -> Any:
+def plain_payload(value: Any) -> Any:
     """The payload as JSON data: dates become ISO 8601 texts.
 
     InvalidPoint for NaN and infinity, lone surrogates, deep nesting and what JSON cannot hold.
     """
-    if value is None or isinstance(value, str | bool | int | float):
-        return _plain_scalar(value)
-    if depth >= MAX_DEPTH:
-        raise InvalidPoint(f"The payload is nested deeper than {MAX_DEPTH} levels.")
-    if isinstance(value, Mapping):
-        return {_key(key): plain_payload(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain_payload(item, depth + 1) for item in value]
-    if isinstance(value, Enum):
-        return plain_payload(value.value, depth)
+    try:
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidPoint("The payload holds half a surrogate pair.") from None
+    except TypeError as error:
+        raise InvalidPoint(f"The payload holds what JSON cannot hold: {error}.") from None
+    except ValueError:
+        raise InvalidPoint("The payload holds NaN or infinity, or holds itself.") from None
+    except RecursionError:
+        raise InvalidPoint(_TOO_DEEP) from None
+    plain = json.loads(text)
+    if _deeper(plain, MAX_DEPTH):
+        raise InvalidPoint(_TOO_DEEP)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """What `json` does not know."""
     if isinstance(value, date):  # a datetime is one too
         return value.isoformat()
     if isinstance(value, UUID):
         return str(value)
     if hasattr(value, "tolist"):  # numpy
-        return plain_payload(value.tolist(), depth)
-    raise InvalidPoint(f"The payload holds a {type(value).__name__}, which JSON cannot hold.")
+        return value.tolist()
+    raise TypeError(f"an object of the type {type(value).__name__}")
 
 
-def _plain_scalar(value: Any) -> Any:
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidPoint("The payload holds NaN or infinity, which JSON cannot hold.")
-        return float(value)
-    return value
-
-
-def _key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise InvalidPoint(f"A payload key must be a text, not {key!r}.")
-    return _text(key)
-
-
-def _text(text: str) -> str:
-    if not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise InvalidPoint("A payload text holds half a surrogate pair.") from None
-    return str(text)
+def _deeper(value: Any, levels: int) -> bool:
+    """True for data that is nested deeper than so many levels."""
+    if not isinstance(value, dict | list):
+        return False
+    inside = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_deeper(item, levels - 1) for item in inside)
 
 
 def plain_id(point_id: Any) -> int | str:
@@ -123,14 +114,11 @@ def check_vectors(vector: Any, schema: Schema) -> None:
         elif name in schema["sparse_vectors"]:
             _check_sparse(value, name)
         else:
-            raise InvalidPoint(unknown_vector(name, schema))
-
-
-def unknown_vector(name: str, schema: Schema) -> str:
-    """The sentence for a vector name the collection does not have."""
-    known = [n or "(unnamed)" for n in (*schema["vectors"], *schema["sparse_vectors"])]
-    called = f"no vector named {name!r}" if name else "no unnamed vector"
-    return f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
+            known = [n or "(unnamed)" for n in (*schema["vectors"], *schema["sparse_vectors"])]
+            called = f"no vector named {name!r}" if name else "no unnamed vector"
+            raise InvalidPoint(
+                f"The collection {schema['name']!r} has {called}; it has: {', '.join(known)}."
+            )
 
 
 def _check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
@@ -194,15 +182,7 @@ def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:
 
 def check_query(value: Any, name: str, schema: Schema) -> None:
     """Refuse a query vector that does not fit the collection's vector of that name."""
-    check_names([name], schema)
     try:
         check_vectors({name: value}, schema)
     except InvalidPoint as refusal:
         raise RequestError(str(refusal)) from None
-
-
-def check_names(names: Any, schema: Schema) -> None:
-    """Refuse to show or search vectors that the collection does not have."""
-    for name in names if isinstance(names, list) else ():
-        if name not in schema["vectors"] and name not in schema["sparse_vectors"]:
-            raise RequestError(unknown_vector(name, schema))

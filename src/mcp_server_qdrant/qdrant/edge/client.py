@@ -163,7 +163,7 @@ class EdgeClient(AsyncQdrantBase):
         self, collection_name: str, points_selector: Any, **_: Any
     ) -> models.UpdateResult:
         """Delete points."""
-        return await self._write("delete", collection_name, plain.plain_selector(points_selector))
+        return await self._write("delete", collection_name, plain.plain_choice(points_selector))
 
     async def set_payload(
         self,
@@ -174,14 +174,14 @@ class EdgeClient(AsyncQdrantBase):
         **_: Any,
     ) -> models.UpdateResult:
         """Merge into the payload; ids that do not exist are passed over."""
-        fields, chosen = plain_payload(payload), plain.plain_selector(points)
+        fields, chosen = plain_payload(payload), plain.plain_choice(points)
         return await self._write("set_payload", collection_name, fields, chosen, key)
 
     async def delete_payload(
         self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
     ) -> models.UpdateResult:
         """Remove keys from the payload."""
-        chosen = plain.plain_selector(points)
+        chosen = plain.plain_choice(points)
         return await self._write("delete_payload", collection_name, list(keys), chosen)
 
     # Questions
@@ -189,7 +189,7 @@ class EdgeClient(AsyncQdrantBase):
     async def hybrid(
         self, question: str, *arguments: Any, guard: Any = None
     ) -> list[tuple[bool, Any]]:
-        """A question of a search to many collections, in one trip; see `hybrid`.
+        """A question of a search to many collections, in one trip; see `reads`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
         `guard`: a plain filter on all of it.
@@ -208,8 +208,7 @@ class EdgeClient(AsyncQdrantBase):
         """The points that exist."""
         wanted = [plain_id(point_id) for point_id in ids]
         shown = plain.shown(with_payload, with_vectors)
-        rows = await self._ask("retrieve", collection_name, wanted, shown)
-        return list({record.id: record for record in plain.records(rows)}.values())
+        return plain.records(await self._ask("retrieve", collection_name, wanted, shown))
 
     async def scroll(
         self,

@@ -20,29 +20,25 @@ import uuid
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from urllib.parse import quote, unquote
+from typing import BinaryIO
+from urllib.parse import unquote
 
 from mcp_server_qdrant.core.disk import identity, sync
 from mcp_server_qdrant.core.errors import DiskFull
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 _LONGEST_SLUG = 120
+_SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
 
 
 def slug_of(name: str) -> str:
     """The collection's file name: safe on every platform, distinct also when case is ignored."""
-    plain = quote(name, safe="abcdefghijklmnopqrstuvwxyz0123456789_-").replace(".", "%2e")
-    lower = "".join(f"%{ord(c):02x}" if c.isupper() else c for c in _lower_escapes(plain))
-    slug = f"c-{lower}"
+    plain = (c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode()) for c in name)
+    slug = f"c-{''.join(plain)}"
     if len(slug) <= _LONGEST_SLUG:
         return slug
     return f"{slug[:80]}-{sha256(name.encode()).hexdigest()[:32]}"
-
-
-def _lower_escapes(text: str) -> str:
-    head, *parts = text.split("%")
-    return head + "".join(f"%{part[:2].lower()}{part[2:]}" for part in parts)
 
 
 def name_of(slug: str) -> str:
@@ -89,9 +85,6 @@ class Folder:
                 _remove(shard)
                 _remove(self.shards / f"{slug}.count")
             path.unlink(missing_ok=True)
-        elif path.name.endswith((".next", ".old")):
-            # An earlier version optimised so. .next sorts before .old: a copy is in place by then.
-            _remove(path) if shard.exists() else path.rename(shard)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
             _remove(path / "temp_segments")
@@ -159,14 +152,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def used(shard: Path) -> float:
-    """When the shard was written to last."""
-    try:
-        return max((file.stat().st_mtime for file in (shard / "wal").iterdir()), default=0.0)
-    except OSError:
-        return 0.0
-
-
 def allocated(tree: Path | Iterable[Path]) -> int:
     """Bytes that a tree, or files, really occupy (holes are free)."""
     files = tree.rglob("*") if isinstance(tree, Path) else tree
@@ -191,28 +176,29 @@ def copy_sparse(source: Path, target: Path) -> None:
     for entry in source.iterdir():
         if entry.is_dir():
             copy_sparse(entry, target / entry.name)
-        elif sys.platform == "linux":
-            _copy_with_holes(entry, target / entry.name)
         else:
-            shutil.copyfile(entry, target / entry.name)
+            with entry.open("rb") as read:
+                copy_with_holes(read, target / entry.name)
 
 
-def _copy_with_holes(source: Path, target: Path) -> None:
-    with source.open("rb", buffering=0) as read, target.open("wb", buffering=0) as write:
+def copy_with_holes(read: BinaryIO, target: Path) -> None:
+    """Copy an open file; holes stay holes where the platform can tell."""
+    if sys.platform != "linux":
+        with target.open("wb") as plain:
+            shutil.copyfileobj(read, plain)
+        return
+    with target.open("wb", buffering=0) as write:
         size = os.fstat(read.fileno()).st_size
         os.ftruncate(write.fileno(), size)
-        for start, end in data_ranges(read.fileno(), size):
+        for start, end in _data_ranges(read.fileno(), size):
             write.seek(start)
             while (left := end - write.tell()) > 0:
                 if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
-                    raise OSError(errno.EIO, f"{source.name} became shorter while it was copied")
+                    raise OSError(errno.EIO, f"{target.name} became shorter while it was copied")
 
 
-def data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
+def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
     """The parts of an open file that are no holes: where each begins and ends."""
-    if not hasattr(os, "SEEK_DATA"):
-        yield 0, size
-        return
     position = 0
     while position < size:
         try:

@@ -10,7 +10,7 @@ by all of them. One thread does all work and hears all clients: a second one wou
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from inspect import isawaitable
 from pathlib import Path
@@ -28,20 +28,24 @@ from mcp_server_qdrant.hosting.host import Client, Work, serve
 from mcp_server_qdrant.hosting.wire import Call
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.hybrid import Hybrid
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
+_AHEAD = 64  # shards opened at the start
 _PATIENCE = 0.05  # that a piece of a write lets reads go first
 _GONE = (
     "The data folder was deleted or moved while it was in use: this was not stored."
     " Try again; the folder is begun anew."
 )
-_READS = ("collections", "info", "retrieve", "scroll", "count", "facet")
-_SEARCHES = ("candidates", "idfs", "payloads")
+READS = frozenset(
+    {
+        *("collections", "info", "retrieve", "scroll", "count", "facet"),
+        *("candidates", "idfs", "payloads"),
+    }
+)
 
 
 class Engine(Work):
@@ -53,11 +57,7 @@ class Engine(Work):
         folder.prepare()
         self._shards = Shards(folder, options.max_open)
         self._shards.scan()
-        reads, searches = Reads(self._shards), Hybrid(self._shards, self._pause)
-        self._reads: dict[str, Callable[..., Any]] = {
-            **{name: getattr(reads, name) for name in _READS},
-            **{name: getattr(searches, name) for name in _SEARCHES},
-        }
+        self._reads = Reads(self._shards, self._pause)
         self._writes = Writes(self._shards, self._let_reads_go_first)
         self._writing = asyncio.Lock()
         self._optimiser = Optimiser(self._shards, options)
@@ -79,10 +79,10 @@ class Engine(Work):
         name = _collection(call)
         if call.operation in wire.WRITES:
             return await self._write(call, name)
-        if (read := self._reads.get(call.operation)) is None:
+        if call.operation not in READS:
             raise RequestError(f"The engine host knows no operation {call.operation!r}.")
         with guarded(name):
-            found = read(*call.arguments)
+            found = getattr(self._reads, call.operation)(*call.arguments)
             return await found if isawaitable(found) else found
 
     async def _write(self, call: Call, name: str) -> Any:
@@ -117,9 +117,9 @@ class Engine(Work):
         return any(kind == "reads" for _, _, kind in self._queues)
 
     async def _look_after(self) -> None:
-        """Open what was used last before it is asked for; then optimise where it is quiet."""
+        """Open shards before they are asked for; then optimise where it is quiet."""
         # A cold disk takes 0.2 s for each: the first search over many need not wait for all.
-        for name in self._shards.recent(self._options.ahead):
+        for name in self._shards.names()[: min(_AHEAD, self._options.max_open)]:
             await self._let_reads_go_first()
             with suppress(QdrantMcpError, OSError):
                 self._shards.engine(self._shards.get(name))
@@ -144,8 +144,7 @@ def _collection(call: Call) -> str:
 
 def main(arguments: list[str]) -> None:
     """Own the folder and serve it."""
-    root = Path(arguments[0])
-    options = wire.EdgeOptions.loads(arguments[1]) if len(arguments) > 1 else wire.EdgeOptions()
+    root, options = Path(arguments[0]), wire.EdgeOptions.loads(arguments[1])
     serve(wire.service(root, options), lambda: Engine(root, options), options.idle_seconds)
 
 

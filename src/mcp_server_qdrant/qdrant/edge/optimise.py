@@ -1,26 +1,21 @@
-"""Optimising a shard without a pause: a child process makes an optimised copy, which is swapped in.
+"""Optimising a shard without a pause: a process makes an optimised copy, which is swapped in.
 
-`EdgeShard.optimize` freezes its process for seconds to minutes. Reads and writes go on meanwhile;
-but a copy of a shard that was written to is of no use, and the next quiet moment is waited for.
-
-    python -m mcp_server_qdrant.qdrant.edge.optimise SHARD_DIRECTORY COPY POINTS
+Reads and writes go on meanwhile; but a copy of a shard that was written to is of no use, and the
+next quiet moment is waited for.
 """
 
 import contextlib
-import os
+import logging
 import shutil
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
 
-import qdrant_edge as edge
-
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
-from mcp_server_qdrant.hosting.log import log
-from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
+from mcp_server_qdrant.qdrant.edge.copies import start
+from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 
@@ -28,13 +23,14 @@ _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _FEWEST = 500  # points; a smaller gain is not worth a process
 
+logger = logging.getLogger(__name__)
+
 
 class _Job(NamedTuple):
     shard: Shard
     version: int  # of the shard when it was copied
-    engine: edge.EdgeShard  # open while it was copied: closing it could change its files
     place: Path
-    process: "subprocess.Popen[bytes]"
+    process: subprocess.Popen[bytes]
 
 
 class Optimiser:
@@ -59,7 +55,7 @@ class Optimiser:
                 elif time.monotonic() >= self._not_before and (shard := self._due()):
                     self._begin(shard)
         except QdrantMcpError as error:
-            log(f"optimising was given up: {error}")
+            logger.warning("Optimising was given up: %s", error)
             self.stop()
 
     def stop(self) -> None:
@@ -71,7 +67,6 @@ class Optimiser:
         if job.process.poll() is None:
             job.process.kill()
             job.process.wait()
-        job.shard.optimising = False
         self._shards.folder.discard(job.place)
 
     def _due(self) -> Shard | None:
@@ -97,14 +92,12 @@ class Optimiser:
         self._shards.folder.require_space(_SPACE_FACTOR * allocated(shard.path))
         place = self._shards.folder.work / f"optimised-{uuid.uuid4().hex}"
         place.mkdir()
-        engine = self._shards.engine(shard)
-        process = _start(shard.path, place / "data", self._shards.exact_count(shard))
-        shard.optimising = True
-        self._job = _Job(shard, shard.version, engine, place, process)
+        process = start(place, self._shards.exact_count(shard), shard.path)
+        self._job = _Job(shard, shard.version, place, process)
 
     def _look_after(self, job: _Job) -> None:
         code = job.process.poll()
-        if job.shard.version != job.version or job.shard.engine is not job.engine:
+        if job.shard.version != job.version:
             self.stop()  # its copy is of no use
         elif code:
             raise EngineFailure(f"the child ended with code {code}")
@@ -116,36 +109,6 @@ class Optimiser:
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(shards.folder.shards / f"{shard.slug}.count", job.place / "count")
         self._job = None
-        shard.optimising = False
         shards.replace(shard, job.place)
         shards.save(shard, optimised_points=shards.exact_count(shard))
         shard.deleted = 0
-
-
-def _start(shard: Path, copy: Path, points: int) -> "subprocess.Popen[bytes]":
-    module = "mcp_server_qdrant.qdrant.edge.optimise"
-    return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, str(shard), str(copy), str(points)],
-        cwd=copy.parent,
-        stdin=subprocess.DEVNULL,
-    )
-
-
-def main(arguments: list[str]) -> None:
-    """Copy a shard directory and optimise the copy, with low priority; fail if it lacks points."""
-    if sys.platform != "win32":
-        os.nice(10)
-    shard, copy = map(Path, arguments[:2])
-    copy_sparse(shard, copy)
-    engine = edge.EdgeShard.load(str(copy))
-    engine.optimize()
-    engine.flush()
-    points = engine.count(edge.CountRequest(exact=True))
-    engine.close()
-    sync_tree(copy)
-    if points != int(arguments[2]):
-        sys.exit(f"The copy holds {points} points, not {arguments[2]}.")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

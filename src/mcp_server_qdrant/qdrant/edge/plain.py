@@ -10,7 +10,7 @@ from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
+from mcp_server_qdrant.qdrant.edge.check import check_ids, plain_id, plain_payload
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -42,11 +42,13 @@ def plain_point(point: Any) -> Point:
     return plain_id(point.id), plain_vectors(point.vector), payload and plain_payload(payload)
 
 
-def plain_selector(selector: Any) -> dict[str, Any]:
-    """The points that a filter or ids select: `{"filter": filter}` or `{"points": ids}`."""
+def plain_choice(selector: Any) -> Any:
+    """The points that a filter, or a list of ids, selects: as a filter."""
     if isinstance(selector, models.Filter):
-        return {"filter": plain(selector)}
-    return {"points": [plain_id(point_id) for point_id in selector]}
+        return plain(selector)
+    ids = [plain_id(point_id) for point_id in selector]
+    check_ids(ids)
+    return {"must": [{"has_id": ids}]}
 
 
 def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any]:
@@ -82,11 +84,10 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     """The host's description of a collection, in the server's shape."""
     named, damage = found["vectors"], found["damage"]
-    sound = "yellow" if found["optimising"] else "green"
     copied = ("indexed_vectors_count", "points_count", "segments_count", "payload_schema")
     return models.CollectionInfo.model_validate(
         {
-            "status": "red" if damage else sound,
+            "status": "red" if damage else "green",
             "warnings": [{"message": damage}] if damage else None,
             "optimizer_status": "ok",
             **{key: found[key] for key in (*copied, "created_at")},

@@ -5,6 +5,7 @@ Used by one thread of the host.
 
 import contextlib
 import json
+import logging
 import os
 import re
 import time
@@ -26,18 +27,20 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.hosting.log import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of, used
+from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
 _NAMELESS = "The description of the collection {!r} is missing or damaged: restore a backup."
+_REPLACED = "%s: its files were replaced while it was open; the host starts anew"
 _EMPTIED = (
     "The data of the collection {0!r} is gone from the disk: restore a backup, or run"
     " mcp-server-qdrant accept-loss {0!r} to forget the collection."
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Shard:
@@ -59,9 +62,8 @@ class Shard:
         self.log: tuple[int, int] | None = None  # of which folder, when it was opened
         self.pinned = False  # must not be closed: written to and not yet flushed, or being copied
         self.written = 0.0  # when, on the monotonic clock
-        self.version = 0  # other after each write
+        self.version = 0  # other after each write, and once it was closed
         self.deleted = 0  # points deleted since it was optimised
-        self.optimising = False
 
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
@@ -91,26 +93,23 @@ class Shards:
                 _ = sidecar["vectors"], sidecar["sparse_vectors"]
                 shard = Shard(sidecar, self.folder.shards)
             except (OSError, ValueError, LookupError, TypeError) as error:
-                log(f"sidecar {path.name} is not readable: {error}")
+                logger.warning("%s is not readable: %s", path.name, error)
                 continue
             if shard.sidecar_path == path:
                 self._all[shard.name] = shard
             else:
-                log(f"{path.name} is not read: it is a copy of {shard.sidecar_path.name}")
+                logger.warning(
+                    "%s is a copy of %s, and not read", path.name, shard.sidecar_path.name
+                )
         for slug in self.folder.slugs() - {shard.slug for shard in self._all.values()}:
             name = name_of(slug)
             nothing = {"name": name, "vectors": {}, "sparse_vectors": {}}
             self._all[name] = Shard(nothing, self.folder.shards, _NAMELESS.format(name))
-            log(f"{slug}: {self._all[name].fault}")
+            logger.warning("%s: %s", slug, self._all[name].fault)
 
     def names(self) -> list[str]:
         """All collections, sorted."""
         return sorted(self._all)
-
-    def recent(self, most: int) -> list[str]:
-        """The collections that were written to last, the latest first."""
-        when = {name: used(shard.path) for name, shard in self._all.items()}
-        return sorted(when, key=lambda name: (-when[name], name))[: min(most, self._max_open)]
 
     def opened(self) -> list[Shard]:
         """The shards that are open now."""
@@ -176,7 +175,7 @@ class Shards:
         shard.census.opened(engine, shard.count)
         shard.log = identity(shard.path / "wal")
         if shard.census.missing not in (0, known):
-            log(f"{shard.name}: {shard.damage()}")
+            logger.warning("%s: %s", shard.name, shard.damage())
 
     def flush(self, shard: Shard) -> None:
         """Make what was written to it durable, and remember how many points that are.
@@ -187,23 +186,10 @@ class Shards:
         if shard.engine is None:
             return
         if identity(shard.path / "wal") != shard.log and not self.folder.gone():
-            log(f"{shard.name}: its files were replaced while it was open; the host starts anew")
+            logger.warning(_REPLACED, shard.name)
             os._exit(1)
         shard.engine.flush()
         shard.census.flushed(shard.engine)
-
-    def accept_loss(self, name: str) -> tuple[int, int | None]:
-        """Go on without what is missing: how many points that are, and how many there are.
-
-        A collection that has no data any more is forgotten (None).
-        """
-        shard = self.get(name)
-        if not shard.path.is_dir():
-            lost = shard.census.remembered() or 0
-            self.drop(shard)
-            return lost, None
-        engine = self.engine(shard)
-        return shard.census.accept(engine), self.exact_count(shard)
 
     def _close_idle(self, keep: Shard) -> None:
         for shard in self.opened():
@@ -234,16 +220,14 @@ class Shards:
         self._all[name] = self._open[shard.slug] = shard
         self._close_idle(keep=shard)
 
-    def adopt(self, name: str, staged: Path) -> None:
-        """Make what is staged the collection of that name, in the place of one that is there."""
-        sidecar = json.loads((staged / "json").read_text("utf-8"))
+    def adopt(self, sidecar: dict[str, Any], staged: Path) -> None:
+        """Make what is staged a collection, in the place of one that is there."""
         shard = Shard(sidecar, self.folder.shards)
-        self.replace(self._all.get(name, shard), staged)
-        self._all[name] = shard
+        self.replace(self._all.get(shard.name, shard), staged)
+        self._all[shard.name] = shard
 
     def replace(self, shard: Shard, staged: Path) -> None:
         """Put what is staged in the place of the shard's files."""
-        shard.changed()
         self.close(shard)
         self.folder.receive(shard.slug, staged)
 
@@ -263,7 +247,6 @@ class Shards:
             shard.sidecar_path.replace(gone)
         sync(self.folder.shards)
         del self._all[shard.name]
-        shard.changed()
         self.close(shard)
         self.folder.discard(shard.path)
         for end in ("opening", "count"):
@@ -273,6 +256,7 @@ class Shards:
     def close(self, shard: Shard) -> None:
         """Close it; the next use opens it again. What was flushed is safe even if that fails."""
         self._open.pop(shard.slug, None)
+        shard.version += 1  # closing it could change its files
         engine, shard.engine = shard.engine, None
         if engine is not None:
             with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed"):
@@ -301,7 +285,7 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
         return RequestError(f"The collection {name!r} has no payload index for this.")
     if found := re.search(r"invalid JSON path (.*)", text):
         return InvalidFilter(f"{found[1]!r} is not a payload path.")
-    log(f"{name}: {type(fault).__name__}: {text}")
+    logger.warning("%s: %s: %s", name, type(fault).__name__, text)
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")
     return EngineFailure(f"The collection {name!r} {failure}.")

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.hosting.service import Service
+from mcp_server_qdrant.hosting.connect import Service
 
-WIRE = 9
+WIRE = 10
 NAME = "engine-host"
 WRITES = frozenset(
     {
@@ -23,7 +23,6 @@ class EdgeOptions:
     """The behaviour of a host; the first client's options count while that host lives.
 
     idle_seconds: how long the host outlives its last client. max_open: open shards kept.
-    ahead: shards opened at start, before they are asked for.
     min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
     (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
     writing before it starts.
@@ -31,7 +30,6 @@ class EdgeOptions:
 
     idle_seconds: float = 5.0
     max_open: int = 512
-    ahead: int = 64
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0

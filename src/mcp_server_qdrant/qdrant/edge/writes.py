@@ -6,12 +6,12 @@ in between. The host does one after the other, and flushes before it acknowledge
 
 import asyncio
 import contextlib
+import json
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import qdrant_edge as edge
 
@@ -26,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge import check, schema, types
 from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 
-PIECE = 100  # ids per engine call
+_MANY = 100  # points
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
 _GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
@@ -72,19 +72,6 @@ class Writes:
             self._shards.close(shard)
             raise unsure(error) from None
 
-    def _remove(self, shard: Shard, update: edge.UpdateOperation) -> None:
-        """An update after which fewer points may be there."""
-        engine = self._shards.engine(shard)
-        before = engine.info().points_count
-        with shard.census.deleting(engine):
-            self._apply(shard, update)
-        shard.deleted += max(0, before - engine.info().points_count)
-
-    def _existing(self, shard: Shard, ids: Sequence[Any]) -> list[Any]:
-        with guarded(shard.name):
-            found = self._shards.engine(shard).retrieve(list(ids), False, False)  # noqa: FBT003
-        return [record.id for record in found]
-
     def _room(self, wanted: int = _SMALL) -> None:
         self._shards.folder.require_space(wanted)
 
@@ -111,8 +98,17 @@ class Writes:
         return True
 
     async def accept_loss(self, name: str) -> tuple[int, int | None]:
-        """Go on without points that are missing on the disk; see `Shards.accept_loss`."""
-        return self._shards.accept_loss(name)
+        """Go on without points that are missing: how many those are, and how many are there.
+
+        A collection that has no data any more is forgotten (None).
+        """
+        shard = self._shards.get(name)
+        if not shard.path.is_dir():
+            lost = shard.census.remembered() or 0
+            self._shards.drop(shard)
+            return lost, None
+        engine = self._shards.engine(shard)
+        return shard.census.accept(engine), self._shards.exact_count(shard)
 
     async def save(self, name: str, folder: str) -> int:
         """Copy a collection, as it is now, into another folder of shards; its number of points.
@@ -121,8 +117,7 @@ class Writes:
         """
         shard = self._shards.get(name)
         points = self._shards.exact_count(shard)
-        with guarded(name, _NOT_FLUSHED):
-            self._shards.flush(shard)
+        self._shards.flush(shard)
         shard.pinned = True  # closing it could change its files
         try:
             with _copying(name):
@@ -135,15 +130,19 @@ class Writes:
         """Make a collection that was staged, in a directory of that name, the one of its name."""
         if name in self._shards.names() and not replace:
             raise RequestError(f"The collection {name!r} already exists.")
+        place = self._shards.folder.work / Path(staged).name
         with _copying(name):
-            self._shards.adopt(name, self._shards.folder.work / Path(staged).name)
+            sidecar = json.loads((place / "json").read_text("utf-8"))
+            if sidecar["name"] != name or not isinstance(sidecar.get("metadata"), dict | None):
+                raise ValueError("It is described as something else.")
+            check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
+            self._shards.adopt(sidecar, place)
 
     async def index(self, name: str, field: str, declared: Any) -> None:
         """Index a payload field; cheap while the collection is empty."""
         shard = self._shards.get(name)
-        with guarded(name):
-            update = Update.create_field_index(field, schema.index_params(declared))
-        self._room(self._rewritten(shard, {"filter": None}))
+        update = Update.create_field_index(field, schema.index_params(declared))
+        self._room(self._rewritten(shard, self._shards.exact_count(shard)))
         self._apply(shard, update)
         if isinstance(declared, dict):
             indexes = {**shard.sidecar.get("indexes", {}), field: declared}
@@ -164,9 +163,7 @@ class Writes:
         declared[kind][vector] = params
         check.check_schema(declared["vectors"], declared["sparse_vectors"])
         self._room()
-        with guarded(name):
-            update = schema.new_vector(vector, kind, params)
-        self._apply(shard, update)
+        self._apply(shard, schema.new_vector(vector, kind, params))
         # Durable in the engine first: points may bring the vector once the sidecar tells of it.
         self.flush(name)
         changes = {kind: declared[kind], "optimised_points": 0}  # the new vector is not, yet
@@ -202,10 +199,9 @@ class Writes:
         shard = self._shards.get(name)
         batches = await self._checked(shard, blobs)
         for points in batches:
-            with guarded(name):
-                converted = [types.to_point(point) for point in points]
-                # Without a mode the host was seen to die more often in mid-write on a full disk.
-                update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
+            converted = [types.to_point(point) for point in points]
+            # Without a mode the host was seen to die more often in mid-write on a full disk.
+            update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
             self._apply(shard, update)
             await self._pause()
 
@@ -214,19 +210,17 @@ class Writes:
         shard = self._shards.get(name)
         batches = await self._checked(shard, blobs)
         for points in batches:
-            found = {str(point_id) for point_id in self._existing(shard, [p[0] for p in points])}
-            for point_id, *_ in points:
-                if _canonical(point_id) not in found:
-                    raise RequestError(f"There is no point with id {point_id}.")
+            ids = [point_id for point_id, *_ in points]
+            there = self._shards.engine(shard).retrieve(ids, False, False)  # noqa: FBT003
+            if len(there) < len(set(ids)):
+                raise RequestError("One of the points is not there any more.")
             await self._pause()
         for points in batches:
-            with guarded(name):
-                converted = [
-                    edge.PointVectors(point_id, types.to_vectors(vector))
-                    for point_id, vector, _ in points
-                ]
-                update = Update.update_vectors(converted)
-            self._apply(shard, update)
+            converted = [
+                edge.PointVectors(point_id, types.to_vectors(vector))
+                for point_id, vector, _ in points
+            ]
+            self._apply(shard, Update.update_vectors(converted))
             await self._pause()
 
     async def _checked(self, shard: Shard, blobs: list[bytes]) -> list[list[Any]]:
@@ -239,67 +233,42 @@ class Writes:
             await self._pause()
         return batches
 
-    async def delete(self, name: str, selector: Mapping[str, Any]) -> None:
+    # Points that a filter chooses
+
+    async def delete(self, name: str, where: Mapping[str, Any]) -> None:
         """Delete points."""
-        shard = self._shards.get(name)
-        count = self._chosen(shard, selector)
+        shard, chosen, count = self._chosen(name, where)
         self._shards.folder.require_space_to_delete(_GOING * count)
-        by = (Update.delete_points, Update.delete_points_by_filter)
-        await self._select(shard, selector, by, self._remove)
+        engine = self._shards.engine(shard)
+        with shard.census.deleting(engine):
+            self._apply(shard, Update.delete_points_by_filter(chosen))
+        shard.deleted += count
 
     async def set_payload(
-        self, name: str, payload: dict[str, Any], selector: Mapping[str, Any], key: str | None
+        self, name: str, payload: dict[str, Any], where: Mapping[str, Any], key: str | None
     ) -> None:
         """Merge into the payload (or, with a key, into that part of it)."""
-        shard = self._shards.get(name)
-        growth = _GROWTH * len(pack(payload)) * self._chosen(shard, selector)
-        self._room(growth + self._rewritten(shard, selector))
-        by = (Update.set_payload, Update.set_payload_by_filter)
-        await self._select(shard, selector, by, self._apply, payload, key)
+        shard, chosen, count = self._chosen(name, where)
+        growth = _GROWTH * len(pack(payload)) * count
+        self._room(growth + self._rewritten(shard, count))
+        self._apply(shard, Update.set_payload_by_filter(chosen, payload, key))
 
-    async def delete_payload(self, name: str, keys: list[str], selector: Mapping[str, Any]) -> None:
+    async def delete_payload(self, name: str, keys: list[str], where: Mapping[str, Any]) -> None:
         """Remove keys from the payload."""
+        shard, chosen, count = self._chosen(name, where)
+        self._room(self._rewritten(shard, count))
+        self._apply(shard, Update.delete_payload_by_filter(chosen, keys))
+
+    def _chosen(self, name: str, where: Mapping[str, Any]) -> tuple[Shard, edge.Filter, int]:
+        """The points that a filter chooses, and how many they are."""
         shard = self._shards.get(name)
-        self._room(self._rewritten(shard, selector))
-        by = (Update.delete_payload, Update.delete_payload_by_filter)
-        await self._select(shard, selector, by, self._apply, keys)
+        chosen = types.to_filter(where) or edge.Filter()
+        request = edge.CountRequest(exact=True, filter=chosen)
+        return shard, chosen, self._shards.engine(shard).count(request)
 
-    def _chosen(self, shard: Shard, selector: Mapping[str, Any]) -> int:
-        """The number of points that a selector chooses at most."""
-        if "filter" in selector:
-            return self._shards.engine(shard).info().points_count
-        return len(selector["points"])
-
-    def _rewritten(self, shard: Shard, selector: Mapping[str, Any]) -> int:
-        """Bytes that a change to what is stored may take: of many points, those of the shard."""
-        many = "filter" in selector and self._chosen(shard, selector) > 0
-        return _SMALL + (allocated(shard.path) if many else 0)
-
-    async def _select(
-        self,
-        shard: Shard,
-        selector: Mapping[str, Any],
-        by: tuple[Any, Any],
-        apply: Callable[[Shard, Update], None],
-        *arguments: Any,
-    ) -> None:
-        """Apply to the filtered points, or to those of the ids that exist."""
-        by_ids, by_filter = by
-        if "filter" in selector:
-            with guarded(shard.name):
-                condition = types.to_filter(selector["filter"]) or edge.Filter()
-                update = by_filter(condition, *arguments)
-            apply(shard, update)
-            return
-        ids = selector["points"]
-        check.check_ids(ids)
-        for start in range(0, len(ids), PIECE):
-            # The engine stops at the first id it does not have.
-            if existing := self._existing(shard, ids[start : start + PIECE]):
-                with guarded(shard.name):
-                    update = by_ids(existing, *arguments)
-                apply(shard, update)
-            await self._pause()
+    def _rewritten(self, shard: Shard, count: int) -> int:
+        """Bytes that a change to so many points may take: of many, those of the whole shard."""
+        return _SMALL + (allocated(shard.path) if count > _MANY else 0)
 
 
 def _copy(shard: Shard, folder: Path) -> None:
@@ -318,7 +287,3 @@ def _copying(name: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "its description is damaged"
         raise EngineFailure(f"The collection {name!r} could not be copied: {reason}.") from error
-
-
-def _canonical(point_id: int | str) -> str:
-    return str(UUID(point_id)) if isinstance(point_id, str) else str(point_id)

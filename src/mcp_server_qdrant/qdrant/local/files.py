@@ -1,4 +1,4 @@
-"""A folder of qdrant-client's local mode, read without a change to any of its files.
+"""A folder of qdrant-client's local mode, read and not written to.
 
 meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a row per point, pickled
@@ -8,15 +8,12 @@ holds anything else, is counted and left out.
 """
 
 import asyncio
-import contextlib
 import io
 import itertools
 import json
 import pickle
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -81,7 +78,6 @@ class LocalFiles:
         self._shapes = _shapes(folder / META)
         self._rows: dict[str, dict[PointId, int]] = {}
         self._open: dict[str, sqlite3.Connection] = {}
-        self._files = contextlib.ExitStack()
         self.unreadable: dict[str, int] = {}
 
     async def names(self) -> list[str]:
@@ -127,8 +123,10 @@ class LocalFiles:
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, storage = self._shapes[name], self._storage(name)
         question = "SELECT point FROM points WHERE rowid = ?"
-        with _readable(name):
+        try:
             found = [storage.execute(question, (row,)).fetchone() for row in rows]
+        except sqlite3.DatabaseError as error:
+            raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
         return [_point(row[0], shape) for row in found if row is not None]  # None: replaced now
 
     def _scan(self, name: str) -> dict[PointId, int]:
@@ -149,37 +147,21 @@ class LocalFiles:
         return rows
 
     def _storage(self, name: str) -> sqlite3.Connection:
-        """The collection's rows. A copy's, where a writer was killed in mid-write."""
+        """The collection's rows; SQLite itself undoes a write whose process was killed."""
         if name not in self._open:
             path = self._folder / "collection" / name / "storage.sqlite"
-            if any(path.parent.glob("storage.sqlite-*")):
-                copies = Path(self._files.enter_context(tempfile.TemporaryDirectory()))
-                for file in path.parent.glob("storage.sqlite*"):
-                    shutil.copyfile(file, copies / file.name)
-                connection = sqlite3.connect(copies / path.name, check_same_thread=False)
-            elif path.is_file():
-                uri = f"{path.resolve().as_uri()}?mode=ro"
-                connection = sqlite3.connect(
-                    uri, uri=True, timeout=LOCKED_SECONDS, check_same_thread=False
-                )
-            else:
-                connection = sqlite3.connect(":memory:", check_same_thread=False)
-                connection.execute("CREATE TABLE points (id TEXT PRIMARY KEY, point BLOB)")
-            self._files.callback(connection.close)
-            self._open[name] = connection
+            self._open[name] = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode=rw",  # what is not there is not made
+                uri=True,
+                timeout=LOCKED_SECONDS,
+                check_same_thread=False,
+            )
         return self._open[name]
 
     async def close(self) -> None:
         """Let the files go."""
-        self._files.close()
-
-
-@contextlib.contextmanager
-def _readable(name: str) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
+        for connection in self._open.values():
+            connection.close()
 
 
 def _shapes(meta: Path) -> dict[str, Shape]:

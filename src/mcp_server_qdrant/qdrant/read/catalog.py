@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -17,12 +17,18 @@ from rapidfuzz.distance import OSA
 from mcp_server_qdrant.core.access import calling
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import (
+    AccessRefused,
+    KeyRefused,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
+from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
-from mcp_server_qdrant.qdrant.listing import is_glob, listed
 from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update
 
 NAMES_SECONDS = 2.0
@@ -32,6 +38,7 @@ LOOK_UP_SECONDS = 3.0
 AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
 NEAR = 0.7
 NEAR_NAMES = 3
+UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +55,7 @@ class Catalog:
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
     a hidden collection reads like one about a collection that does not exist. `folder` is where the
-    server's client works. `gained` is called
-    when a collection turns out to have been upgraded since the last look-up; `shown` counts the
-    points of a collection of ours that a reader is shown; `dates` are payload paths of dates.
+    server's client works; `dates` are payload paths of dates.
     """
 
     def __init__(
@@ -61,15 +66,11 @@ class Catalog:
         default: str | None = None,
         allowed: Sequence[str] = (),
         folder: Path | None = None,
-        gained: Callable[[str], None] = lambda _: None,
-        shown: Callable[[str], Awaitable[int]] | None = None,
         dates: Sequence[str] = DATES,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._models = models
-        self._gained = gained
-        self._shown = shown
         self._default = default
         self._allowed = tuple(allowed)
         self._folder = folder
@@ -87,11 +88,29 @@ class Catalog:
         expires, names = self._names
         if expires > self._clock():
             return names
-        named = dict.fromkeys(filter(None, (*self._allowed, self._default)))
-        known = await listed(self._client, [name for name in named if not is_glob(name)])
-        names = tuple(name for name in known if self.visible(name))
+        try:
+            known = [one.name for one in (await self._client.get_collections()).collections]
+        except KeyRefused:
+            raise
+        except AccessRefused as refusal:
+            known = await self._readable(refusal)
+        names = tuple(sorted(filter(self.visible, known)))
         self._names = (self._clock() + NAMES_SECONDS, names)
         return names
+
+    async def _readable(self, refusal: AccessRefused) -> list[str]:
+        """Those that the settings name and the key may read, where it may not list them.
+
+        Raises AccessRefused where it may read none.
+        """
+        named = {name for name in (*self._allowed, self._default) if name and not _is_glob(name)}
+        if not named:
+            raise AccessRefused(UNLISTED) from refusal
+        found, failed = await gathered(sorted(named), self._client.collection_exists)
+        for error in failed.values():
+            if not found or not isinstance(error, AccessRefused):
+                raise error
+        return [name for name, there in found.items() if there]
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
@@ -163,7 +182,7 @@ class Catalog:
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}
         for pattern in wanted:
-            if is_glob(pattern) and pattern not in await self.names():
+            if _is_glob(pattern) and pattern not in await self.names():
                 chosen.update(
                     dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
                 )
@@ -281,10 +300,7 @@ class Catalog:
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
-        before = self._entries.get(name)
         self._entries[name] = _Entry(target, info, self._clock())
-        if before is not None and _upgraded(before.target, target):
-            self._gained(name)
         return target
 
     def count_stored(self, name: str, points: int) -> None:
@@ -313,25 +329,27 @@ class Catalog:
 
     def ours_or_indexed(self, name: str, key: str) -> bool:
         """True where we made the collection, or the key has an index: points are found by it."""
-        return self.indexes_of_ours(name) is not None or self.indexed(name, key)
+        return self.ours(name) or self.indexed(name, key)
 
-    def indexes_of_ours(self, name: str) -> Container[str] | None:
-        """The indexed payload fields of a collection that we made; None of any other."""
+    def ours(self, name: str) -> bool:
+        """True where we made the collection."""
         entry = self._entries.get(name)
-        return entry.info.payload_schema if entry is not None and _ours(entry) else None
+        return entry is not None and MODEL_KEY in (entry.info.config.metadata or {})
 
     def indexes_to_complete(self, name: str) -> Container[str] | None:
-        """The same, also where strict mode refuses filters by fields without an index."""
+        """The indexed fields of a collection that has to have ours; None of any other.
+
+        We made it, or its strict mode refuses filters by fields without an index.
+        """
         entry = self._entries.get(name)
         strict = entry.info.config.strict_mode_config if entry else None
-        if entry and strict and strict.enabled and strict.unindexed_filtering_update is False:
-            return entry.info.payload_schema
-        return self.indexes_of_ours(name)
+        refusing = strict and strict.enabled and strict.unindexed_filtering_update is False
+        return entry.info.payload_schema if entry and (refusing or self.ours(name)) else None
 
     async def matching(self, pattern: str | None) -> list[str]:
         """The visible names that a glob matches, or that contain the text; None: all of them."""
         glob = (pattern or "*").casefold()
-        glob = glob if is_glob(glob) else f"*{glob}*"
+        glob = glob if _is_glob(glob) else f"*{glob}*"
         return [name for name in await self.names() if fnmatchcase(name.casefold(), glob)]
 
     async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
@@ -344,40 +362,18 @@ class Catalog:
         return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
 
     async def _describe(self, target: Target) -> CollectionInfo:
+        entry = self._entries.get(target.collection)
+        metadata = entry.info.config.metadata if entry else None
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
-        points, updated_at = await asyncio.gather(
-            self._points(target), self.changed_at(target.collection)
-        )
         return CollectionInfo(
             name=target.collection,
-            points=points,
+            points=target.points,
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
-            updated_at=updated_at,
-            note=self._note(target),
-            description=self._description(target.collection),
+            updated_at=await self.changed_at(target.collection),
+            note=(entry and marks.damage(entry.info)) or target.note or marks.imported(metadata),
+            description=marks.description(metadata),
         )
-
-    async def _points(self, target: Target) -> int:
-        """The number of points that a reader is shown now."""
-        name = target.collection
-        try:
-            if self._shown is not None and self.indexes_of_ours(name) is not None:
-                return await self._shown(name)
-            return (await self._client.count(name)).count
-        except QdrantMcpError:
-            return target.points
-
-    def _note(self, target: Target) -> str | None:
-        """A sentence on damage, a missing leg, or where it was imported from."""
-        entry = self._entries.get(target.collection)
-        if entry is None:
-            return target.note
-        return marks.damage(entry.info) or target.note or marks.imported(entry.info.config.metadata)
-
-    def _description(self, name: str) -> str | None:
-        entry = self._entries.get(name)
-        return marks.description(entry.info.config.metadata) if entry else None
 
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
@@ -389,12 +385,5 @@ class Catalog:
             task.cancel()
 
 
-def _ours(entry: _Entry) -> bool:
-    return MODEL_KEY in (entry.info.config.metadata or {})
-
-
-def _upgraded(before: Target, now: Target) -> bool:
-    """True where a leg is searched now that was not written to before."""
-    gained = now.written is not None and before.written is None
-    moved = now.dense and before.dense and now.dense.vector != before.dense.vector
-    return gained or bool(moved)
+def _is_glob(name: str) -> bool:
+    return any(mark in name for mark in "*?[")

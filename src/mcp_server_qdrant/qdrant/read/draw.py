@@ -37,6 +37,7 @@ SHOWN = (
     VERSION_KEY,
     WRITING_KEY,
 )
+POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Drawn`
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 
@@ -51,14 +52,33 @@ class Drawer:
     async def draw(self, target: Target, count: int) -> Drawn:
         """`count` points of the target, which has a dense leg, or all where it holds no more."""
         assert target.dense is not None
-        found = at_random(self._client, target, count, PAGE, **self._whole(target.dense))
-        drawing = _Drawing(target.collection, target.dense, self._fields)
-        async with aclosing(found):
+        leg, name = target.dense, target.collection
+        points: list[tuple[Any, ...]] = []
+        vectors, without = [np.zeros((0, leg.size), np.float32)], 0
+        async with aclosing(
+            at_random(self._client, target, count, PAGE, **self._whole(leg))
+        ) as found:
             async for records in found:
-                drawing.add(records, count)
-                if len(drawing.ids) == count:
+                page = []
+                for record in records:
+                    document = read(name, record.id, record.payload, self._fields)
+                    if document.writing is not None and document.chunk:
+                        continue  # a part of a text that is not all there
+                    if (vector := vector_of(record, leg)) is None:
+                        without += 1
+                    elif len(points) < count:
+                        points.append(_point(document))
+                        page.append(vector)
+                if page:
+                    vectors.append(np.asarray(page, np.float32))
+                if len(points) == count:
                     break
-        return drawing.drawn()
+        columns = list(zip(*points, strict=True)) or [()] * len(POINT)
+        return Drawn(
+            **dict(zip(POINT, columns, strict=True)),
+            vectors=np.concatenate(vectors),
+            without=without,
+        )
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]
@@ -102,65 +122,13 @@ async def at_random(
         yield [found[point] for point in wanted if point in found]
 
 
-class _Drawing:
-    """The points drawn so far; the vectors kept as arrays, a page at a time."""
-
-    def __init__(
-        self,
-        collection: str,
-        leg: DenseLeg,
-        content_fields: Sequence[str],
-    ) -> None:
-        self._collection = collection
-        self._leg = leg
-        self._fields = content_fields
-        self.ids: list[PointId] = []
-        self._documents: list[str] = []
-        self._texts: list[tuple[str, str, str]] = []
-        self._facts: list[Mapping[str, Sequence[str]]] = []
-        self._vectors = [np.zeros((0, leg.size), np.float32)]
-        self._without = 0
-
-    def add(self, records: Sequence[Any], count: int) -> None:
-        """Keep those that have a vector, up to `count` in all."""
-        vectors = []
-        for record in records:
-            if len(self.ids) == count:
-                break
-            document = read(self._collection, record.id, record.payload, self._fields)
-            vector = vector_of(record, self._leg)
-            whole = document.writing is None or not document.chunk
-            if vector is None and whole:
-                self._without += 1
-            if vector is None or not whole:
-                continue
-            vectors.append(vector)
-            self.ids.append(record.id)
-            self._documents.append(document_id(document))
-            self._texts.append(_texts(document))
-            self._facts.append(_facts(document))
-        if vectors:
-            self._vectors.append(np.asarray(vectors, np.float32))
-
-    def drawn(self) -> Drawn:
-        """All pages as one."""
-        return Drawn(
-            ids=tuple(self.ids),
-            documents=tuple(self._documents),
-            titles=tuple(title for title, _, _ in self._texts),
-            snippets=tuple(snippet for _, snippet, _ in self._texts),
-            texts=tuple(text for _, _, text in self._texts),
-            facts=tuple(self._facts),
-            vectors=np.concatenate(self._vectors),
-            without=self._without,
-        )
-
-
-def _texts(document: Document) -> tuple[str, str, str]:
-    """A point's title (or how its text begins) and how its text begins, each on one line; both."""
-    text = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
+def _point(document: Document) -> tuple[Any, ...]:
+    """What is shown of a point: title (or how its text begins) and snippet are one line each."""
+    snippet = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
     title = " ".join((document.title or "").split())
-    return (title or text)[:TITLE], text, f"{title}\n{document.text[:LONGEST]}"
+    text = f"{title}\n{document.text[:LONGEST]}"
+    shown = (title or snippet)[:TITLE], snippet, text
+    return document.id, document_id(document), *shown, _facts(document)
 
 
 def _facts(document: Document) -> Mapping[str, Sequence[str]]:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from qdrant_client import models
@@ -17,7 +16,6 @@ from mcp_server_qdrant.qdrant.filters import bare, conditions
 
 MOST_COLLECTIONS = 16
 SAMPLE = 30  # texts of each
-MOST_OF_ONE = 256  # keys of a text that are looked at
 MOST_KEYS = 30  # named
 DEPTH = 3
 OUR_OWN = "doc"
@@ -57,7 +55,7 @@ class PayloadKeys:
 
         async def sampled(name: str) -> Counter[str]:
             records, _ = await self._client.scroll(name, limit=SAMPLE, with_payload=True)
-            return Counter(key for one in records for key in _few(one.payload or {}))
+            return Counter(key for one in records for key in set(_keys(one.payload or {})))
 
         found, _ = await gathered(names, sampled)
         known = sum(found.values(), Counter[str]())
@@ -70,10 +68,6 @@ def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
         key = condition.get("key") or (condition.get("nested") or {}).get("key")
         if isinstance(key, str) and not inside and bare(key).split(".")[0] != OUR_OWN:
             yield key
-
-
-def _few(payload: Mapping[str, Any]) -> set[str]:
-    return set(islice(_keys(payload), MOST_OF_ONE))
 
 
 def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:

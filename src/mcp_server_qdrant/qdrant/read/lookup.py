@@ -74,7 +74,7 @@ class Lookup:
         complete = {one: await self._part(one, collection) for one in filter(part_of, ids)}
         for short in filter(first_id, ids):
             names = await self._places(collection)
-            found, _ = await gathered(names, partial(self._beginning, short))
+            found, _ = await gathered(names, partial(self._points.beginning, short=short))
             known = sorted({point for points in found.values() for point in points})
             if len(known) > 1:
                 raise RequestError(
@@ -103,9 +103,6 @@ class Lookup:
         if len(points) > 1:
             raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
         return next(iter(points.values()), numbered)
-
-    async def _beginning(self, short: str, collection: str) -> list[str]:
-        return await self._points.beginning(collection, short)
 
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
@@ -166,7 +163,7 @@ class Lookup:
             raise BackendError(
                 f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
             )
-        return [one._replace(metadata=head.metadata) for one in found] or [head]
+        return found or [head]
 
     async def _from(
         self,
@@ -227,15 +224,13 @@ class Lookup:
         """The document that begins with this part, as far as it fits."""
         for _ in range(RACES):
             chunks, lacking = await self._parts(first, room)
-            if not lacking or first.document is None:
+            if not lacking:
                 break
-            now = await self._points.first(first.collection, first.document)
+            now = await self._points.first(first.collection, str(first.document))
             if now is None or now.version == first.version:
                 break
             first = now  # replaced while it was read
-        if not chunks:
-            return first
-        return joined(chunks, first, lacking=lacking)
+        return joined(chunks, first, lacking=lacking) if chunks else first
 
     async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
         """The parts that fit, in order, and whether any of them is missing."""

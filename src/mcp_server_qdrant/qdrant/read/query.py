@@ -1,7 +1,7 @@
 """The queries of a search: fused candidates, exact leg scores, probes and payloads."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from qdrant_client import models
@@ -20,10 +20,10 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
-from mcp_server_qdrant.core.errors import AnswerTooLarge, QdrantMcpError
-from mcp_server_qdrant.core.notation import PARTIAL, uuid_text
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, judge, parts_in
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 
 
 class Leg(NamedTuple):
@@ -50,16 +50,8 @@ class Queries:
     `dates` are the paths of dates in a collection that has no index of any.
     """
 
-    def __init__(
-        self,
-        client: AsyncQdrantBase,
-        dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
-    ) -> None:
-        """`paths` are the fields of a payload that a search reads; None: all."""
+    def __init__(self, client: AsyncQdrantBase, dates: Sequence[str] = DATES) -> None:
         self._client = client
-        self._paths = paths
-        self._shown = models.PayloadSelectorInclude(include=list(paths)) if paths else True
         self._dates = tuple(dates)
 
     def prepare(
@@ -71,6 +63,19 @@ class Queries:
         """
         parsed = parse(raw)
         return both(of_text(within), parsed) if within else parsed
+
+    def without(
+        self, condition: models.Filter | None, replaced: Iterable[Document]
+    ) -> models.Filter | None:
+        """The condition, and that a point is no part of these versions of texts."""
+        versions = {(doc.document, doc.version) for doc in replaced if doc.document and doc.version}
+        if not versions:
+            return condition
+        parts = [
+            models.Filter(must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)])
+            for document, version in sorted(versions)
+        ]
+        return both(models.Filter(must_not=parts), condition)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together: here each by itself."""
@@ -107,30 +112,13 @@ class Queries:
             prefetch=prefetches,
             query=models.RrfQuery(rrf=rrf),
             limit=depth + OVER,
-            with_payload=self._shown,
+            with_payload=True,
         )
-        found = await self._fused(target, fusion)
+        (found,) = await self._points(target, [fusion])
         best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
-        candidates = [Candidate(p.id, p.score, self._partly(p.payload)) for p in best]
+        candidates = [Candidate(p.id, p.score, p.payload or {}) for p in best]
         scores = await self._scores(target, legs, candidates)
         return candidates, *by_leg(target, query, scores), None
-
-    async def _fused(self, target: Target, fusion: models.QueryRequest) -> list[Any]:
-        """The points of a fusion with their payloads, which follow where they are too large."""
-        try:
-            (found,) = await self._points(target, [fusion])
-        except AnswerTooLarge:
-            bare = fusion.model_copy(update={"with_payload": False})
-            (found,) = await self._points(target, [bare])
-            payloads = await self._read(target, [point.id for point in found], self._shown)
-            found = [point for point in found if point.id in payloads]
-            for point in found:
-                point.payload = payloads[point.id]
-        return found
-
-    def _partly(self, payload: Payload | None) -> Payload:
-        """A payload of which only some fields were read, marked as such."""
-        return payload or {} if self._paths is None else {**(payload or {}), PARTIAL: True}
 
     async def _scores(
         self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
@@ -186,30 +174,13 @@ class Queries:
         asked: Sequence[tuple[Target, Sequence[PointId]]],
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the named points by id."""
-        return [await self.whole(target, ids) for target, ids in asked]
+        return [await self._payloads(target, ids) for target, ids in asked]
 
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The whole payloads of points of which only a part was read."""
-        return await self._read(target, ids, shown=True)
-
-    async def _read(
-        self, target: Target, ids: Sequence[PointId], shown: Any
-    ) -> dict[PointId, Payload]:
-        """The payloads of these points, in halves where they are too large together.
-
-        Raises AnswerTooLarge where one is by itself.
-        """
+    async def _payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         request = models.QueryRequest.model_construct(
-            filter=_only(ids), limit=len(ids), with_payload=shown
+            filter=_only(ids), limit=len(ids), with_payload=True
         )
-        try:
-            (points,) = await self._points(target, [request])
-        except AnswerTooLarge:
-            if len(ids) == 1:
-                raise
-            middle = len(ids) // 2
-            first = await self._read(target, ids[:middle], shown)
-            return first | await self._read(target, ids[middle:], shown)
+        (points,) = await self._points(target, [request])
         return {point.id: point.payload or {} for point in points}
 
 

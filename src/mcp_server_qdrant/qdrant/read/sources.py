@@ -15,7 +15,7 @@ DELETED_AT_ONCE = 1000
 
 
 class Files:
-    """Reads and changes `doc.file` of points."""
+    """Reads `doc.file` of points, and removes those of files that are gone."""
 
     def __init__(self, client: AsyncQdrantBase) -> None:
         self._client = client
@@ -29,12 +29,6 @@ class Files:
             async for page in found
             for record in page
         ]
-
-    async def touch(self, collection: str, points: Sequence[PointId], mtime: int) -> None:
-        """Note when the file of these points was written last."""
-        await self._client.set_payload(
-            collection, {"mtime": mtime}, points=list(points), key=FILE_KEY
-        )
 
     async def drop(
         self, collection: str, points: Sequence[PointId], contents: Iterable[str]

@@ -33,12 +33,7 @@ TOGETHER = 16  # collections that one trip asks in any case
 class EdgeQueries(Queries):
     """The read side of the embedded engine, many collections per trip."""
 
-    def __init__(
-        self,
-        client: Any,
-        dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,  # noqa: ARG002 - payloads are read in whole
-    ) -> None:
+    def __init__(self, client: Any, dates: Sequence[str] = DATES) -> None:
         super().__init__(client, dates)
         self._edge = client  # an EdgeClient, or a tenant's view of one
 
@@ -92,13 +87,6 @@ class EdgeQueries(Queries):
         """For each target the payloads by id."""
         named = [(target.collection, ids) for target, ids in asked]
         return await self._each("payloads", named)
-
-    async def whole(self, target: Target, ids: Sequence[PointId]) -> Mapping[PointId, Payload]:
-        """The payloads of some points of one target."""
-        (answer,) = await self.payloads([(target, ids)])
-        if isinstance(answer, QdrantMcpError):
-            raise answer
-        return answer
 
     async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
         answers = await self._edge.hybrid(question, asked)

@@ -14,7 +14,7 @@ import httpx
 
 from mcp_server_qdrant.core.bounded import TooLarge
 
-LARGEST = 10_000_000  # bytes of an answer; as text each may take four more
+LARGEST = 256_000_000  # bytes of an answer
 _PORTS = {"http": 80, "https": 443}
 
 

@@ -10,32 +10,27 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
-import httpx
 from qdrant_client import models
-from qdrant_client.http.exceptions import ResponseHandlingException
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.bounded import MODELS, PLAIN, bounded
+from mcp_server_qdrant.core.bounded import PLAIN, bounded
 from mcp_server_qdrant.core.context import left
-from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
-    cause_of,
     kind_of,
     status_of,
 )
-from mcp_server_qdrant.qdrant.server.rest import RestLine
+from mcp_server_qdrant.qdrant.server import connections
+from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
 _PASSING = (502, 503)
-_UNSURE = (408, 500, 502, 504)
-_TIMED = frozenset({"query_batch_points", "retrieve", "scroll", "facet", "count"})
-_READS = _TIMED | {"get_collection"}
-_WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
+_READS = CALLS.keys()
 # An upsert does the same when it is done twice.
 _RETRIED = _READS | {"get_collections", "collection_exists", "upsert"}
 OLDEST = (1, 16)  # whose fusion takes a k
@@ -63,7 +58,7 @@ class RemoteClient(TranslatedClient):
             api_key=api_key,
             headers=PLAIN,
             timeout=math.ceil(timeout),
-            event_hooks={"response": [partial(bounded, costs=MODELS)]},
+            event_hooks={"response": [partial(bounded, costs={}, largest=connections.LARGEST)]},
             **kwargs,
         )
         self._timeout = timeout
@@ -74,7 +69,7 @@ class RemoteClient(TranslatedClient):
     @override
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         async with self._share() if name in _READS else nullcontext():
-            if name in _TIMED:
+            if name in _READS and name != "get_collection":
                 kwargs.setdefault("timeout", self._seconds())
             call = partial(self._call(name), *args, **kwargs)
             return await self._tried(name, call, kwargs.get("timeout", self._timeout))
@@ -82,8 +77,7 @@ class RemoteClient(TranslatedClient):
     def _call(self, name: str) -> Callable[..., Awaitable[Any]]:
         """The call of the lean line, or else qdrant-client's, which takes twenty times as long."""
         if name in _READS and self._rest is not None:
-            call: Callable[..., Awaitable[Any]] = getattr(self._rest, name)
-            return call
+            return partial(self._rest.ask, name)
         return partial(super()._send, name)
 
     @override
@@ -117,10 +111,7 @@ class RemoteClient(TranslatedClient):
             async with asyncio.timeout_at(end):
                 return await call()
 
-        attempt = _doubted(once) if name in _WRITES else once
-        if name not in _RETRIED:
-            return await attempt()
-        return await retried(attempt, PAUSES, FOREIGN, _passing)
+        return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
 
     def _share(self) -> AbstractAsyncContextManager[Any]:
         """A place among the caller's own: a caller that asks a lot keeps nobody else waiting."""
@@ -150,29 +141,3 @@ def _has_proxy(uri: str) -> bool:
 def _passing(error: Exception) -> bool:
     """True where a node was away or a connection broke: the next try may succeed."""
     return kind_of(error) == "unreachable" or status_of(error) in _PASSING
-
-
-def _doubted(write: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[Any]]:
-    """The write; its failures carry a note where this try or an earlier one may have done it."""
-    doubt = False
-
-    async def doubted() -> Any:
-        nonlocal doubt
-        try:
-            return await write()
-        except FOREIGN as error:
-            doubt = doubt or _may_have_happened(error)
-            if doubt:
-                error.add_note(UNSURE)
-            raise
-
-    return doubted
-
-
-def _may_have_happened(error: Exception) -> bool:
-    """True where the server may have done the write, though it did not say so."""
-    if (status := status_of(error)) is not None:
-        return status in _UNSURE
-    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
-    sent = isinstance(error, ResponseHandlingException | OSError)
-    return sent and not isinstance(cause_of(error), unsent)

@@ -1,9 +1,9 @@
 """The reads of a server over REST, without what qdrant-client's models cost."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -11,11 +11,9 @@ import orjson
 from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from mcp_server_qdrant.core.bounded import MODELS, PARSED, weigh
 from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.server.connections import Http
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -34,6 +32,63 @@ class Answer(NamedTuple):
     points: list[Point]
 
 
+class Call(NamedTuple):
+    """A read: its path, what `read` makes of its result, and its arguments in their order.
+
+    Each argument by qdrant-client's name, with the name that the server has for it and a default.
+    """
+
+    path: str
+    read: Callable[[Any], Any]
+    arguments: Mapping[str, tuple[str, Any]]
+
+
+def _answers(found: Any) -> list[Answer]:
+    return [Answer([_point(raw, raw["score"]) for raw in one["points"]]) for one in found]
+
+
+def _page(found: Any) -> tuple[list[Point], PointId | None]:
+    return _points(found["points"]), found.get("next_page_offset")
+
+
+def _points(found: Any) -> list[Point]:
+    return [_point(raw) for raw in found]
+
+
+_SHOWN = {"with_payload": ("with_payload", True), "with_vectors": ("with_vector", False)}
+CALLS = {
+    "query_batch_points": Call("/points/query/batch", _answers, {"requests": ("searches", ())}),
+    "scroll": Call(
+        "/points/scroll",
+        _page,
+        {
+            "scroll_filter": ("filter", None),
+            "limit": ("limit", 10),
+            "order_by": ("order_by", None),
+            "offset": ("offset", None),
+            **_SHOWN,
+        },
+    ),
+    "retrieve": Call("/points", _points, {"ids": ("ids", ()), **_SHOWN}),
+    "count": Call(
+        "/points/count",
+        models.CountResult.model_validate,
+        {"count_filter": ("filter", None), "exact": ("exact", True)},
+    ),
+    "facet": Call(
+        "/facet",
+        models.FacetResponse.model_validate,
+        {
+            "key": ("key", ""),
+            "facet_filter": ("filter", None),
+            "limit": ("limit", 10),
+            "exact": ("exact", False),
+        },
+    ),
+    "get_collection": Call("", models.CollectionInfo.model_validate, {}),
+}
+
+
 class RestLine:
     """The line to a server at `uri`.
 
@@ -45,127 +100,48 @@ class RestLine:
         self._path = urlsplit(uri).path.rstrip("/")
         self._http = Http(uri, {"api-key": api_key} if api_key else {})
 
-    async def query_batch_points(
-        self, collection_name: str, requests: Sequence[models.QueryRequest], *, timeout: int
-    ) -> list[Answer]:
-        """The answers to the requests."""
-        target = self._target(collection_name, f"/points/query/batch?timeout={timeout}")
-
-        def answers(found: Any) -> list[Answer]:
-            return [
-                Answer([_point(raw, raw["score"]) for raw in one["points"]])
-                for _, one in zip(requests, found, strict=True)
-            ]
-
-        return await self._result(target, {"searches": requests}, answers, PARSED)
-
-    async def scroll(
-        self,
-        collection_name: str,
-        scroll_filter: models.Filter | None = None,
-        limit: int = 10,
-        order_by: Any = None,
-        offset: PointId | None = None,
-        *,
-        with_payload: Any = True,
-        with_vectors: Any = False,
-        timeout: int,
-    ) -> tuple[list[Point], PointId | None]:
-        """A page of points, and where the next begins."""
-        asked = {
-            "filter": scroll_filter,
-            "limit": limit,
-            "order_by": order_by,
-            "offset": offset,
-            "with_payload": with_payload,
-            "with_vector": with_vectors,
-        }
-
-        def page(found: Any) -> tuple[list[Point], PointId | None]:
-            return [_point(raw) for raw in found["points"]], found.get("next_page_offset")
-
-        target = self._target(collection_name, f"/points/scroll?timeout={timeout}")
-        return await self._result(target, asked, page, PARSED)
-
-    async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[PointId],
-        with_payload: Any = True,  # noqa: FBT002  as qdrant-client takes it
-        *,
-        with_vectors: Any = False,
-        timeout: int,
-    ) -> list[Point]:
-        """Those of the points that there are."""
-        asked = {"ids": list(ids), "with_payload": with_payload, "with_vector": with_vectors}
-
-        def points(found: Any) -> list[Point]:
-            return [_point(raw) for raw in found]
-
-        target = self._target(collection_name, f"/points?timeout={timeout}")
-        return await self._result(target, asked, points, PARSED)
-
-    async def get_collection(self, collection_name: str) -> models.CollectionInfo:
-        """The parameters of a collection."""
-        read = models.CollectionInfo.model_validate
-        return await self._result(self._target(collection_name), None, read)
-
-    async def count(
-        self,
-        collection_name: str,
-        count_filter: models.Filter | None = None,
-        *,
-        exact: bool = True,
-        timeout: int,
-    ) -> models.CountResult:
-        """The number of points that match."""
-        target = self._target(collection_name, f"/points/count?timeout={timeout}")
-        asked = {"filter": count_filter, "exact": exact}
-        return await self._result(target, asked, models.CountResult.model_validate)
-
-    async def facet(
-        self,
-        collection_name: str,
-        key: str,
-        facet_filter: models.Filter | None = None,
-        limit: int = 10,
-        *,
-        exact: bool = False,
-        timeout: int,
-    ) -> models.FacetResponse:
-        """The most frequent values of a payload key."""
-        target = self._target(collection_name, f"/facet?timeout={timeout}")
-        asked = {"key": key, "limit": limit, "filter": facet_filter, "exact": exact}
-        return await self._result(target, asked, models.FacetResponse.model_validate)
-
-    async def _result(
-        self,
-        target: str,
-        asked: Mapping[str, Any] | None,
-        read: Callable[[Any], T],
-        costs: Mapping[bytes, int] = MODELS,
-    ) -> T:
-        """What `read` makes of the answer; parsed, its signs may cost so much memory."""
-        response = await self._http.ask(target, None if asked is None else dumped(asked))
-        weigh([response.content], costs)
+    async def ask(
+        self, name: str, collection_name: str, *given: Any, timeout: int = 0, **named: Any
+    ) -> Any:
+        """What qdrant-client's call of that name would answer."""
+        call = CALLS[name]
+        named |= dict(zip(call.arguments, given, strict=False))
+        body = {sent: named.pop(ours, default) for ours, (sent, default) in call.arguments.items()}
+        if named:
+            raise TypeError(f"{name} is not asked with {', '.join(named)}")
+        path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
+        if body:
+            path += f"?timeout={timeout}"
+        response = await self._http.ask(path, dumped(body) if body else None)
         if response.status not in (200, 201, 202):
             raise UnexpectedResponse(response.status, "", response.content, httpx.Headers())
         try:
-            return read(orjson.loads(response.content)["result"])
+            return _result(call, body, response.content)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ResponseHandlingException(error) from error
-
-    def _target(self, collection: str, call: str = "") -> str:
-        return f"{self._path}/collections/{quote(collection, safe='')}{call}"
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
 
+def _result(call: Call, asked: Mapping[str, Any], content: bytes) -> Any:
+    """The result in an answer. Raises ValueError or the like where it is none."""
+    found = orjson.loads(content)["result"]
+    if "searches" in asked and len(found) != len(asked["searches"]):
+        raise ValueError("each search has its answer")
+    return call.read(found)
+
+
 def dumped(asked: Mapping[str, Any]) -> bytes:
-    """A request as JSON, qdrant-client's models in it without their unset fields."""
-    return orjson.dumps({k: v for k, v in asked.items() if v is not None}, default=_fields)
+    """A request as JSON, qdrant-client's models in it without their unset fields.
+
+    Raises RequestError where a caller's filter holds a number that no engine knows.
+    """
+    try:
+        return orjson.dumps({k: v for k, v in asked.items() if v is not None}, default=_fields)
+    except TypeError as error:
+        raise RequestError(f"Qdrant does not understand this request: {error}.") from error
 
 
 def _fields(model: Any) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
-from mcp_server_qdrant.qdrant.paging import page
 from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.qdrant.write.points import as_vector
 
@@ -44,12 +43,6 @@ class Shape:
         """The vector that keyword search uses, finished or not; None where there is none."""
         idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
         return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
-
-    @property
-    def added(self) -> str | None:
-        """The dense vector that an upgrade to another model added."""
-        vector = self.metadata.get(marks.VECTOR_KEY)
-        return vector if vector in self.vectors else None
 
     def plan(self) -> dict[str, tuple[Any, ...]]:
         """Vector name -> what must be equal for points of one collection to fit another."""
@@ -208,7 +201,7 @@ class Bulk:
     async def _scroll(
         self, name: str, limit: int, offset: Any, where: models.Filter | None = None
     ) -> tuple[list[Any], Any]:
-        return await page(self._client, name, limit, offset, where, with_payload=True)
+        return await self._client.scroll(name, where, limit=limit, offset=offset, with_payload=True)
 
     async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""

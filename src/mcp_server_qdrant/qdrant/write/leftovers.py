@@ -10,31 +10,15 @@ from collections.abc import Callable, Iterable, Sequence
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.qdrant.write.points import Points
 
-RACES = 5  # times that a count is tried while the collection changes
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 
 
 class Leftovers:
-    """Counts and removes them."""
+    """Removes them."""
 
     def __init__(self, points: Points, clock: Callable[[], float] = time.time) -> None:
         self._points = points
         self._clock = clock
-
-    async def count(self, collection: str) -> int:
-        """The number of points that no reader is shown."""
-        drafts, replaced, _ = await self._look(collection)
-        return len(drafts) + len(replaced)
-
-    async def shown(self, collection: str) -> int:
-        """The number of points that readers are shown, while others may write."""
-        hidden = await self.count(collection)
-        for _ in range(RACES):
-            points, before = await self._points.total(collection), hidden
-            hidden = await self.count(collection)
-            if hidden == before:
-                break
-        return points - hidden
 
     async def sweep(self, collection: str, met: Sequence[Document] = ()) -> int:
         """Finish interrupted writes and return the number of points removed.
@@ -48,8 +32,8 @@ class Leftovers:
         due = self.due([*drafts, *old, *stale])
         late = [part for part in due if part.writing is not None]
         replaced = [part for part in due if part.writing is None]
-        await self._points.delete_drafts(collection, _ids(late))
-        await self._points.delete_superseded(collection, _ids(replaced))
+        await self._points.delete_points(collection, _ids(late), writing=True)
+        await self._points.delete_points(collection, _ids(replaced), writing=False)
         await self._points.settle(collection, _ids(marked))
         return len(_ids(due))
 

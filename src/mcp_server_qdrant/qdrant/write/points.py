@@ -33,7 +33,6 @@ from mcp_server_qdrant.qdrant.payload import (
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
-    paths,
     read,
 )
 
@@ -90,7 +89,6 @@ class Points:
     ) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
-        self._bare = paths(content_fields)
         self.identify = identify
         named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
@@ -161,14 +159,10 @@ class Points:
         """Index the pending mark in a collection of another maker, so that it is found again."""
         await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
 
-    async def by_id(
-        self, collection: str, ids: Sequence[str | int], *, bare: bool = False
-    ) -> list[Document]:
-        """The named points as Documents; missing ones are left out. `bare`: without metadata."""
-        shown = models.PayloadSelectorInclude(include=list(self._bare)) if bare else True
-        records = await self._client.retrieve(collection, ids, with_payload=shown)
-        found = [self._document(collection, record) for record in records]
-        return [part._replace(metadata=None) for part in found] if bare else found
+    async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
+        """The named points as Documents; missing ones are left out."""
+        records = await self._client.retrieve(collection, ids, with_payload=True)
+        return [self._document(collection, record) for record in records]
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]
@@ -203,13 +197,8 @@ class Points:
         return found[0] if found else None
 
     async def parts(self, document: Document, first: int, last: int) -> list[Document]:
-        """The parts `first` to `last` (both counted) of the document's version, in order.
-
-        Without their metadata, which is the document's.
-        """
-        found = await self.by_id(
-            document.collection, self.part_ids(document, first, last), bare=True
-        )
+        """The parts `first` to `last` (both counted) of the document's version, in order."""
+        found = await self.by_id(document.collection, self.part_ids(document, first, last))
         same = [part for part in found if part.version == document.version]
         return sorted(same, key=lambda part: part.chunk)
 
@@ -245,23 +234,20 @@ class Points:
             mark[SUPERSEDED_IN] = collection
         await self._client.set_payload(old.collection, mark, list(of))
 
-    async def delete_points(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Remove the named points."""
-        if ids:
-            await self._client.delete(collection, list(ids))
+    async def delete_points(
+        self, collection: str, ids: Sequence[PointId], *, writing: bool | None = None
+    ) -> None:
+        """Remove the named points; only those that are being `writing`, or only the others."""
+        if not ids:
+            return
+        must: list[models.Condition] = [among(ids), WRITING] if writing else [among(ids)]
+        must_not = [WRITING] if writing is False else None
+        await self._client.delete(collection, models.Filter(must=must, must_not=must_not))
 
-    async def delete_seen(self, seen: Document, *, indexed: bool) -> None:
-        """Remove all parts of a text in one step, but for what was written since it was seen.
-
-        `indexed`: the collection has the index of documents.
-        """
-        if seen.document is None:
-            parts: models.Condition = among([seen.id])
-        elif indexed and seen.updated_at:
-            parts = equal(DOCUMENT_KEY, seen.document)
-        else:
-            parts = among(self.part_ids(seen, 0, seen.chunks - 1))
-        where = models.Filter(must=[parts, *unchanged(seen)])
+    async def delete_seen(self, seen: Document) -> None:
+        """Remove all parts of a text in one step, but for what was written since it was seen."""
+        ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
+        where = models.Filter(must=[among(ids), *unchanged(seen)])
         await self._client.delete(seen.collection, where)
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
@@ -271,17 +257,6 @@ class Points:
     async def total(self, collection: str, where: models.Filter | None = None) -> int:
         """The exact number of points that match."""
         return (await self._client.count(collection, count_filter=where)).count
-
-    async def delete_drafts(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Remove those of the points whose write was not done."""
-        if ids:
-            await self._client.delete(collection, models.Filter(must=[among(ids), WRITING]))
-
-    async def delete_superseded(self, collection: str, ids: Sequence[PointId]) -> None:
-        """Remove the points but for those that are being written again."""
-        if ids:
-            where = models.Filter(must=[among(ids)], must_not=[WRITING])
-            await self._client.delete(collection, where)
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""

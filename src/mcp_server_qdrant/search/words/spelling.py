@@ -106,31 +106,16 @@ class Speller:
                 return terms.query, ()
         return query, corrections
 
-    async def expand(
-        self, query: str, targets: Sequence[Target]
-    ) -> tuple[dict[str, list[Variant]], tuple[str, ...]]:
-        """Each word of the query with the words of the collections that are spelled almost like it.
-
-        Second, the names of the collections whose words are not known yet.
-        """
+    async def expand(self, query: str, targets: Sequence[Target]) -> dict[str, list[Variant]]:
+        """Each word of the query with the known words of the collections spelled almost like it."""
         chosen = dict.fromkeys(
             word for _, word in prose(query) if len(word) >= SHORTEST and self._tokens(word)
         )
         if not chosen:
-            return {}, ()
+            return {}
         known = await self._lexicon.vocabularies(targets)
         words = list(chosen)[:EXPANDED_WORDS]
-        near = await asyncio.to_thread(_expanded, words, [*known.values()])
-        names = (target.collection for target in targets if target.sparse)
-        return near, tuple(name for name in names if name not in known)
-
-    def replaced(self, terms: Terms, variants: Variants) -> tuple[Correction, ...]:
-        """The words that no collection has, each with the variants searched in its place."""
-        return tuple(
-            Correction(word, ", ".join(variant.word for variant in several))
-            for word, several in variants.items()
-            if several and self._unknown(word, terms.unknown)
-        )
+        return await asyncio.to_thread(_expanded, words, [*known.values()])
 
     def _unknown(self, word: str, unknown: Collection[int]) -> bool:
         tokens = self._tokens(word) if unknown else ()

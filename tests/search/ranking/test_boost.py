@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.order import boost
+from mcp_server_qdrant.search.ranking import boost
 
 
 def hit(collection: str, score: float) -> Hit:

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Document, Hit
-from mcp_server_qdrant.search.order import (
+from mcp_server_qdrant.search.ranking import (
     FUZZY_POOL,
     MOST_FUZZY,
     TEXT,

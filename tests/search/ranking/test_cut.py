@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.order import cut
+from mcp_server_qdrant.search.ranking import cut
 
 
 def hit(point: int, relevance: float, reranked: float | None = None) -> Hit:

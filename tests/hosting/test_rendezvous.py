@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.dial import ask
+from mcp_server_qdrant.hosting.rendezvous import ask
 
 PATIENCE = 20.0
 
@@ -15,7 +15,7 @@ def asked(*frames: bytes) -> object:
     ours, theirs = socket.socketpair()
     with theirs:
         for frame in frames:
-            theirs.sendall(wire.framed(frame))
+            theirs.sendall(frame)
         theirs.shutdown(socket.SHUT_WR)
         return ask(ours, PATIENCE, "any")
 
@@ -23,7 +23,7 @@ def asked(*frames: bytes) -> object:
 def test_the_answer_is_what_the_host_replies():
     ours, theirs = socket.socketpair()
     with theirs:
-        theirs.sendall(wire.framed(wire.pack((0, True, {"a": 1}))))
+        theirs.sendall(wire.framed((0, True, {"a": 1})))
 
         assert ask(ours, PATIENCE, "any", "thing") == {"a": 1}
         call = wire.Call(*wire.unpack(theirs.recv(65_536)[4:]))
@@ -34,9 +34,10 @@ def test_the_answer_is_what_the_host_replies():
     "frames",
     [
         [],
-        [b"no pickle"],
-        [wire.pack(())],
-        [wire.pack((0, False, ("EngineFailure", ("It is gone.",))))],
+        [b"\0\0\0\x09no pickle"],
+        [wire.framed((0, True, "cut off"))[:-1]],
+        [wire.framed(())],
+        [wire.framed((0, False, ("EngineFailure", ("It is gone.",))))],
     ],
 )
 def test_whatever_else_comes_is_no_answer(frames):

@@ -1,8 +1,8 @@
 """Texts that another one supersedes."""
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.order import SUPERSEDED
-from mcp_server_qdrant.search.order import retire as retired
+from mcp_server_qdrant.search.ranking import SUPERSEDED
+from mcp_server_qdrant.search.ranking import retire as retired
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:

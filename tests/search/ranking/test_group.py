@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.order import document_id, group
+from mcp_server_qdrant.search.ranking import document_id, group
 
 
 def hit(point, relevance=0.5, collection="a", document=None, **payload) -> Hit:

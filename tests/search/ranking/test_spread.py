@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.search.order import jaccard, spread
+from mcp_server_qdrant.search.ranking import jaccard, spread
 
 few = settings(max_examples=60, deadline=None)
 texts = st.text(alphabet="ab1 -.\n*", max_size=40)

@@ -1,15 +1,17 @@
 """A staged collection takes a shard's place, as a whole at every moment."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.edge import staged
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.edge import copies
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.shards import Shards
+from tests.qdrant.edge.test_safety import Here
 
 VECTORS = {"v": {"size": 2, "distance": "Dot"}}
 
@@ -85,7 +87,7 @@ def test_a_kill_at_any_step_leaves_the_old_collection_or_the_new_one(tmp_path, m
             for name in ("rename", "replace", "unlink", "rmdir"):
                 patch.setattr(Path, name, dying(getattr(Path, name)))
             try:
-                shards.adopt("notes", place)
+                shards.adopt(json.loads((place / "json").read_text()), place)
                 done = True
             except Killed:
                 done = False
@@ -110,27 +112,32 @@ def test_what_was_known_of_the_old_one_is_not_said_of_the_new_one(tmp_path):
     place = stage(tmp_path / "engine", tmp_path)
     (place / "count").unlink()  # archives may lack it
 
-    shards.adopt("notes", place)
+    shards.adopt(json.loads((place / "json").read_text()), place)
 
     assert seen(shards) == NEW
     shards.close_all()
 
 
+def stage_alone(tmp_path: Path) -> Path:
+    opened(tmp_path / "engine")
+    return stage(tmp_path / "engine", tmp_path)
+
+
 async def test_what_ends_the_process_that_opens_it_is_a_sentence(tmp_path, monkeypatch):
     place = stage_alone(tmp_path)
-    assert await staged.tried(place, "notes") == 3
+    await copies.try_staged(place, "notes", 3)
     aborting = tmp_path / "python"
     aborting.write_text("#!/bin/sh\nkill -ABRT $$\n")
     aborting.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(aborting))
 
-    with pytest.raises(RequestError, match="the engine cannot read it"):
-        await staged.tried(place, "notes")
+    with pytest.raises(RequestError, match="the engine cannot read its 3 points"):
+        await copies.try_staged(place, "notes", 3)
 
 
-def stage_alone(tmp_path: Path) -> Path:
-    opened(tmp_path / "engine")
-    return stage(tmp_path / "engine", tmp_path)
+async def test_one_that_lacks_points_is_refused(tmp_path):
+    with pytest.raises(RequestError, match="'notes' is damaged: the engine cannot read"):
+        await copies.try_staged(stage_alone(tmp_path), "notes", 4)
 
 
 async def test_it_is_tried_without_anything_of_the_working_directory(tmp_path, monkeypatch):
@@ -139,11 +146,17 @@ async def test_it_is_tried_without_anything_of_the_working_directory(tmp_path, m
     (tmp_path / "json.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
 
-    assert await staged.tried(place, "notes") == 3
+    await copies.try_staged(place, "notes", 3)
 
 
-async def test_a_collection_of_another_name_is_refused(tmp_path):
-    place = stage_alone(tmp_path)
+@pytest.mark.parametrize("change", [{"name": "other"}, {"metadata": []}, {"vectors": {}}])
+def test_what_is_described_as_something_else_takes_no_place(tmp_path, change):
+    here = Here(opened(tmp_path / "engine"))
+    make(here.shards, "notes", 5, "old")
+    place = stage(tmp_path / "engine", tmp_path)
+    sidecar = json.loads((place / "json").read_text()) | change
+    (place / "json").write_text(json.dumps(sidecar))
 
-    with pytest.raises(RequestError, match="The backup of 'others' is damaged"):
-        await staged.tried(place, "others")
+    with pytest.raises((EngineFailure, RequestError)):
+        here.write("adopt", "notes", place.name, True)
+    assert seen(here.shards) == OLD

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.notation import date_paths, time_of
-from mcp_server_qdrant.search.order import aging, decay
+from mcp_server_qdrant.search.ranking import aging, decay
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
