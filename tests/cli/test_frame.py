@@ -52,7 +52,7 @@ def test_the_file_is_read_wherever_the_option_stands(invoke, command, before, tm
 
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: Input should")
+    assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: must be")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("token", "doctor")])
