@@ -19,7 +19,8 @@ from pathlib import Path
 import corpus
 import servers
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
@@ -110,7 +111,7 @@ async def main() -> None:
         "HF_HUB_OFFLINE": "1",
     }
     os.environ.update(values)
-    services = await open_services(Settings())
+    services = await open_lazily(Settings())
     try:
         await throughput(services, folder)
     finally:

@@ -17,8 +17,9 @@ import corpus
 import servers
 from qdrant_client import models
 
+from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.settings.environment import Settings
 

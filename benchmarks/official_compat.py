@@ -22,7 +22,8 @@ from typing import Any
 import servers
 from qdrant_client import AsyncQdrantClient
 
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.settings.environment import Settings

@@ -33,7 +33,8 @@ from jsonrpc import ServerFailed, StdioServer
 from official_compat import Checks, Official
 from qdrant_client import AsyncQdrantClient
 
-from mcp_server_qdrant.app.services import open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.app.upkeep import upgrades_of
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.bulk import Bulk

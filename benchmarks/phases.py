@@ -21,7 +21,8 @@ from typing import Any
 import servers
 from lag import tools
 
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search import ranking

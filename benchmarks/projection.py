@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
@@ -67,7 +68,7 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
             embedding_model_path=args.model.absolute(),
             qdrant_read_only=True,
         )
-        services = await open_services(settings)
+        services = await open_lazily(settings)
         try:
             await fill(services, args.points)
             return await figures_of(services, args)

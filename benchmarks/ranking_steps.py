@@ -25,7 +25,8 @@ import servers
 from fill_ours import NEVER, Notes, write
 from phases import Clock
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
@@ -124,7 +125,7 @@ async def main() -> None:
                 usual.model_copy(update=full | {"rerank": True, "rerank_provider": "none"}),
             ),
         ):
-            services = await open_services(settings)
+            services = await open_lazily(settings)
             await services.encoders.default.ready(60)
             if settings.rerank:
                 services.pipeline.rerank = Rerank(Instant())

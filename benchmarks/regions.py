@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_server_qdrant.app.services import open_services
+from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.core.maps import MapRequest, Panel
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 async def panels(points: int) -> Sequence[Panel]:
-    services = await open_services(Settings())
+    services = await open_lazily(Settings())
     try:
         request = MapRequest(("*",), points, patience=900.0)
         return (await services.projector.view(request)).map.panels

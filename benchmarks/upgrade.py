@@ -24,7 +24,7 @@ import servers
 from fill_ours import Notes, fill
 from processes import marked
 
-from mcp_server_qdrant.app.services import open_services
+from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.settings.environment import Settings
 
 HERE = servers.BUILD / "bench" / "upgrade"
@@ -58,7 +58,7 @@ def processor(mark: str) -> float:
 
 async def alone(texts: list[str], mark: str) -> tuple[float, float]:
     """Seconds for a text by the clock and of the processor."""
-    services = await open_services(Settings())
+    services = await open_lazily(Settings())
     try:
         encoder = services.encoders.of(MODEL)
         assert await encoder.ready(120)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.evaluation.labels import read
@@ -40,7 +41,7 @@ FLOORS = {  # best@1, hit@1, nDCG@10
 async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     """The demo's collections on the embedded engine, searched on TODAY."""
     settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
-    services = await open_services(settings)
+    services = await open_lazily(settings)
     services.pipeline.understanding.now = lambda: TODAY
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:

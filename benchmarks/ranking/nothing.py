@@ -19,7 +19,8 @@ import numpy as np
 from corpora import Corpus, asked, vectors
 from run import fill
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
@@ -50,7 +51,7 @@ async def main() -> None:
     arguments, corpora = asked(__doc__, queries=200)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(qdrant_local_path=Path(folder), embedding_model_path=arguments.model)
-        services = await open_services(settings)
+        services = await open_lazily(settings)
         await services.encoders.default.ready(60)
         points = Points(services.client, settings.qdrant_content_fields)
         for corpus in corpora:

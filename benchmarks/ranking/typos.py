@@ -20,7 +20,8 @@ import numpy as np
 from corpora import Corpus, asked, vectors
 from run import fill, ndcg
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
@@ -162,7 +163,7 @@ async def main() -> None:
             cache_dir=Path(folder) / "cache",
             embedding_model_path=arguments.model,
         )
-        services = await open_services(settings)
+        services = await open_lazily(settings)
         await services.encoders.default.ready(60)
         points = Points(services.client, settings.qdrant_content_fields)
         for corpus in corpora:

@@ -21,7 +21,8 @@ from qdrant_client import models
 from run import fill, ndcg
 from scipy.stats import ttest_rel
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.search import relevance
@@ -108,7 +109,7 @@ async def main() -> None:
                     qdrant_local_path=Path(folder),
                     embedding_model_path=arguments.model,
                 )
-                services = await open_services(settings)
+                services = await open_lazily(settings)
                 run.TITLE_FACTOR, relevance.TITLE_GAIN = factor, (factor - 1) / 10
                 await services.encoders.default.ready(60)
                 points = Points(services.client, settings.qdrant_content_fields)

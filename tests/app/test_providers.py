@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.app.services import Services, open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill

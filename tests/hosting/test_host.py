@@ -2,7 +2,10 @@
 
 import asyncio
 import math
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,7 +93,7 @@ async def test_a_call_that_is_late_when_its_turn_comes_is_not_done():
     assert [number for number, *_ in replies] == [1, 3]
 
 
-async def test_an_error_is_its_calls_alone_and_one_that_nobody_foresaw_says_no_more(capsys):
+async def test_an_error_is_its_calls_alone_and_one_that_nobody_foresaw_says_no_more(caplog):
     broken, refused, well = await Desk().finished(
         call(1, what="break"), call(2, what="refuse"), call(3)
     )
@@ -98,7 +101,7 @@ async def test_an_error_is_its_calls_alone_and_one_that_nobody_foresaw_says_no_m
     assert (str(wire.error_in(refused[2])), well) == ("No.", (3, True, ""))
     assert not broken[1]
     assert "/secret/path" not in str(wire.error_in(broken[2]))
-    assert "/secret/path" in capsys.readouterr().err
+    assert "/secret/path" in caplog.text
 
 
 async def test_who_knows_the_key_is_answered_and_nobody_else(tmp_path):
@@ -138,3 +141,25 @@ async def test_a_host_leaves_the_files_of_the_next_one_alone(tmp_path):
         following.write(place)
 
     assert Rendezvous.read(place) == following
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
+def test_a_log_that_finds_no_room_does_not_end_the_host(tmp_path):
+    code = """
+import logging, sys
+from pathlib import Path
+from mcp_server_qdrant.hosting import host
+from mcp_server_qdrant.qdrant.edge.wire import service
+
+class Noisy(host.Work):
+    def tend(self):
+        logging.getLogger("any").warning("x")
+
+host.serve(service(Path(sys.argv[1])), Noisy, 0.05)
+"""
+    with FULL.open("wb") as full:
+        command = [sys.executable, "-c", code, str(tmp_path)]
+        assert subprocess.run(command, stderr=full, check=False, timeout=60).returncode == 0

@@ -326,9 +326,9 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     view = view_of(client)
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = [
-        ("v", [1.0, 0.0], not_two, 1.0, True),
-        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, 1.0, True),
-        ("plain", ([3], [1.0]), None, 1.0, True),
+        ("v", [1.0, 0.0], not_two, True),
+        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, True),
+        ("plain", ([3], [1.0]), None, True),
     ]
 
     ((well, found),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
@@ -342,7 +342,7 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     assert payloads == {1: {"n": 1}}
     assert everything[0][1].keys() == {1, 11}
     asks = {"should": [{"key": "tenant", "match": {"value": "blue"}}]}
-    legs = [("v", [1.0, 0.0], asks, 1.0, True)]
+    legs = [("v", [1.0, 0.0], asks, True)]
     ((_, blues),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
     assert blues[0] == []
     with pytest.raises(RequestError):
@@ -359,7 +359,7 @@ async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_we
     os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
     for segment in (folder / "shards" / "c-both" / "segments").iterdir():
         shutil.rmtree(segment)
-    view, legs = view_of(client), [("v", [1.0, 0.0], None, 1.0, True)]
+    view, legs = view_of(client), [("v", [1.0, 0.0], None, True)]
 
     info = await view.get_collection("both")
     ((_, (*_, damage)),) = await view.hybrid("candidates", [("both", legs)], 60, 9)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
@@ -46,7 +47,7 @@ CUTS: dict[str, Place] = {
 async def filled(model_dir: Path, place: Place) -> AsyncIterator[Services]:
     """The demo's texts in local mode, with the real model; nothing runs in the background."""
     settings = make_settings(embedding_model_path=model_dir, qdrant_read_only=True)
-    services = await open_services(settings)
+    services = await open_lazily(settings)
     assert await services.encoders.default.ready(60)
     for number, text in enumerate(TEXTS):
         new = NewDocument(text["text"], id=text["id"], title=text["title"])

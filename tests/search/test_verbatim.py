@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mcp_server_qdrant.app.services import Services, open_services
+from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.encoders.bm25 import WORD
 from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
@@ -76,7 +77,7 @@ async def services(
 ) -> AsyncIterator[Services]:
     folder = tmp_path_factory.mktemp("verbatim")
     settings = Settings(qdrant_local_path=folder / "engine", embedding_model_path=model_dir)
-    services = await open_services(settings)
+    services = await open_lazily(settings)
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
         for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():

@@ -161,10 +161,10 @@ async def _opened(settings: Settings) -> "Opened":
         loading = asyncio.create_task(hosts.load_default(settings, host))
         loading.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.to_thread(import_services)
-        from mcp_server_qdrant.app import services, tenants
+        from mcp_server_qdrant.app import models, services, tenants
 
         client = await services.open_engine(settings)
-        return tenants.assemble(settings, client, services.open_encoders(settings, host))
+        return tenants.assemble(settings, client, models.open_encoders(settings, host))
     finally:
         gc.freeze()
         gc.enable()

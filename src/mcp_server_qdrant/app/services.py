@@ -10,7 +10,7 @@ from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.models import blueprint, open_encoders
+from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
@@ -47,8 +47,6 @@ from mcp_server_qdrant.settings.environment import Settings
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
-
-__all__ = ["Services", "open_encoders", "open_services", "wire"]
 
 
 @dataclass(eq=False, slots=True)
@@ -115,14 +113,6 @@ class Services:
         """Let engine and models go."""
         await self.stop()
         await self.shared.close()
-
-
-async def open_services(settings: Settings) -> Services:
-    """Open the engine that the settings name and begin to load the model; for one tenant, if any.
-
-    Raises EngineUnavailable where the embedded engine cannot be started, ConfigError.
-    """
-    return wire(settings, await open_engine(settings), open_encoders(settings))
 
 
 async def open_engine(settings: Settings) -> AsyncQdrantBase:

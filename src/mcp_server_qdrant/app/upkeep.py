@@ -22,7 +22,7 @@ from mcp_server_qdrant.ingest.collections.importing import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
-from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
 from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
@@ -134,7 +134,7 @@ async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
 async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
     found = kind(where)
     if found == "local mode":
-        raise RequestError(f"{where} is of the official server, and is only read: name another.")
+        return open_local_mode(Path(where))
     if found == "nothing" and not new:
         raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     url = where if found == "url" else None

@@ -106,7 +106,8 @@ class Bars:
 async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Services]":
     """The services of a server with these settings, which does nothing on its own meanwhile.
 
-    Vectors that other texts still lack are left to the server. Raises as `open_services` does.
+    Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
+    ConfigError.
     """
     from mcp_server_qdrant.app.server import open_lazily
 

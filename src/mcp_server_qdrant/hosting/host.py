@@ -6,6 +6,7 @@ It ends shortly after its last client has left, on a signal, and when its folder
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import secrets
 import signal
@@ -13,7 +14,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,7 @@ _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-
-def log(text: str) -> None:
-    """Write one line to the host's log; on a full disk none, and the host goes on."""
-    with contextlib.suppress(OSError):
-        sys.stderr.write(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}\n")
-        sys.stderr.flush()
+logger = logging.getLogger(__name__)
 
 
 Queue = tuple["Client", str, Hashable]  # of whom: the client, its caller, and which of theirs
@@ -109,7 +104,7 @@ class Work:
                 return True, await self.do(client, call)
         except QdrantMcpError as error:
             if error.__cause__ is not None:
-                log(f"{call.operation}: {error.__cause__!r}")
+                logger.warning("%s: %r", call.operation, error.__cause__)
             return False, wire.error_out(error)
 
 
@@ -133,7 +128,7 @@ async def _known(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key
     given = await reader.readexactly(wire.PROOF)
     theirs = await reader.readexactly(wire.NONCE)
     if not wire.proves(given, key, b"client", own):
-        log("a client without the key was refused")
+        logger.warning("A client without the key was refused")
         return False
     writer.write(wire.proof(key, b"host", theirs))
     return True
@@ -212,6 +207,8 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
     """Be the host of a place, and end the process; exits at once where there is a host already."""
     os.umask(0o077)
     sys.setswitchinterval(_SWITCH_SECONDS)
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.raiseExceptions = False  # on a full disk nothing is logged, and the host goes on
     try:
         lock = FileLock(service.lock, mode=0o600)
         lock.acquire(blocking=False)
@@ -222,8 +219,7 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
-        with contextlib.suppress(OSError):
-            log("there is no room on the disk")
+        logger.warning("There is no room on the disk")
         os._exit(FULL)
     lock.release()
     # Daemon threads may sit in a read; nothing of theirs is worth waiting for.

@@ -1,6 +1,5 @@
 """The application around /mcp, and how it is served from start to end."""
 
-import errno
 import os
 import socket
 import time
@@ -176,22 +175,18 @@ def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one. Raises ConfigError where it is taken."""
+    """A socket that listens there; port 0 is any free one. Raises ConfigError without one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         made = socket.create_server((host, port), family=family)
         # asyncio turns off Nagle's delay, 40 ms for each answer in two parts, only of what says TCP
         return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())
     except OSError as error:
-        code = error.errno or -1
-        if code == errno.EADDRNOTAVAIL or code < 0:  # as those of a name are
-            raise ConfigError(
-                f"FASTMCP_HOST is {host}, no address of this machine: set 127.0.0.1 instead."
-            ) from error
-        reason = os.strerror(code).lower()
+        unknown_name = isinstance(error, socket.gaierror)
+        reason = str(error.strerror if unknown_name else os.strerror(error.errno or 0)).lower()
         raise ConfigError(
-            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT, or "
-            "another --port for viz."
+            f"Port {port} of {host} cannot be used ({reason}): choose another FASTMCP_PORT (viz: "
+            "--port), or another FASTMCP_HOST."
         ) from error
 
 

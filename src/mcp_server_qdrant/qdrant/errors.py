@@ -18,7 +18,6 @@ from qdrant_client.http.exceptions import (
 
 from mcp_server_qdrant.core.bounded import TooLarge
 from mcp_server_qdrant.core.errors import (
-    UNSURE,
     AccessRefused,
     EngineFailure,
     EngineTimeout,
@@ -39,6 +38,9 @@ NO_POINT = "No point with id"  # in Qdrant's refusal
 LATE = "Qdrant did not answer in time; try again in a moment."
 TOO_LARGE = "Qdrant sent a larger answer than is read at once."
 FOREIGN = (ApiException, QdrantException, OSError)
+_WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
+_UNSURE = (408, 500, 502, 504)
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
 
 _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
     401: (KeyRefused, FORBIDDEN),
@@ -53,8 +55,11 @@ _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
 
 
 @contextmanager
-def foreign_errors(collection: str | None = None) -> Iterator[None]:
-    """Turn errors of qdrant-client, its transports and its local mode into ours."""
+def foreign_errors(collection: str | None = None, *, writing: bool = False) -> Iterator[None]:
+    """Turn errors of qdrant-client, its transports and its local mode into ours.
+
+    One of a write says if the server may have done it all the same.
+    """
     try:
         yield
     except QdrantMcpError:
@@ -62,9 +67,13 @@ def foreign_errors(collection: str | None = None) -> Iterator[None]:
     except ResourceExhaustedResponse as error:
         raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
     except UnexpectedResponse as error:
-        raise _doubted(_answered(error, collection), error) from error
+        doubt = writing and error.status_code in _UNSURE
+        ours = _answered(error, collection)
+        raise (unsure(ours) if doubt else ours) from error
     except (ResponseHandlingException, OSError) as error:
-        raise _doubted(_transport(error), error) from error
+        doubt = writing and not isinstance(cause_of(error), _UNSENT)
+        ours = _transport(error)
+        raise (unsure(ours) if doubt else ours) from error
     except TooLarge as error:
         raise EngineFailure(TOO_LARGE) from error
     except (json.JSONDecodeError, RecursionError) as error:
@@ -91,7 +100,7 @@ def _translated(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(inner)
     async def call(self: TranslatedClient, *args: Any, **kwargs: Any) -> Any:
         collection = args[0] if args else kwargs.get("collection_name")
-        with foreign_errors(collection if of_collection else None):
+        with foreign_errors(collection if of_collection else None, writing=name in _WRITES):
             return await self._send(name, *args, **kwargs)
 
     return call
@@ -118,11 +127,6 @@ def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "other"]:
 def cause_of(error: BaseException) -> BaseException:
     """What the transport raised."""
     return error.source if isinstance(error, ResponseHandlingException) else error
-
-
-def _doubted(ours: QdrantMcpError, error: Exception) -> QdrantMcpError:
-    """Add the doubt where the client noted that the write may have been done all the same."""
-    return unsure(ours) if UNSURE in getattr(error, "__notes__", ()) else ours
 
 
 def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:

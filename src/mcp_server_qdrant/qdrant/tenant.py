@@ -33,7 +33,7 @@ CORPUS_SINCE = (1, 19)
 
 # Queries that hold their vector. A query by a point's id would use a vector that may be another
 # tenant's.
-_QUERIES = (list, tuple, models.SparseVector, models.Document)
+_QUERIES = (list, tuple, models.SparseVector)
 _PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 

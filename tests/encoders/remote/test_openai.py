@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from fastembed import TextEmbedding
 
-from mcp_server_qdrant.app.services import open_encoders, wire
+from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.bounded import LARGEST
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
 from mcp_server_qdrant.core.models import EmbeddingOptions

@@ -95,7 +95,7 @@ def lost(store: Store) -> None:
     store.again()
 
 
-def test_a_shard_without_one_of_its_segments_says_how_many_points_are_missing(store, capsys):
+def test_a_shard_without_one_of_its_segments_says_how_many_points_are_missing(store, caplog):
     lost(store)
 
     assert store.damage().startswith(GONE)
@@ -105,7 +105,7 @@ def test_a_shard_without_one_of_its_segments_says_how_many_points_are_missing(st
     assert store.shards.get("a").damage(numbers=False) == INCOMPLETE
     store.shards.close_all()
     store.damage()
-    assert capsys.readouterr().err.count(GONE) == 1, "said once"
+    assert caplog.text.count(GONE) == 1, "said once"
 
 
 def test_a_shard_whose_folder_of_segments_is_gone_says_so_too(store):
@@ -292,7 +292,7 @@ def test_a_collection_without_its_data_says_so_until_it_is_forgotten(store):
 
 
 @pytest.mark.parametrize("text", [None, "", "{", '{"name": "a"}', "[]"])
-def test_a_collection_without_its_description_says_so_and_is_not_begun_anew(store, text, capsys):
+def test_a_collection_without_its_description_says_so_and_is_not_begun_anew(store, text, caplog):
     store.shards.close_all()
     sidecar = store.folder / "shards" / "c-a.json"
     kept = sidecar.read_text()

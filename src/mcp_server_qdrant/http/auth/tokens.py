@@ -200,7 +200,8 @@ def change(path: Path, *more: Mapping[str, Any], without: str | None = None) -> 
     token to drop does not stand on a line of its own, as this command writes it.
     """
     before = text(path) if path.exists() else ""
-    kept = [one for one in before.splitlines() if _name_on(one) != without or without is None]
+    lines = before.removesuffix("\n").split("\n") if before else []
+    kept = [one for one in lines if without is None or _name_on(one) != without]
     written = "".join([*(f"{one}\n" for one in kept), *map(line, more)])
     wanted = [one for one in parse(before) if one.name != without]
     if parse(written) != (*wanted, *(Entry.model_validate(one) for one in more)):

@@ -5,6 +5,7 @@ next quiet moment is waited for.
 """
 
 import contextlib
+import logging
 import shutil
 import subprocess
 import time
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
-from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.copies import start
 from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
@@ -22,6 +22,8 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _FEWEST = 500  # points; a smaller gain is not worth a process
+
+logger = logging.getLogger(__name__)
 
 
 class _Job(NamedTuple):
@@ -53,7 +55,7 @@ class Optimiser:
                 elif time.monotonic() >= self._not_before and (shard := self._due()):
                     self._begin(shard)
         except QdrantMcpError as error:
-            log(f"optimising was given up: {error}")
+            logger.warning("Optimising was given up: %s", error)
             self.stop()
 
     def stop(self) -> None:

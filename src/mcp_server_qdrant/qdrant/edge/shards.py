@@ -5,6 +5,7 @@ Used by one thread of the host.
 
 import contextlib
 import json
+import logging
 import os
 import re
 import time
@@ -26,7 +27,6 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.hosting.host import log
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
 from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
@@ -34,10 +34,13 @@ from mcp_server_qdrant.qdrant.edge.schema import shard_config
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
 _NAMELESS = "The description of the collection {!r} is missing or damaged: restore a backup."
+_REPLACED = "%s: its files were replaced while it was open; the host starts anew"
 _EMPTIED = (
     "The data of the collection {0!r} is gone from the disk: restore a backup, or run"
     " mcp-server-qdrant accept-loss {0!r} to forget the collection."
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Shard:
@@ -90,17 +93,19 @@ class Shards:
                 _ = sidecar["vectors"], sidecar["sparse_vectors"]
                 shard = Shard(sidecar, self.folder.shards)
             except (OSError, ValueError, LookupError, TypeError) as error:
-                log(f"sidecar {path.name} is not readable: {error}")
+                logger.warning("%s is not readable: %s", path.name, error)
                 continue
             if shard.sidecar_path == path:
                 self._all[shard.name] = shard
             else:
-                log(f"{path.name} is not read: it is a copy of {shard.sidecar_path.name}")
+                logger.warning(
+                    "%s is a copy of %s, and not read", path.name, shard.sidecar_path.name
+                )
         for slug in self.folder.slugs() - {shard.slug for shard in self._all.values()}:
             name = name_of(slug)
             nothing = {"name": name, "vectors": {}, "sparse_vectors": {}}
             self._all[name] = Shard(nothing, self.folder.shards, _NAMELESS.format(name))
-            log(f"{slug}: {self._all[name].fault}")
+            logger.warning("%s: %s", slug, self._all[name].fault)
 
     def names(self) -> list[str]:
         """All collections, sorted."""
@@ -170,7 +175,7 @@ class Shards:
         shard.census.opened(engine, shard.count)
         shard.log = identity(shard.path / "wal")
         if shard.census.missing not in (0, known):
-            log(f"{shard.name}: {shard.damage()}")
+            logger.warning("%s: %s", shard.name, shard.damage())
 
     def flush(self, shard: Shard) -> None:
         """Make what was written to it durable, and remember how many points that are.
@@ -181,7 +186,7 @@ class Shards:
         if shard.engine is None:
             return
         if identity(shard.path / "wal") != shard.log and not self.folder.gone():
-            log(f"{shard.name}: its files were replaced while it was open; the host starts anew")
+            logger.warning(_REPLACED, shard.name)
             os._exit(1)
         shard.engine.flush()
         shard.census.flushed(shard.engine)
@@ -280,7 +285,7 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
         return RequestError(f"The collection {name!r} has no payload index for this.")
     if found := re.search(r"invalid JSON path (.*)", text):
         return InvalidFilter(f"{found[1]!r} is not a payload path.")
-    log(f"{name}: {type(fault).__name__}: {text}")
+    logger.warning("%s: %s: %s", name, type(fault).__name__, text)
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")
     return EngineFailure(f"The collection {name!r} {failure}.")

@@ -10,20 +10,17 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
-import httpx
 from qdrant_client import models
-from qdrant_client.http.exceptions import ResponseHandlingException
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
 from mcp_server_qdrant.core.context import left
-from mcp_server_qdrant.core.errors import UNSURE, EngineTooOld, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.retry import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
-    cause_of,
     kind_of,
     status_of,
 )
@@ -33,9 +30,7 @@ from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
 _PASSING = (502, 503)
-_UNSURE = (408, 500, 502, 504)
 _READS = CALLS.keys()
-_WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 # An upsert does the same when it is done twice.
 _RETRIED = _READS | {"get_collections", "collection_exists", "upsert"}
 OLDEST = (1, 16)  # whose fusion takes a k
@@ -116,12 +111,7 @@ class RemoteClient(TranslatedClient):
             async with asyncio.timeout_at(end):
                 return await call()
 
-        try:
-            return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
-        except FOREIGN as error:
-            if name in _WRITES and _may_have_happened(error):
-                error.add_note(UNSURE)
-            raise
+        return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
 
     def _share(self) -> AbstractAsyncContextManager[Any]:
         """A place among the caller's own: a caller that asks a lot keeps nobody else waiting."""
@@ -151,12 +141,3 @@ def _has_proxy(uri: str) -> bool:
 def _passing(error: Exception) -> bool:
     """True where a node was away or a connection broke: the next try may succeed."""
     return kind_of(error) == "unreachable" or status_of(error) in _PASSING
-
-
-def _may_have_happened(error: Exception) -> bool:
-    """True where the server may have done the write, though it did not say so."""
-    if (status := status_of(error)) is not None:
-        return status in _UNSURE
-    unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
-    sent = isinstance(error, ResponseHandlingException | OSError)
-    return sent and not isinstance(cause_of(error), unsent)
