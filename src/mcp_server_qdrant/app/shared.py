@@ -16,6 +16,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Pace
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
@@ -116,8 +117,10 @@ class Shared:
 
     def queries(self, view: View) -> Queries:
         """The searches of a view."""
-        make = EdgeQueries if isinstance(self.client, EdgeClient) else Queries
-        return make(view.client, self.dates)
+        if isinstance(self.client, EdgeClient):
+            return EdgeQueries(view.client, self.dates)
+        read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
+        return Queries(view.client, self.dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""

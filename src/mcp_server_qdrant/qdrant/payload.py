@@ -36,6 +36,7 @@ CURRENT = "current"  # in `doc` of a further part as a search answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
+_DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
 def read(
@@ -179,6 +180,17 @@ def judge(
         first = (firsts.get(uuid_text(number)) or {}).get("doc")
         if first or VERSION in doc:
             doc[CURRENT] = is_current(doc, first)
+
+
+def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
+    """Where a payload keeps what `read` tells of it but for the metadata; and `more`.
+
+    What is looked for under a key may lie in the metadata too.
+    """
+    described = (*_DESCRIBING, *(path for path in more if "." not in path))
+    ours = ("doc", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY)
+    inside = (f"metadata.{key}" for key in described)
+    return tuple(dict.fromkeys((*content_fields, *ours, *described, *more, *inside)))
 
 
 def title_of(payload: Payload | None) -> str | None:

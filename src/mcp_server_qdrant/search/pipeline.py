@@ -20,7 +20,7 @@ from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import retrieve
+from mcp_server_qdrant.search.retrieve import completed, retrieve
 from mcp_server_qdrant.search.texts import Texts, Words
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
@@ -121,6 +121,9 @@ class Pipeline:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
+        ranked = replace(
+            ranked, hits=await completed(self.engine, ranked.hits, found, query, self.texts)
+        )
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, self.texts, room)
         answer = worth(page)

@@ -154,7 +154,9 @@ async def hydrate(
             wanted.setdefault(hit.collection, []).append(hit.id)
     known, late = await payloads_of(engine, found, wanted, deadline)
     read = [
-        hit if hit.payload else hit._replace(payload=known.get((hit.collection, hit.id)))
+        hit
+        if hit.payload is not None
+        else hit._replace(payload=known.get((hit.collection, hit.id)))
         for hit in hits
     ]
     return [hit for hit in read if hit.payload is not None], late
@@ -183,6 +185,18 @@ async def payloads_of(
         else:
             payloads |= {(name, point): payload for point, payload in answer.items()}
     return payloads, late
+
+
+async def completed(
+    engine: SearchEngine, hits: Sequence[Hit], found: Retrieved, query: Query, texts: Texts
+) -> list[Hit]:
+    """The hits; those of which all is shown with their whole payload, if it can be had."""
+    wanted: dict[str, list[PointId]] = {}
+    for hit in hits[: query.limit]:
+        if query.request.mode == "full" or texts.document(hit).textless:
+            wanted.setdefault(hit.collection, []).append(hit.id)
+    whole, _ = await payloads_of(engine, found.found, wanted, query.seconds())
+    return [hit._replace(payload=whole.get((hit.collection, hit.id), hit.payload)) for hit in hits]
 
 
 def current(

@@ -142,6 +142,17 @@ async def test_the_filter_holds_for_every_leg(query):
     assert {c.id for c in found} == {1, 3, 5, 7}
 
 
+async def test_candidates_come_with_the_fields_that_a_search_reads():
+    async with memory_engine() as engine:
+        target = await filled(engine)
+        queries = Queries(engine, paths=["n"])
+        (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
+        (payloads,) = await queries.payloads([(target, [*(c.id for c in found), 999])])
+
+    assert [c.payload for c in found] == [{"n": c.id} for c in found]
+    assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
+
+
 class Recorded(Engine):
     """An engine whose requests are kept."""
 

@@ -50,8 +50,15 @@ class Queries:
     `dates` are the paths of dates in a collection that has no index of any.
     """
 
-    def __init__(self, client: AsyncQdrantBase, dates: Sequence[str] = DATES) -> None:
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        dates: Sequence[str] = DATES,
+        paths: Sequence[str] | None = None,
+    ) -> None:
+        """`paths` are the fields of candidates' payloads that are read; None: all."""
         self._client = client
+        self._fields = models.PayloadSelectorInclude(include=list(paths)) if paths else True
         self._dates = tuple(dates)
 
     def prepare(
@@ -111,7 +118,7 @@ class Queries:
             prefetch=prefetches,
             query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
             limit=depth + OVER,
-            with_payload=True,
+            with_payload=self._fields,
         )
         (found,) = await self._points(target, [fusion])
         best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
