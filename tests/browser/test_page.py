@@ -283,6 +283,46 @@ def test_what_is_in_view_tells_its_texts_and_a_search_can_be_kept_to_it(start):
     assert set(shown) <= set(asked.value.post_data_json["ids"])
 
 
+def test_a_loop_around_points_holds_them_in_its_link_too(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    box = page.locator("canvas").bounding_box()
+    page.get_by_role("button", name="Draw a loop around points").click()
+    left, top = box["x"] + 20, box["y"] + 20
+    right, low = box["x"] + box["width"] - 20, box["y"] + box["height"] - 20
+    page.mouse.move(left, top)
+    page.mouse.down()
+    for corner in ((right, top), ((left + right) / 2, low), (left, top)):
+        page.mouse.move(*corner, steps=20)
+    page.mouse.up()
+    region = page.get_by_role("region", name="Region")
+    region.wait_for()
+    inside = region.locator("p.hint").inner_text()
+
+    assert 3 < int(inside.split()[0]) < int(canvas(page, "points"))
+    page.reload()
+    region.wait_for()
+    assert region.locator("p.hint").inner_text() == inside
+
+
+def test_every_result_shows_its_text_where_the_words_stand(page):
+    ask(page)
+    excerpts = page.locator(".hit .excerpt").all_inner_texts()
+
+    assert all(excerpts)
+    assert page.locator(".hit .excerpt").first.locator("mark").count() > 0
+
+
+def test_esc_after_a_search_leads_back_to_the_whole_map_and_keeps_the_query(start):
+    page = start(reduced_motion="reduce")
+    by_neighbours(page)
+    ask(page)
+    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("canvas[data-zoom='1.00']").wait_for()
+    assert page.get_by_role("searchbox").input_value() == QUERY
+
+
 def test_one_finger_scrolls_the_page_until_the_map_was_touched(start):
     page = start(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
     page.get_by_role("link", name="Map").click()

@@ -94,6 +94,23 @@ async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(en
         assert len(seen.map.panels[0].neighbours.places) == 31
 
 
+async def test_a_stream_of_texts_does_not_put_the_layout_off(engine):
+    pytest.importorskip("openTSNE")
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", *corpus(30))
+        request = MapRequest(("notes",))
+        await services.projector.view(request)
+        (first,) = services.projector._maps.values()
+        await remember(services, "notes", "one more about copper")
+        await services.projector.view(request)
+        await first.laying
+        seen = await services.projector.view(request)
+
+        assert (seen.map.coming, len(seen.map.panels[0].neighbours.places)) == (True, 30)
+        later = await services.projector.view(replace(request, patience=60))
+        assert len(later.map.panels[0].neighbours.places) == 31
+
+
 async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(engine, monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: True)
     monkeypatch.setattr("sys.executable", "/nowhere/python")

@@ -9,7 +9,6 @@ from typing import Any
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
@@ -26,17 +25,33 @@ from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time
+LACKING = (
+    "A map with regions, on which near means alike, needs the extra 'map': pip install opentsne "
+    "scikit-learn."
+)
 
 
 @dataclass(slots=True)
 class _Entry:
     state: Any  # of the collections, when it was drawn
     drawing: "asyncio.Task[Map]"
-    laying: "asyncio.Task[Map] | None" = None  # the same with the layout by neighbours
+    before: Map | None = None  # the last one with its layout by neighbours
+    laying: "asyncio.Task[Map] | None" = None  # this one with it
+
+    @property
+    def laid(self) -> Map | None:
+        """The newest map that has its layout by neighbours."""
+        done = self.laying is not None and self.laying.done() and not self.laying.cancelled()
+        return self.laying.result() if self.laying and done else self.before
+
+    @property
+    def busy(self) -> bool:
+        """Whether the layout by neighbours is being made."""
+        return self.laying is not None and not self.laying.done()
 
     def stop(self) -> "list[asyncio.Task[Map]]":
         """Nobody needs the layout by neighbours any more; what has yet to end."""
-        running = [self.laying] if self.laying and not self.laying.done() else []
+        running = [self.laying] if self.laying and self.busy else []
         for one in running:
             one.cancel()
         return running
@@ -48,6 +63,9 @@ class Projector:
 
     What tells that: how many points each collection holds, what this process wrote, and, where
     that is indexed, when its newest point was written. `search` is the read path.
+
+    While a layout by neighbours is made, who does not wait for it gets the last map that has one:
+    texts that are stored meanwhile come with the next, and no stream of them puts it off for ever.
     """
 
     catalog: Catalog
@@ -93,27 +111,31 @@ class Projector:
 
     async def _map(self, targets: Sequence[Target], request: MapRequest) -> Map:
         """The map of the targets: the kept one, or one that is being drawn, or a new one."""
-        entry = await self._entry(targets, request.limit)
+        entry = await self._entry(targets, request)
         drawn = await asyncio.shield(entry.drawing)
         if not (installed() and _large(drawn)):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(drawn))
         await asyncio.wait({entry.laying}, timeout=request.patience)
-        if not entry.laying.done() or entry.laying.cancelled():
-            return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
-        return entry.laying.result()
+        if entry.laying.done() and not entry.laying.cancelled():
+            return entry.laying.result()
+        if entry.before and not request.patience:
+            return replace(entry.before, coming=True)
+        return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
-    async def _entry(self, targets: Sequence[Target], limit: int) -> _Entry:
-        key = (str(caller()), limit, *(target.collection for target in targets))
+    async def _entry(self, targets: Sequence[Target], request: MapRequest) -> _Entry:
+        key = (str(caller()), request.limit, *(target.collection for target in targets))
         newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
         written = [(one.points, self._writes[one.collection]) for one in targets]
         state = (written, newest)
         entry = self._maps.get(key)
-        if entry is None or entry.state != state or _failed(entry.drawing):
+        old = entry and entry.state != state and not (entry.busy and not request.patience)
+        if entry is None or old or _failed(entry.drawing):
+            before = entry.laid if entry else None
             if entry:
                 entry.stop()
-            entry = _Entry(state, asyncio.ensure_future(self._draw(targets, limit)))
-            self._maps[key] = entry
+            drawing = asyncio.ensure_future(self._draw(targets, request.limit))
+            entry = self._maps[key] = _Entry(state, drawing, before)
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
             self._maps.popitem(last=False)[1].stop()
@@ -152,7 +174,7 @@ class Projector:
         drawn = [(wanted[name][0], points) for name, points in found.items()]
         made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
         if _large(made) and not installed():
-            return replace(made, notes=(*made.notes, lacking("map")))
+            return replace(made, notes=(*made.notes, LACKING))
         return made
 
 

@@ -22,7 +22,7 @@ CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
 FEWEST, SHARE = 3, 0.06  # texts of a cluster that have a phrase of its name
 TITLE = 2.0  # times as much as elsewhere weighs a phrase in a title
 CLEARLY = 2.0  # times as frequent as in any other cluster
-ASKED, SPOKEN = 300, 0.02  # texts whose language is looked at; its share from which it counts
+SPOKEN = 0.003  # share of the texts from which on their language counts
 ALIKE = 5  # letters by which forms of a word are known
 
 NO_PHRASE = "nothing"
@@ -84,9 +84,10 @@ class Phrases:
 
 
 def called(phrases: Sequence[str]) -> str:
-    """What a cluster is called: its best phrase, or two where that is a single word."""
-    single = bool(phrases) and WORD.fullmatch(phrases[0]) and not PAIRED.match(phrases[0])
-    return ", ".join(phrases[: 2 if single else 1])
+    """What a cluster is called: its best phrase; with a single word the next, which may have it."""
+    if len(phrases) < 2 or not WORD.fullmatch(phrases[0]) or PAIRED.match(phrases[0]):
+        return ", ".join(phrases[:1])
+    return phrases[1] if phrases[0] in phrases[1].split() else ", ".join(phrases[:2])
 
 
 def _parted(texts: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -142,11 +143,8 @@ def _written(phrase: str, text: str) -> str:
 
 def _telling(texts: Sequence[str]) -> Callable[[str], bool]:
     """Whether a word is one, and no stop word of a language of the texts."""
-    looked_at = texts[:: max(1, len(texts) // ASKED)]
-    found = Counter(sure(text, NEUTRAL) or ENGLISH for text in looked_at)
-    encoders = [
-        Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(looked_at)
-    ]
+    found = Counter(sure(text, NEUTRAL) or ENGLISH for text in texts)
+    encoders = [Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(texts)]
 
     @cache
     def telling(word: str) -> bool:

@@ -1,6 +1,6 @@
 """The layout by neighbours and its regions: a process of its own, from vectors and texts.
 
-It is gentle (the lowest priority, one core), and its libraries never weigh on the server. t-SNE by
+It is gentle (a low priority, one core), and its libraries never weigh on the server. t-SNE by
 openTSNE, the extra `map`: seeded, begun from the principal components. Regions are HDBSCAN's
 clusters of what is seen.
 """
@@ -28,7 +28,7 @@ NONE = 255  # the number of no region
 def main() -> None:
     """Reads vectors (n, axes) and texts, writes the layout."""
     if sys.platform != "win32":
-        os.nice(10)
+        os.nice(5)  # somebody waits for it
     vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server's own
     sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from uuid import uuid4
 
 import pytest
 from mcp import Client
@@ -67,6 +68,15 @@ async def test_a_long_text_is_listed_with_its_beginning(one):
 
     assert EXCERPT - 10 < len(row["text"]) <= EXCERPT
     assert row["text"].endswith("word")
+
+
+async def test_a_search_can_be_kept_to_as_many_points_as_the_page_is_told(page):
+    most = (await page.ask("setup"))["most"]
+    (found,) = (await page.ask("search", query="copper", limit=1))["results"]
+    others = [str(uuid4()) for _ in range(most - 1)]
+    kept = await page.ask("search", query="copper", ids=[found["id"], *others])
+
+    assert [one["id"] for one in kept["results"]] == [found["id"]]
 
 
 async def whole(page, name, **where):

@@ -30,9 +30,9 @@ GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
 STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
 DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
-SORTED = 2_000  # of the newest texts, which are listed, or put in another order
+MOST = 2_000  # texts in a list, and points that a search is kept to: as many as a filter takes
 COLUMNS = ("title", "collection", "tags", "source", "date")
-EXCERPT = 240
+PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
 DEMO = Path(__file__).parent / "demo"
 
@@ -99,7 +99,8 @@ class Desk:
         found = await self._collections()
         days = (await self._services()).history.days
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
-        return {"collections": found, "defaults": self._defaults, "may": may, "days": days}
+        own = {"defaults": self._defaults, "may": may, "days": days, "most": MOST}
+        return {"collections": found} | own
 
     def _may(self, name: str) -> bool:
         tool, who = self._tools.get(name), caller()
@@ -128,8 +129,10 @@ class Desk:
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:
-        """One search as qdrant-find does it, with why each result ranks there."""
-        return await self._run("qdrant-find", self._arguments(body) | {"explain": True})
+        """One search as qdrant-find does it, each result with its part and why it ranks there."""
+        asked = self._arguments(body) | {"explain": True, "mode": "full"}
+        found = await self._run("qdrant-find", asked)
+        return found | {"results": [_cut(one, PART) for one in found["results"]]}
 
     async def map(self, body: Body) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
@@ -173,7 +176,7 @@ class Desk:
         """Texts as qdrant-find lists them, the newest first: `LISTED` of them, from `start` on.
 
         `query` keeps those that a search finds. `sort` is a column, "-" before it for downwards:
-        of the newest `SORTED` texts. `more` is how many there are behind these.
+        of the newest `MOST` texts. `more` is how many there are behind these.
         """
         _known(body, {*LIST_BY, "collections", "source", "start", "sort"})
         sort, start = body.get("sort") or "", body.get("start") or 0
@@ -181,11 +184,11 @@ class Desk:
             raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
-        if start > SORTED:
-            raise RequestError(f"A list ends after {SORTED:,} texts: narrow it, or search.")
+        if start > MOST:
+            raise RequestError(f"A list ends after {MOST:,} texts: narrow it, or search.")
         page = await self._page(body, [])
         rows = page["results"]
-        while page["more"] and len(rows) < (SORTED if sort else start + LISTED):
+        while page["more"] and len(rows) < (MOST if sort else start + LISTED):
             page = await self._page(body, [row["id"] for row in rows])
             rows += page["results"]
         if sort:
@@ -220,8 +223,8 @@ class Desk:
         if not isinstance(name, str) or name not in texts:
             raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
 
-        async def store(line: str) -> None:
-            one = json.loads(line)
+        lines = texts[name].read_text(encoding="utf-8").splitlines()
+        for one in map(json.loads, lines):  # one by one: a slow machine keeps up with them
             arguments = {key: one[key] for key in ("id", "title", "tags")} | {
                 "information": one["text"],
                 "metadata": {**one["metadata"], "created_at": one["created_at"]},
@@ -229,11 +232,7 @@ class Desk:
                 "create": True,
             }
             await self._run("qdrant-store", arguments)
-
-        first, *others = texts[name].read_text(encoding="utf-8").splitlines()
-        await store(first)  # which makes the collection
-        await asyncio.gather(*map(store, others))
-        return {"collection": name, "texts": 1 + len(others)}
+        return {"collection": name, "texts": len(lines)}
 
     async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
@@ -264,5 +263,10 @@ def _value(row: Mapping[str, Any], column: str) -> str:
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
     """What a list shows of a text."""
-    text = one["text"][:EXCERPT].rpartition(" ")[0] if len(one["text"]) > EXCERPT else one["text"]
-    return {key: one[key] for key in SHOWN if key in one} | {"text": text}
+    return _cut({key: one[key] for key in SHOWN if key in one} | {"text": one["text"]}, EXCERPT)
+
+
+def _cut(one: Mapping[str, Any], length: int) -> dict[str, Any]:
+    """A text of at most such a length, cut between words."""
+    text = one["text"]
+    return {**one, "text": text[:length].rpartition(" ")[0] if len(text) > length else text}

@@ -117,10 +117,9 @@ class Queries:
         prefetches = [_prefetch(leg, condition, depth) for leg in legs]
         if query.tags:
             prefetches.append(_prefetch(legs[0], carrying(query.tags, condition), depth))
-        rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
         fusion = models.QueryRequest.model_construct(
             prefetch=prefetches,
-            query=models.RrfQuery(rrf=rrf),
+            query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
             limit=depth + OVER,
             with_payload=True,
         )
@@ -253,19 +252,6 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
         sparse = query.sparse
         legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))
     return legs
-
-
-def weights(target: Target, query: LegQuery) -> list[float] | None:
-    """The fusion's weights in the order of the legs asked, the tag leg last; None: all alike."""
-    if query.weights is None:
-        return None
-    dense, sparse, tags = query.weights
-    asked = [
-        *([dense] if target.dense is not None and query.dense is not None else []),
-        *([sparse] if target.sparse is not None and query.sparse is not None else []),
-        *([tags] if query.tags else []),
-    ]
-    return asked if len(asked) > 1 else None
 
 
 def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:

@@ -14,7 +14,7 @@ import { drawTexts, showTexts } from "./texts.js";
 
 const AGAIN = 3000; // ms between tries to reach a server that is away
 const LATER = 5000; // ms until it is looked for what is new
-const SOON = 1000; // ms until it is looked whether an empty store has its first text
+const SOON = 1000; // the same while nothing is stored
 const VIEWS = ["search", "map", "texts"];
 
 let under = null; // the search that is under way
@@ -41,7 +41,7 @@ addEventListener("keydown", (event) => {
   else if (event.ctrlKey || event.metaKey) return;
   else if (event.key === "Escape" && !$("#controls").hidden) openSettings(false);
   else if (event.key === "Escape" && state.open && event.target !== $("#query")) close();
-  else if (event.key === "Escape" && !typing) map.whole();
+  else if (event.key === "Escape" && (!typing || (event.target === $("#query") && event.target.value === state.route.q))) map.whole();
   else if (!typing && (event.key === "j" || event.key === "k")) step(event.key === "j" ? 1 : -1);
   else return;
   event.preventDefault();
@@ -67,11 +67,11 @@ async function start() {
     await setUp();
     $("#foot").textContent = `mcp-server-qdrant ${state.setup.defaults.version}`;
     well();
+    watching ??= setTimeout(watch, SOON);
     if (!collections().length) return nothingYet();
     state.shown = null;
     follow();
     await redraw();
-    watching ??= setTimeout(watch, LATER);
   } catch (error) {
     failed(error, start);
   } finally {
@@ -88,10 +88,11 @@ async function setUp() {
 /** What agents store meanwhile, and what did not answer in time, appears by itself. */
 async function watch() {
   const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs }) => [name, points, legs]));
-  const wanted = !document.hidden && state.shown === "home" && state.route.view !== "texts" && !state.running;
+  const empty = !collections().length;
+  const wanted = empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts" && !state.running);
   const setup = wanted && (await call("setup").catch(() => null));
   if (setup && counts(setup) !== counts(state.setup)) await changed();
-  watching = setTimeout(watch, LATER);
+  watching = setTimeout(watch, collections().length ? LATER : SOON);
 }
 
 /** Something was stored, changed or deleted. */
@@ -100,7 +101,7 @@ async function changed() {
   await setUp().catch(() => {});
   state.shown = null;
   follow();
-  await redraw();
+  if (!state.map?.coming) await redraw(); // else the map asks itself
 }
 
 // Where the reader is: all of it in the address.
@@ -109,6 +110,7 @@ async function changed() {
 function visit(change = {}, options = {}) {
   const to = { ...state.route, ...change };
   if ((to.doc || "") !== (state.route.doc ?? "") && !mayLeave()) return;
+  well();
   go(to, options);
   follow();
 }
@@ -272,6 +274,7 @@ async function search() {
 
 /** What stands in the card of results, beside the list itself. */
 function showHead(title, said = "", notes = []) {
+  $("#compare").hidden = !state.route.q;
   $("#results-title").textContent = title;
   $("#results-about").textContent = said;
   $("#notes").hidden = !notes.length;
@@ -321,10 +324,6 @@ function judged() {
 }
 
 async function compareAll() {
-  if (!state.route.q) {
-    $("#query").focus();
-    return announce("Search for something first.");
-  }
   const run = $("#compare-run");
   run.disabled = true;
   progress(1);
@@ -360,20 +359,14 @@ async function home() {
   }
 }
 
-/** Nothing is stored: how to begin, and a look now and then whether something was. */
+/** Nothing is stored: how to begin. */
 function nothingYet() {
   map.busy(false);
-  const look = async () => {
-    const found = await call("setup").catch(() => ({ collections: [] }));
-    if (found.collections.length) start();
-    else setTimeout(look, SOON);
-  };
   $("#results-title").textContent = "No collections yet";
   $("#map").classList.add("nothing");
   $("#map-notes").replaceChildren(h("p", { class: "empty" }, "The map is drawn as soon as something is stored."));
   $("#home").hidden = false;
-  showEmpty(failed);
-  setTimeout(look, SOON);
+  showEmpty({ failed, changed });
 }
 
 // What is going wrong, and how it gets well again.

@@ -146,14 +146,14 @@ export class Camera {
     if (this.solid && pitch !== undefined) this.turn = { yaw, pitch, depth: 1 };
   }
 
-  /** A box on the screen, [left, top, right, bottom], in thousandths of the map's half: as an address holds it. */
-  written(box) {
+  /** Places on the screen, [x, y, x, y, …], in thousandths of the map's half: as an address holds them. */
+  written(places) {
     const [unit, { k, x, y }] = [this.unit, this.transform];
-    return box.map((value, n) => Math.round((n % 2 ? (value - y) / k - this.height / 2 : (value - x) / k - this.width / 2) / unit)).join(" ");
+    return places.map((value, n) => Math.round((n % 2 ? (value - y) / k - this.height / 2 : (value - x) / k - this.width / 2) / unit)).join(" ");
   }
 
   /** The same back on the screen. */
-  box(text) {
+  read(text) {
     const [unit, { k, x, y }] = [this.unit, this.transform];
     return text.split(" ").map((value, n) => (n % 2 ? (value * unit + this.height / 2) * k + y : (value * unit + this.width / 2) * k + x));
   }

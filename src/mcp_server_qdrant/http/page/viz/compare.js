@@ -26,10 +26,7 @@ export async function compare() {
 export function showComparison(on) {
   const rows = state.comparison;
   $("#judgements").replaceChildren(...judgements(on.judged));
-  if (!rows) {
-    const hint = state.route.q ? "Press Compare to run all four." : "Search for something, then compare.";
-    return $("#comparison").replaceChildren(h("p", { class: "hint" }, hint));
-  }
+  if (!rows) return $("#comparison").replaceChildren(h("p", { class: "hint" }, "Press Compare to run all four."));
   const many = new Map();
   for (const { results } of rows) for (const one of results) many.set(key(one), (many.get(key(one)) ?? 0) + 1);
   const holder = h("div", { class: "ranks", tabIndex: 0, role: "group", "aria-label": "Ranks by each algorithm" });

@@ -69,8 +69,8 @@ export function showHome(on) {
   );
 }
 
-/** Nothing is stored yet. `failed(error, again)`. */
-export function showEmpty(failed) {
+/** Nothing is stored yet. `on`: failed(error, again), changed(). */
+export function showEmpty(on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);
   const copy = button("Copy", () => navigator.clipboard.writeText(text).then(() => (copy.textContent = "Copied")));
@@ -79,14 +79,15 @@ export function showEmpty(failed) {
     demo.disabled = true;
     try {
       await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name }))); // which appear as they are stored
+      await on.changed();
     } catch (error) {
       demo.disabled = false;
-      failed(error, fill);
+      on.failed(error, fill);
     }
   };
   $("#home").replaceChildren(
     h("p", {}, "This is what your agents remember: search it, see on a map what belongs together, and put right what is wrong. Nothing is stored yet; what an agent stores appears here by itself."),
-    state.setup.may.store ? h("p", {}, demo, h("span", { class: "hint" }, " Short texts of a home network, of meetings and of a kitchen.")) : "",
+    state.setup.may.store ? h("div", {}, demo, h("p", { class: "hint" }, "Short texts of a home network, of meetings and of a kitchen.")) : "",
     h("h3", { class: "subhead" }, "Connect your client"),
     h("div", { class: "snippet" }, h("pre", { tabIndex: 0 }, text), copy),
     h("h3", { class: "subhead" }, "Or store a folder"),

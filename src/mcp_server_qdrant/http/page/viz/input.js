@@ -3,6 +3,7 @@
 const STIRRED = 5; // pixels after which a press is a drag
 const WHEEL = 0.002;
 const REACH = 14; // pixels within which a point is pointed at
+const [CORNERS, APART] = [60, 4]; // of a loop around points, at most; pixels between two
 
 export function listen(plot) {
   const { canvas } = plot;
@@ -12,9 +13,12 @@ export function listen(plot) {
 
   canvas.addEventListener("pointerdown", (event) => {
     if (event.button) return;
+    plot.leave();
     canvas.setPointerCapture(event.pointerId);
     if (!fingers.size) stirred = 0;
     fingers.set(event.pointerId, place(event));
+    if (event.shiftKey && plot.on.enclose && !plot.camera.solid) plot.loop ??= [];
+    plot.loop?.splice(0, Infinity, ...place(event));
   });
 
   canvas.addEventListener("pointermove", (event) => {
@@ -25,14 +29,18 @@ export function listen(plot) {
     stirred += Math.abs(dx) + Math.abs(dy);
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
     fingers.set(event.pointerId, here);
-    if (other) {
+    if (plot.loop) lengthen(plot, here);
+    else if (other) {
       const wide = ([x, y]) => Math.hypot(x - other[0], y - other[1]) || 1;
       plot.shift(dx / 2, dy / 2);
       plot.zoom(wide(here) / wide(before), [(here[0] + other[0]) / 2, (here[1] + other[1]) / 2]);
     } else if (stirred > STIRRED) plot.camera.solid ? plot.rotate(dx * 0.01, dy * 0.01) : plot.shift(dx, dy);
   });
 
-  const lift = (event) => fingers.delete(event.pointerId);
+  const lift = (event) => {
+    fingers.delete(event.pointerId);
+    if (plot.loop) closeLoop(plot);
+  };
   canvas.addEventListener("pointerup", lift);
   canvas.addEventListener("pointercancel", lift);
   canvas.addEventListener("pointerleave", () => plot.leave());
@@ -56,6 +64,22 @@ export function listen(plot) {
     { passive: false },
   );
   canvas.addEventListener("keydown", (event) => press(plot, event));
+}
+
+function lengthen(plot, [x, y]) {
+  const { loop } = plot;
+  if (Math.hypot(x - loop.at(-2), y - loop.at(-1)) >= APART) loop.push(x, y);
+  plot.draw();
+}
+
+/** The loop is drawn: what it encloses is told, of so many corners that a link has room for them. */
+function closeLoop(plot) {
+  const { loop } = plot;
+  const step = Math.ceil(loop.length / 2 / CORNERS);
+  const corners = loop.filter((_, n) => Math.floor(n / 2) % step === 0);
+  plot.loop = null;
+  plot.draw();
+  plot.on.enclose(corners.length < 6 ? null : plot.camera.written(corners));
 }
 
 function point(plot, x, y) {

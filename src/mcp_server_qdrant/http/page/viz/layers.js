@@ -28,6 +28,20 @@ export function paintAll(plot) {
     context.stroke();
   }
   paintPins(plot, pins);
+  if (plot.loop?.length) paintLoop(plot);
+}
+
+/** The loop that is being drawn around points. */
+function paintLoop({ context, loop, accent }) {
+  context.beginPath();
+  for (let n = 0; n < loop.length; n += 2) context.lineTo(loop[n], loop[n + 1]);
+  context.closePath();
+  context.globalAlpha = 0.15;
+  context.fillStyle = context.strokeStyle = accent;
+  context.fill();
+  context.globalAlpha = 1;
+  context.lineWidth = 2;
+  context.stroke();
 }
 
 function paintPoints(plot) {

@@ -11,7 +11,6 @@ import { colour, go, named, state } from "./state.js";
 const LAID = 1500; // ms between two questions for the layout by neighbours
 const SHOWN = 6; // documents of a region
 const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
-const MOST_IDS = 5000; // that a search is kept to
 const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
 
 let on; // open(text), ask(words), visit(change), show(), point(hit or null)
@@ -23,7 +22,8 @@ export function connect(callbacks) {
   on = callbacks;
   const named = (label, name, act) => button(label, act, { "aria-label": name, title: name });
   $("#zoom").replaceChildren(
-    named("In view", "What is in view: its texts, and a search only here", () => plot && on.visit({ area: plot.enclosed().text, region: "", only: "" })),
+    named("Lasso", "Draw a loop around points; with Shift at any time", () => lasso(!plot?.loop)),
+    named("In view", "What is in view: its texts, and a search only here", () => plot && enclose(plot.seen)),
     named("−", "Zoom out", () => plot?.scaleBy(1 / 1.4)),
     named("+", "Zoom in", () => plot?.scaleBy(1.4)),
     named("⟲", "Show everything again", whole),
@@ -31,6 +31,19 @@ export function connect(callbacks) {
   );
   $("#region").addEventListener("keydown", ({ key: pressed }) => pressed === "Escape" && leave());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot?.restyle());
+}
+
+/** Lets the next drag over the map draw a loop around points. */
+function lasso(on) {
+  if (plot) plot.loop = on ? [] : null;
+  $("#zoom button").setAttribute("aria-pressed", String(on));
+  $("#canvas").classList.toggle("drawing", on);
+}
+
+/** An area was drawn, or chosen; null: nothing. */
+function enclose(area) {
+  lasso(false);
+  if (area) on.visit({ area, region: "", only: "" });
 }
 
 export const busy = (is) => $("#map").setAttribute("aria-busy", String(is));
@@ -51,13 +64,16 @@ export async function load(search, signal) {
   }
 }
 
-/** Asks for the layout by neighbours until it is there, and moves over to it. */
+/** Asks until the map has its layout by neighbours, and is of all that was stored meanwhile. */
 async function awaitLayout(map) {
-  const answer = await call("map", { collections: map.collections, parts: "neighbours" }).catch(() => null);
+  const laid = () => map.panels.some(({ neighbours }) => neighbours);
+  const answer = await call("map", { collections: map.collections, parts: laid() ? "places" : "neighbours" }).catch(() => null);
   if (map !== state.map) return;
-  if (!answer || answer.coming) return void (polling = setTimeout(awaitLayout, LAID, map));
+  if (!answer || answer.coming) polling = setTimeout(awaitLayout, LAID, map);
+  if (!answer) return;
   if (signature(answer) !== signature(map)) return load(map.search).catch(() => {});
-  Object.assign(map, { coming: false, notes: answer.notes });
+  Object.assign(map, { coming: answer.coming, notes: answer.notes });
+  if (laid() || !answer.panels.some(({ neighbours }) => neighbours)) return plot && showAround();
   map.panels.forEach((panel, place) => layOut(panel, answer.panels[place]));
   plot.camera.lay();
   plot.arrange(layout());
@@ -108,6 +124,7 @@ function showPanel() {
       go({ ...state.route, at: seen }, { step: false });
     },
     sized: aim,
+    enclose,
     step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
   });
   if (look) plot.camera.transform = look;
@@ -194,7 +211,7 @@ function legend({ collection, count, total }) {
     event.currentTarget.setAttribute("aria-pressed", String(!hidden.has(collection)));
     plot.hide(hidden);
   };
-  const number = h("span", { class: "count" }, count < total ? `${count} of ${total}` : count);
+  const number = h("span", { class: "count" }, drawnOf(count, total));
   return h("li", {}, button([swatch(colour(collection)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
 }
 
@@ -222,8 +239,8 @@ function showChosen() {
   const wanted = name || area || null;
   if (wanted && state.chosen?.wanted !== wanted) {
     const region = panel.regions.find((one) => one.name === name);
-    if (!region && (!area || (layout() === "neighbours" && state.map.coming))) return; // not yet
-    const points = region ? plot.within(region) : plot.enclosed(area).points;
+    if (!region && (!area || (layout() === "neighbours" && !panel.neighbours && state.map.coming))) return; // not yet
+    const points = region ? plot.within(region) : plot.enclosed(area);
     const words = region ? region.words : told(points);
     state.chosen = { wanted, region, points, words, ids: some(points).map((point) => panel.about(point).id) };
     announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
@@ -240,13 +257,13 @@ function showCard() {
   const wasHidden = card.hidden;
   card.hidden = !state.chosen;
   if (!state.chosen) return;
-  const { points, words, ids } = state.chosen;
+  const { points, words, ids, region } = state.chosen;
   const { only } = state.route;
   const like = words.slice(0, 5).join(" ");
   const limited = ids.length < points.length ? ` (in ${plural(ids.length, "point")} of them)` : "";
   const focused = card.contains(before) && before.id;
   card.replaceChildren(
-    h("h3", { dir: "auto", tabIndex: -1 }, words.join(", ") || "What is in view"),
+    h("h3", { dir: "auto", tabIndex: -1 }, words.join(region ? ", " : " · ") || "What you chose"),
     h("p", { class: "hint" }, plural(points.length, "point")),
     typicalTexts(plot, points, SHOWN, on.open),
     h(
@@ -277,9 +294,9 @@ function told(points) {
   return [...held].sort(([, one], [, other]) => other - one).slice(0, NAMED).map(([place]) => regions[place].name);
 }
 
-/** So many of them at most, evenly chosen. */
+/** As many of them as a search can be kept to, evenly chosen. */
 function some(points) {
-  const step = Math.ceil(points.length / MOST_IDS);
+  const step = Math.ceil(points.length / state.setup.most);
   return points.filter((_, n) => n % step === 0);
 }
 
@@ -304,17 +321,21 @@ function showPins() {
 function showNotes() {
   const { map } = state;
   const said = map.notes.map((note) => h("p", { class: "hint" }, note));
-  if (plot) said.unshift(plot.panel.neighbours && layout() === "neighbours" ? h("p", {}, `What is alike lies near; distances between groups mean little. ${plural(plot.panel.count, "point")}.`) : variance(plot.panel));
+  if (plot) said.unshift(plot.panel.neighbours && layout() === "neighbours" ? h("p", {}, `What is alike lies near; distances between groups mean little. ${size(plot.panel)}.`) : variance(plot.panel));
   else said.push(h("p", { class: "empty" }, map.notes.length ? "" : "There is nothing to draw."));
   $("#map-notes").replaceChildren(...said);
 }
 
-function variance({ explained, count }) {
+const drawnOf = (count, total) => `${count < total ? `${count.toLocaleString("en")} of ` : ""}${total.toLocaleString("en")}`;
+const size = ({ count, groups }) => `${drawnOf(count, groups.reduce((sum, { total }) => sum + total, 0))} points`;
+
+function variance(panel) {
+  const { explained } = panel;
   const shares = explained.slice(0, layout() === "3-D" ? 3 : 2);
   const all = shares.reduce((sum, share) => sum + share, 0);
   const part = (share, axis) => sized(h("i", { class: `axis${axis}` }), "width", `${share * 100}%`);
   const each = shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", ");
-  return h("div", { class: "variance" }, h("div", { class: "meter", "aria-hidden": "true" }, shares.map(part)), h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${plural(count, "point")}.`));
+  return h("div", { class: "variance" }, h("div", { class: "meter", "aria-hidden": "true" }, shares.map(part)), h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${size(panel)}.`));
 }
 
 /** The text that is open stands out. */

@@ -5,7 +5,6 @@ import { $, button, clip, fixed, gone, h, key, toast } from "./dom.js";
 import { collections, state } from "./state.js";
 import { marked } from "./words.js";
 
-const HEAD = 90; // pixels above the part that was found
 const AROUND = 20; // parts; the text of more is read in pieces
 const LIKE = 6; // texts like this one
 const ASKED = 600; // characters of a text that they are asked for by
@@ -86,9 +85,9 @@ function body(one, part, query) {
   const from = part ? one.text.indexOf(part) : -1;
   if (from < 0 || part.length === one.text.length) holder.append(...marked(one.text, query));
   else {
-    const here = h("div", { class: "part-found" }, marked(part, query));
+    const here = h("span", { class: "part-found" }, marked(part, query));
     holder.append(...marked(one.text.slice(0, from), query), here, ...marked(one.text.slice(from + part.length), query));
-    requestAnimationFrame(() => $("#passage").scrollTo(0, here.offsetTop - HEAD));
+    requestAnimationFrame(() => $("#passage").scrollTo(0, here.offsetTop - $("#passage > header").offsetHeight - 8));
   }
   return holder;
 }
@@ -253,8 +252,7 @@ async function remove(one, on) {
   try {
     const [{ version }] = (await call("delete", { ...where(one), ids: [one.id] })).documents;
     toast(`“${clip(one.title || one.text, 40)}” is deleted.`, version && (() => restore(version, one, on)));
-    await on.changed();
-    gone.delete(key(one));
+    on.changed();
   } catch (error) {
     gone.delete(key(one));
     on.changed();
@@ -278,6 +276,7 @@ async function restore(id, one, on) {
 async function move(one, to, on) {
   try {
     const done = await call("store", { ...where(one), id: one.id, moved_from: one.collection, collection_name: to });
+    gone.add(key(one)).delete(key({ ...one, collection: done.collection }));
     toast(`Moved to ${done.collection}.`);
     on.changed();
     on.open({ id: done.id, collection: done.collection, title: one.title }, { step: false });

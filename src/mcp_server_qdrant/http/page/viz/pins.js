@@ -3,6 +3,7 @@
 import { channels, hex } from "./raster.js";
 
 const PIN = 19; // pixels between the middles of two pins
+const NAME = 25; // from the middle of the star to that of its name
 const NUMBERED = 5; // results whose pins have a number; the others are dots
 
 export const numbered = ({ rank }) => rank <= NUMBERED;
@@ -27,7 +28,7 @@ export function pinned(plot) {
 
 /** Moves pins that hide each other, or the star, a little apart. */
 function apart(pins, star) {
-  const fixed = star ? [star, [star[0], star[1] + PIN]] : []; // and its name below
+  const fixed = star ? [star, ...[-26, 0, 26].map((along) => [star[0] + along, star[1] + NAME])] : []; // and its name
   for (let round = 0; round < 8; round++) {
     pins.forEach((pin, n) => {
       for (const other of [...pins.slice(0, n), ...fixed]) {
@@ -111,6 +112,6 @@ function paintStar({ context, accent, surface, font, width }, [x, y]) {
   context.lineWidth = 4;
   context.lineJoin = "round";
   const across = Math.max(36, Math.min(width - 36, x));
-  context.strokeText("your query", across, y + 25);
-  context.fillText("your query", across, y + 25);
+  context.strokeText("your query", across, y + NAME);
+  context.fillText("your query", across, y + NAME);
 }

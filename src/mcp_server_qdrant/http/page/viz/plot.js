@@ -15,8 +15,8 @@ const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Plot {
   /**
-   * `on` is told of: hover(what is pointed at or null, x, y), step(hit), sized() once, rests(), and pick(found),
-   * which is a { hit }, a { point } or a { region }.
+   * `on` is told of: hover(what is pointed at or null, x, y), step(hit), sized() once, rests(), enclose(area), and
+   * pick(found), which is a { hit }, a { point } or a { region }.
    */
   constructor(holder, panel, colours, on) {
     this.panel = panel;
@@ -33,6 +33,7 @@ export class Plot {
     this.marked = []; // the points of the text that is open
     this.lit = this.focus = null; // a byte for each point, not 0 where it stands out; a region whose name does
     this.hidden = new Set();
+    this.loop = null; // [x, y, x, y, …] while one is drawn around points; [] before its first place
     this.absent = null; // points that are deleted
     this.canvas = holder.appendChild(document.createElement("canvas"));
     this.canvas.tabIndex = 0;
@@ -102,16 +103,21 @@ export class Plot {
     return this.all((point) => regionOf[point] === number);
   }
 
-  /** The points that are seen, and the box they are seen in, as an address holds it; or those of such a box. */
-  enclosed(text = this.camera.written([0, 0, this.width, this.height])) {
+  /** All that is seen, as an address holds an area. */
+  get seen() {
+    const { width, height } = this;
+    return this.camera.written([0, 0, width, 0, width, height, 0, height]);
+  }
+
+  /** The points of an area: of a polygon, as an address holds it. */
+  enclosed(area) {
     const goal = this.camera.goal();
     if (this.moves.delete("layout")) this.camera.blend(goal, goal, 1);
-    const [left, top, right, low] = this.camera.box(text);
+    const corners = this.camera.read(area);
     this.camera.project(this.place, () => 1);
-    const inside = ([x, y]) => x >= left - 1 && x <= right + 1 && y >= top - 1 && y <= low + 1;
-    const points = this.all((n) => inside(this.at(n)) && this.shows(this.panel.about(n)));
+    const points = this.all((n) => inside(corners, this.at(n)) && this.shows(this.panel.about(n)));
     this.draw();
-    return { text, points };
+    return points;
   }
 
   /** Those of some points that lie in their middle, as it is seen now. */
@@ -278,4 +284,14 @@ export class Plot {
     paintAll(this);
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
   }
+}
+
+/** Whether a place lies in a polygon: a line from it to the right crosses an odd number of the edges. */
+function inside(corners, [x, y]) {
+  let odd = false;
+  for (let n = 0, last = corners.length - 2; n < corners.length; last = n, n += 2) {
+    const [ax, ay, bx, by] = [corners[n], corners[n + 1], corners[last], corners[last + 1]];
+    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) odd = !odd;
+  }
+  return odd;
 }

@@ -4,9 +4,10 @@ import { button, clip, fixed, h, key, plural, sized } from "./dom.js";
 import { old } from "./home.js";
 import { judge, judged } from "./judgements.js";
 import { colour, state } from "./state.js";
-import { alike, marked, words } from "./words.js";
+import { alike, excerpt, marked, words } from "./words.js";
 
 const MORE = /^([\d,]+) more results?: raise limit/; // a note for agents: here it is a button
+const WHOLE = "Parts of longer texts, which qdrant-get gives whole"; // another: here a text is opened
 const SAID = { verbatim: "the very words", neighbours: "beside a better one", priority: "preferred", fuzzy: "spelling" };
 
 /** Hundredths that add up to the whole, as all of them are shown. */
@@ -33,11 +34,12 @@ export function reason(one, query) {
   const { meaning, words: keywords, gains, factors } = parts(one);
   const wanted = [...new Set(words(query))];
   const held = (...texts) => wanted.filter((word) => texts.some((text) => words(text ?? "").some((other) => alike(other, word)))).length;
-  const [titled, all] = [held(one.title), held(one.title, one.text, ...(one.passages ?? []).map(({ text }) => text))];
-  const where = titled ? `, ${titled === all ? "all" : titled === 1 ? "one" : titled} in the title` : "";
+  const [titled, all] = [held(one.title), held(one.title, one.text)];
+  const every = (count) => (count === 2 ? "both" : `all ${count}`);
+  const where = titled ? `, ${titled === all && all > 1 ? (all === 2 ? "both" : "all") : titled === 1 ? "one" : titled} in the title` : "";
   const said = [];
   if (keywords && wanted.length === 1) said.push(titled ? "the word, in the title" : "the word");
-  else if (keywords) said.push(all ? `${all === wanted.length ? `all ${all} words` : `${all} of ${wanted.length} words shown`}${where}` : "some of the words");
+  else if (keywords) said.push(all ? `${all === wanted.length ? every(all) : `${all} of ${wanted.length}`} words${where}` : "some of the words");
   if (meaning && !keywords) said.push("by meaning alone");
   else if (meaning > 2 * keywords) said.push("mostly by meaning");
   if (one.why.tags?.length) said.push(`tagged ${one.why.tags.join(", ")}`);
@@ -134,7 +136,7 @@ export function result(one, rank, on) {
       one.superseded_by && h("span", { class: "badge" }, "superseded"),
       one.also_in && h("span", {}, ` · ${copies(one)}`),
     ),
-    h("p", { class: "excerpt", dir: "auto" }, marked(one.text ?? "", query)),
+    h("p", { class: "excerpt", dir: "auto" }, marked(excerpt(one.text ?? "", query), query)),
     bar(one, query),
     thumbs(one, name, on.judged),
   );
@@ -155,7 +157,7 @@ export function sentences(answer) {
   const said = Object.entries(answer.corrections ?? {}).map(
     ([word, to]) => `“${word}” is not in these collections; searched for “${to}”.`,
   );
-  said.push(...answer.notes.filter((note) => !MORE.test(note) && !/: give its id as within\.$/.test(note)));
+  said.push(...answer.notes.filter((note) => !MORE.test(note) && !note.startsWith(WHOLE)));
   if (answer.rerank && answer.rerank.state !== "applied") said.push(`Not reranked: ${answer.rerank.reason}`);
   return said;
 }

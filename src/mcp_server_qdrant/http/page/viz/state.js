@@ -6,7 +6,7 @@ import { hue } from "./raster.js";
 const SEVERAL = ["in", "tag"]; // in the address
 
 export const state = {
-  setup: null, // what the server told: collections, defaults, may, days
+  setup: null, // what the server told: collections, defaults, may, days, most
   tags: {}, // collection -> its tags, the most frequent first
   route: read(), // what the address names: texts, and lists of what may occur several times
   shown: null, // the search whose answer is shown, as JSON; "home" before the first one

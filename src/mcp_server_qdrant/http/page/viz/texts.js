@@ -83,7 +83,8 @@ export function drawTexts(on) {
   redraw(
     $("#texts-list"),
     h("table", { class: "stacked" }, h("caption", { class: "sr" }, "Texts"), h("thead", {}, h("tr", {}, Object.entries(COLUMNS).map(head))), h("tbody", {}, rows.map((one) => row(one, copies.get(one.text), on)))),
-    rows.length < total ? button("Show more", () => showTexts(on, all.length), { class: "more", id: "more-texts" }) : "",
+    all.length < Math.min(every, state.setup.most) ? button("Show more", () => showTexts(on, all.length), { class: "more", id: "more-texts" }) : "",
+    rows.length < total && all.length >= state.setup.most ? h("p", { class: "hint" }, "A list ends here: a query or a filter shows others.") : "",
   );
 }
 

@@ -1,6 +1,6 @@
 // Words of a query in texts: in any inflection, but not those that every text has.
 
-import { h } from "./dom.js";
+import { clip, h } from "./dom.js";
 
 const STOP = new Set(
   `a about after all also am an and any are as at be been before but by can could did do does for from had has have he
@@ -26,15 +26,31 @@ export function alike(one, other) {
   return ENDINGS.has(one.slice(same)) && ENDINGS.has(other.slice(same));
 }
 
-/** Marks the words of the query in a text: nodes, never HTML. */
-export function marked(text, query) {
+/** Which word of the query a word is a form of, if any. */
+function finder(query) {
   const wanted = [...new Set(words(query))];
-  if (!wanted.length) return [text];
   const known = new Map();
-  const hit = (word) => {
-    if (!known.has(word)) known.set(word, wanted.some((one) => alike(one, word)));
+  return (word) => {
+    if (!known.has(word)) known.set(word, wanted.find((one) => alike(one, word)));
     return known.get(word);
   };
+}
+
+/** So many characters of a text, from a little before where most words of the query stand together. */
+export function excerpt(text, query, length = 240) {
+  const whole = text.replace(/\s+/g, " ").trim();
+  const hit = finder(query);
+  const found = [...whole.matchAll(/[\p{L}\p{N}]+/gu)].map(({ 0: word, index }) => [hit(word.toLowerCase()), index]).filter(([word]) => word);
+  const within = (from) => new Set(found.filter(([, at]) => at >= from && at < from + length).map(([word]) => word)).size;
+  const [from] = found.map(([, at]) => [at, within(at)]).sort(([, one], [, other]) => other - one)[0] ?? [0];
+  if (from < length * 0.75) return clip(whole, length);
+  const begin = whole.indexOf(" ", from - length / 4) + 1;
+  return `…${clip(whole.slice(begin), length)}`;
+}
+
+/** Marks the words of the query in a text: nodes, never HTML. */
+export function marked(text, query) {
+  const hit = finder(query);
   return text
     .split(/([\p{L}\p{N}]+(?:['’]\p{L}+)?)/u)
     .map((part, place) => (place % 2 && hit(part.toLowerCase()) ? h("mark", {}, part) : part));
