@@ -179,7 +179,7 @@ async def nearest(
         return list(answer.points)
     if isinstance(vector, models.SparseVector):
         vector = (vector.indices, vector.values)
-    legs = [(using, vector, plain(where), 1.0, True)]
+    legs = [(using, vector, plain(where), True)]
     ((well, value),) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
     if not well:
         raise error_in(value)

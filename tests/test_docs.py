@@ -10,7 +10,6 @@ import click
 import pytest
 
 from mcp_server_qdrant.cli.main import main
-from mcp_server_qdrant.core import extras
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.cli.conftest import invoke  # noqa: F401
 
@@ -180,19 +179,6 @@ def test_no_printed_or_documented_line_can_install_the_official_server():
 
     assert len(lines) > 8
     assert wrong == []
-
-
-def test_the_lines_for_extras_are_those_that_the_program_prints(tmp_path):
-    page = text_of(ROOT / "docs" / "install.md")
-    here = tmp_path / PROJECT["name"]
-    here.mkdir()
-    for marker in ("pipx_metadata.json", "uv-receipt.toml"):
-        (here / marker).touch()
-        assert f"`{extras.adding('map', here)}`" in page
-        (here / marker).unlink()
-    assert f"`{extras.adding('map', here)}`" in page
-    for extra in extras.NEEDED_BY:
-        assert f"| `{extra}` |" in page
 
 
 def test_a_page_with_figures_names_the_scripts_that_make_them():

@@ -38,7 +38,6 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     why = first["why"]
     assert why["tags"] == ["Apollo"]
     assert why["ranks"] == {"meaning": 1, "words": 1}
-    assert why["weights"] == {}
     assert list(why["factors"]) == ["tags", "priority", "recency"]
     assert why["factors"]["priority"] == 1.1
     base = why["alpha"] * why["meaning"] + (1 - why["alpha"]) * why["words"]
@@ -53,28 +52,6 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
         r" x recency [01]\.\d{3} -> \d\.\d{3}; rrf 0\.\d{4}",
         line(result),
     )
-
-
-async def test_the_weights_of_the_fusion_are_those_that_were_asked_for():
-    async with memory_server() as client:
-        await store(client, "freeze and upload", tags=["freeze", "upload", "now"])
-        asked = await find(client, "upload", semantic_weight=0.7, keyword_weight=0.3)
-        plain = await find(client, "and", semantic_weight=0.7)
-        three = await find(client, "freeze upload now")
-
-    why = asked.structured_content["results"][0]["why"]
-    assert why["alpha"] == 0.7
-    assert why["weights"] == {"meaning": 1.4, "words": 0.6, "tags": 1.0}
-    assert line(asked).endswith(" (weights meaning 1.40 words 0.60 tags 1.00)")
-    assert plain.structured_content["results"][0]["why"]["weights"] == {
-        "meaning": 1.4,
-        "words": 0.6,
-    }
-    assert three.structured_content["results"][0]["why"]["weights"] == {
-        "meaning": 1.0,
-        "words": 1.0,
-        "tags": 1.5,
-    }
 
 
 async def test_a_title_of_another_tool_is_a_gain():

@@ -1,5 +1,6 @@
 """--env-file, and what is said on stderr of settings, for every command."""
 
+import io
 import sys
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.main import main
+from tests.support import Clock
 
 COMMANDS = {
     "": [],
@@ -50,7 +52,7 @@ def test_the_file_is_read_wherever_the_option_stands(invoke, command, before, tm
 
     assert done.exit_code == 2
     assert done.stdout == ""
-    assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: Input should")
+    assert done.stderr.splitlines()[-1].startswith("mcp-server-qdrant: FASTMCP_PORT: must be")
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("token", "doctor")])
@@ -90,3 +92,35 @@ def test_the_folder_that_is_left_is_told_unless_it_has_been_removed(tmp_path, mo
 
     assert frame.leave_folder() is None
     assert str(Path.cwd()) == sys.prefix
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it shows."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_how_far_a_thing_is_and_how_long_it_takes(monkeypatch):
+    clock, terminal = Clock(), Terminal()
+    monkeypatch.setattr(frame, "monotonic", clock)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress = frame.Progress()
+    progress("notes", 10, 100)
+    clock.now += 60
+    progress("notes", 40, 100)
+    clock.now += 60
+    progress("notes", 90, 100)
+    progress("other\x1b", 0, 4)
+
+    assert terminal.getvalue().split("\r\x1b[K")[1:] == [
+        *("notes: 10%", "notes: 40%, 2 min left", "notes: 90%, 15 s left", "other\ufffd: 0%"),
+    ]
+
+
+def test_a_log_gets_a_line_for_each_tenth(capsys):
+    progress = frame.Progress()
+    for done in range(41):
+        progress("notes", done, 200)
+
+    assert capsys.readouterr().err == "notes: 0 %\nnotes: 10 %\nnotes: 20 %\n"

@@ -82,7 +82,7 @@ def test_one_date_in_one_file_is_named_and_the_rest_is_stored(env, notes):
     )
 
 
-def test_on_a_terminal_there_is_a_bar(env, notes):
+def test_on_a_terminal_a_line_says_how_far_it_is(env, notes):
     ours, theirs = pty.openpty()
     process = forked.Popen(
         [*COMMAND, "ingest", str(notes), "--collection", "notes"],
@@ -97,7 +97,7 @@ def test_on_a_terminal_there_is_a_bar(env, notes):
 
     assert said.startswith(b"\r\x1b[KLooking for files")
     assert b"\n" not in said
-    assert said.endswith(b"\r\x1b[K"), "the bar is gone at the end"
+    assert said.endswith(b"\r\x1b[K"), "the line is empty at the end"
     assert shown.startswith(b"notes: 2 new")
 
 

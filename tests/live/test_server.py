@@ -71,7 +71,7 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
     monkeypatch.setattr(Http, "ask", noted)
     page = await services.pipeline.search(request)
 
-    rrf = {"rrf": {"k": 60, "weights": [1.2, 0.8, 1.0]}}
+    rrf = {"rrf": {"k": 60}}
     for place in ("a", "b", "c"):
         path = f"/collections/{place}/points/query/batch"
         (fusion,), scores = [body["searches"] for target, body in sent if target == path]
@@ -84,7 +84,7 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
     assert len(sent) == 6
     best = page.results[0]
     assert best.document.text == "roses need sun"
-    assert best.why["rrf"] == pytest.approx(sum(1 / (1 / w + 59) for w in (1.2, 0.8, 1.0)))
+    assert best.why["rrf"] == pytest.approx(3 / 60)
 
 
 async def test_a_text_is_updated_read_and_filtered_by_its_metadata(services):

@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
-from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
+from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from tests.support import Clock, empty_edge, nearest
 
 RED = Tenant("red", "tenant")
@@ -74,7 +74,7 @@ def point(number: int, **payload) -> models.PointStruct:
 
 
 def view_of(engine, tenant=RED, **kwargs) -> TenantClient:
-    return TenantClient(engine, tenant, Corpus(), **kwargs)
+    return TenantClient(engine, tenant, **kwargs)
 
 
 def ids(points) -> list:
@@ -199,23 +199,23 @@ async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_
     async def version():
         return "1.18.3"
 
-    view = TenantClient(memory, RED, Corpus(version))
+    view = TenantClient(memory, RED, version)
 
     with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
         await nearest(view, "both", sparse(2), "bm25")
     assert ids(await nearest(view, "both", [1.0, 0.0], "v", limit=99)) == MINE
 
 
-async def test_a_new_enough_server_is_asked_once():
+async def test_a_new_enough_server_is_asked_once(memory):
     asked = []
 
     async def version():
         asked.append(1)
         return "1.19.0-dev"
 
-    corpus = Corpus(version)
-    await corpus.check()
-    await corpus.check()
+    view = TenantClient(memory, RED, version)
+    for _ in range(2):
+        await view._weighing("both", "bm25", None)
 
     assert asked == [1]
 
@@ -326,9 +326,9 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     view = view_of(client)
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = [
-        ("v", [1.0, 0.0], not_two, 1.0, True),
-        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, 1.0, True),
-        ("plain", ([3], [1.0]), None, 1.0, True),
+        ("v", [1.0, 0.0], not_two, True),
+        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, True),
+        ("plain", ([3], [1.0]), None, True),
     ]
 
     ((well, found),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
@@ -342,7 +342,7 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     assert payloads == {1: {"n": 1}}
     assert everything[0][1].keys() == {1, 11}
     asks = {"should": [{"key": "tenant", "match": {"value": "blue"}}]}
-    legs = [("v", [1.0, 0.0], asks, 1.0, True)]
+    legs = [("v", [1.0, 0.0], asks, True)]
     ((_, blues),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
     assert blues[0] == []
     with pytest.raises(RequestError):
@@ -359,7 +359,7 @@ async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_we
     os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
     for segment in (folder / "shards" / "c-both" / "segments").iterdir():
         shutil.rmtree(segment)
-    view, legs = view_of(client), [("v", [1.0, 0.0], None, 1.0, True)]
+    view, legs = view_of(client), [("v", [1.0, 0.0], None, True)]
 
     info = await view.get_collection("both")
     ((_, (*_, damage)),) = await view.hybrid("candidates", [("both", legs)], 60, 9)

@@ -7,10 +7,8 @@ import pytest
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg, Target
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.search.understand import (
-    LEAST_WEIGHT,
     dense_share,
     embed,
-    fusion_weights,
     narrowed,
 )
 from tests.fakes import FakeEncoder
@@ -73,26 +71,6 @@ def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword,
         dense_share(semantic, keyword)
 
     assert str(refused.value) == sentence
-
-
-@pytest.mark.parametrize(
-    ("share", "weights"),
-    [
-        (None, None),
-        (0.5, (1.0, 1.0)),  # the plain fusion
-        (0.7, (1.4, 0.6)),
-        (1.0, (2.0, LEAST_WEIGHT)),
-        (0.0, (LEAST_WEIGHT, 2.0)),
-    ],
-)
-def test_the_fusion_has_the_weights_that_were_asked_for(share, weights):
-    assert fusion_weights(share) == (weights if weights is None else pytest.approx(weights))
-
-
-def test_weights_of_the_fusion_do_not_depend_on_their_scale():
-    assert fusion_weights(dense_share(0.4, 0.2)) == pytest.approx(
-        fusion_weights(dense_share(0.6, 0.3))
-    )
 
 
 def test_fuzzy_search_uses_the_keyword_leg():

@@ -81,8 +81,8 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     ("name", "value", "sentence"),
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
-        ("embedding_dimensions", 0, "must be at least 1"),
-        ("embedding_timeout", 0, "must be more than 0"),
+        ("embedding_dimensions", 0, "must be greater than or equal to 1"),
+        ("embedding_timeout", 0, "must be greater than 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):

@@ -31,7 +31,7 @@ def test_every_one_can_be_set(loaded):
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("HTTP_MAX_CALLS", "0", "must be at least 1"),
+        ("HTTP_MAX_CALLS", "0", "must be greater than or equal to 1"),
         ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
     ],

@@ -13,9 +13,12 @@ from tests.support import make_settings
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
-        ({"QDRANT_RECENCY_WEIGHT": "1.1"}, "QDRANT_RECENCY_WEIGHT: must be between 0 and 1."),
-        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be more than 0."),
-        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be more than 0."),
+        (
+            {"QDRANT_RECENCY_WEIGHT": "1.1"},
+            "QDRANT_RECENCY_WEIGHT: must be less than or equal to 1.",
+        ),
+        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be greater than 0."),
+        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be a finite number."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},

@@ -1,7 +1,6 @@
 """Asking a running server what to recall. Imports little: the hook of a client waits for it."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,12 +15,11 @@ NAME = "recall-{}.json"  # by process
 def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
     """What a server of that folder tells a hook; "" where none is there, or none in time.
 
-    The one that has run longest is asked first: it knows what it told a session.
+    They are asked in one order: the first of them knows what it told a session.
     """
     until = monotonic() + seconds
-    found = ((path, Rendezvous.read(path)) for path in folder.glob(NAME.format("*")))
-    for path, server in sorted(found, key=lambda one: _since(one[0])):
-        left = until - monotonic()
+    for path in sorted(folder.glob(NAME.format("*"))):
+        server, left = Rendezvous.read(path), until - monotonic()
         if server is None or left <= 0:
             continue
         try:
@@ -33,9 +31,3 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
         elif isinstance(text := ask(line, max(until - monotonic(), 0.0), "recall", hook), str):
             return text
     return ""
-
-
-def _since(path: Path) -> float:
-    with suppress(OSError):
-        return path.stat().st_mtime
-    return 0.0

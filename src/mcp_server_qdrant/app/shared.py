@@ -19,7 +19,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
-from mcp_server_qdrant.qdrant.tenant import Corpus, Tenant, TenantClient
+from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
@@ -54,7 +54,7 @@ class Shared:
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
         remote = settings.qdrant_url not in (None, ":memory:")
-        self._corpus = Corpus(partial(_version, client) if remote else None)
+        self._version = partial(_version, client) if remote else None
         self._all = View(client)
         self.everything = self._catalog_of(self._all)
         # It fills points of all tenants, and no caller sees them.
@@ -128,7 +128,7 @@ class Shared:
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
         return View(
-            client=TenantClient(self.client, kept, self._corpus),
+            client=TenantClient(self.client, kept, self._version),
             identify=point_ids_of(tenant),
             indexes=kept.indexes,
             tenant=tenant,

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from mcp_server_qdrant.core.errors import (
     RerankerUnavailable,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.extras import NEEDED_BY, adding, missing
 from mcp_server_qdrant.core.notation import amount
 
 if TYPE_CHECKING:
@@ -111,8 +111,9 @@ async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
                 yield problem("sync", f"SYNC_SOURCES names {source.path}, which is not there.", fix)
         async for one in _services(settings, given):
             yield one
-    for extra in missing():
-        yield Finding("extra", f"{NEEDED_BY[extra]} needs the extra {extra!r}.", adding(extra))
+    if find_spec("openTSNE") is None:
+        lacking = "A map with regions, on which near means alike, needs the extra 'map'."
+        yield Finding("extra", lacking, "pip install opentsne scikit-learn")
     for one in _clients():
         yield one
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
+MINUTES = 90  # seconds from which on minutes are told
 LOAD_SECONDS = 900.0  # a model may have to be downloaded
 GOES_ON = "Interrupted; the same command goes on from here."
 
@@ -71,35 +73,29 @@ def show(text: str) -> None:
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
 
 
-class Bars:
-    """Bars with the time left, one for each thing that is worked on; a line per tenth in a log."""
+class Progress:
+    """How far a thing is that is worked on: on a terminal as `show`, in a log a line per tenth."""
 
     def __init__(self) -> None:
-        self._bar: Any = None
+        self._label = ""
+        self._since = 0.0, 0.0  # when it began, and with which share
         self._line = ""
 
     def __call__(self, text: str, done: float, total: float) -> None:
         """So much of all is done of what the text names."""
         if not total:
             return
-        label = printable(text)
-        if not sys.stderr.isatty():
-            line = f"{label}: {10 * int(10 * done / total)} %"
-            if line != self._line:
-                click.echo(line, err=True)
+        label, share, now = printable(text), done / total, monotonic()
+        if label != self._label:
+            self._label, self._since = label, (now, share)
+        if sys.stderr.isatty():
+            began, first = self._since
+            left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
+            about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
+            show(f"{label}: {share:.0%}" + (f", {about} left" if left else ""))
+        elif (line := f"{label}: {10 * int(10 * share)} %") != self._line:
+            click.echo(line, err=True)
             self._line = line
-            return
-        if self._bar is None or self._bar.label != label:
-            self.end()
-            show("")
-            self._bar = click.progressbar(length=1000, label=label, file=sys.stderr)
-        self._bar.update(int(1000 * done / total) - self._bar.pos)
-
-    def end(self) -> None:
-        """End the line of a bar that is shown."""
-        if self._bar is not None:
-            self._bar.render_finish()
-        self._bar = None
 
 
 @asynccontextmanager

@@ -134,16 +134,15 @@ async def once(
 
 async def _show(report: "Report") -> None:
     """Show on a terminal how far it is, until it is cancelled."""
-    bars = frame.Bars()
+    progress = frame.Progress()
     try:
         while sys.stderr.isatty():
             if report.share:
-                bars(report.phase, report.share, 1)
+                progress(report.phase, report.share, 1)
             else:
                 frame.show(printable(f"{report.phase} …"))
             await asyncio.sleep(SHOW_SECONDS)
     finally:
-        bars.end()
         frame.show("")
 
 

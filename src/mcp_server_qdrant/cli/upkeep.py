@@ -119,8 +119,8 @@ def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  
     async def work(settings: "Settings") -> None:
         from mcp_server_qdrant.app.upkeep import back_up
 
-        bars, now = frame.Bars(), datetime.now(UTC)
-        _done(bars, await back_up(settings, place, chosen, now, bars, replace=overwrite))
+        tell, now = frame.Progress(), datetime.now(UTC)
+        _done(await back_up(settings, place, chosen, now, tell, replace=overwrite))
 
     _run(work, "Interrupted; nothing was kept.")
 
@@ -137,14 +137,14 @@ def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None: 
     async def work(settings: "Settings") -> None:
         from mcp_server_qdrant.app import upkeep
 
-        bars = frame.Bars()
-        _done(bars, await upkeep.restore(settings, place, chosen, bars, replace=overwrite))
+        tell = frame.Progress()
+        _done(await upkeep.restore(settings, place, chosen, tell, replace=overwrite))
 
     _run(work, "Interrupted; run it again with --overwrite.")
 
 
-def _done(bars: frame.Bars, points: Mapping[str, int]) -> None:
-    bars.end()
+def _done(points: Mapping[str, int]) -> None:
+    frame.show("")
     for name, number in points.items():
         click.echo(f"{called(name)}: {amount(number, 'point')}")
     click.echo(f"Done: {amount(len(points), 'collection')}.")
@@ -166,7 +166,6 @@ async def _each(
     visible: "Settings | None",
     names: Callable[[], Awaitable[Sequence[str]]],
     work: Callable[[str], Awaitable[str]],
-    bars: frame.Bars,
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 
@@ -180,13 +179,13 @@ async def _each(
         try:
             if visible:
                 upkeep.check_visible(name, visible)
-            done = await work(name)
-            bars.end()
+            try:
+                done = await work(name)
+            except UnknownCollection as error:
+                raise upkeep.unknown(name, await names()) from error
+            frame.show("")
             click.echo(done)
         except QdrantMcpError as error:
-            bars.end()
-            if isinstance(error, UnknownCollection):
-                error = upkeep.unknown(name, await names())
             status = status or frame.failed(error)
     if status:
         raise click.exceptions.Exit(status)
@@ -198,10 +197,9 @@ async def _upgrade(
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_choice, open_encoders
 
-    bars = frame.Bars()
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-        upgrades = upkeep.upgrades_of(settings, engine, bars)
+        upgrades = upkeep.upgrades_of(settings, engine, frame.Progress())
         encoders = open_encoders(settings)
         if model:
             await frame.loaded(encoders.of(model))
@@ -214,7 +212,7 @@ async def _upgrade(
                 done = await upgrades.keywords(name)
             return upgraded(done, model, open_choice(settings, encoders).mapped(name))
 
-        await _each(collections, settings, engine.names, work, bars)
+        await _each(collections, settings, engine.names, work)
 
 
 async def _copy(
@@ -223,7 +221,7 @@ async def _copy(
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.ingest.collections import copying
 
-    bars = frame.Bars()
+    progress = frame.Progress()
     if upkeep.place(origin, settings) == upkeep.place(goal, settings):
         raise RequestError("--from and --to must differ.")
     if goal is None:
@@ -235,14 +233,14 @@ async def _copy(
 
         async def work(name: str) -> str:
             total = await source.count(name)
-            tell = partial(bars, name, total=total)
+            tell = partial(progress, name, total=total)
             written = await copying.copy(source, target, name, tell)
             if not written:
                 return f"{called(name)}: both hold the same {amount(total, 'point')}."
             return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
 
         visible = settings if None in (origin, goal) else None
-        await _each(collections, visible, source.names, work, bars)
+        await _each(collections, visible, source.names, work)
 
 
 async def _own(
@@ -255,7 +253,7 @@ async def _own(
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-        await _each(collections, settings, engine.names, partial(work, engine), frame.Bars())
+        await _each(collections, settings, engine.names, partial(work, engine))
 
 
 def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:

@@ -29,7 +29,7 @@ SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
 TAG_KEYS = ("tags", "metadata.tags")
-RRF_K = 60  # rank r on a leg of weight w counts 1 / (r / w + RRF_K - 1) in the fusion, r from 1
+RRF_K = 60  # rank r on a leg counts 1 / (r + RRF_K) in the fusion, r from 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,12 @@ class Sparse:
 class LegQuery:
     """The query of one collection: None for a leg that is not searched.
 
-    `tags` (payload key, value) add a leg over the points that carry one of them. `weights` are
-    those of the legs (dense, sparse, tags) in the fusion; None: all alike.
+    `tags` (payload key, value) add a leg over the points that carry one of them.
     """
 
     dense: Dense | None
     sparse: Sparse | None
     tags: tuple[tuple[str, str], ...] = ()
-    weights: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

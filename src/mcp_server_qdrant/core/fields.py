@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import AliasChoices, BeforeValidator, Field
-from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.notation import SURROGATE
 
@@ -61,35 +60,10 @@ def pairs(value: Any) -> Any:
     return {name.strip(): text.strip() for name, _, text in split}
 
 
-def bounds(info: FieldInfo) -> dict[str, float]:
-    """The limits of a number, by their names in pydantic's Field: ge, gt, le."""
-    names = ("ge", "gt", "le")
-    return {
-        name: getattr(limit, name)
-        for limit in info.metadata
-        for name in names
-        if hasattr(limit, name)
-    }
-
-
 def choices(kind: Any) -> tuple[Any, ...]:
     """The values of a Literal, or of an optional one; none of any other type."""
     literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
     return get_args(literal)
-
-
-def in_words(info: FieldInfo) -> str | None:
-    """The bounds of a number in words; None for what has none."""
-    match bounds(info):
-        case {"ge": low, "le": high}:
-            return f"must be between {low} and {high}"
-        case {"gt": low, "le": high}:
-            return f"must be more than {low} and at most {high}"
-        case {"ge": low}:
-            return f"must be at least {low}"
-        case {"gt": low}:
-            return f"must be more than {low}"
-    return None
 
 
 def no_such_key(name: object, known: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import in_words, no_such_key
+from mcp_server_qdrant.core.fields import no_such_key
 from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -89,7 +89,7 @@ def _sweep(text: str) -> tuple[str, list[Any]]:
     try:
         found = [getattr(SearchRequest(**{name: one}), name) for one in _listed(values)]
     except ValidationError as error:
-        wanted = in_words(SearchRequest.model_fields[name]) or error.errors()[0]["msg"]
+        wanted = error.errors()[0]["msg"].replace("Input should be", "must be")
         raise RequestError(f"--sweep {text}: {name} {wanted}.") from None
     return name, list(dict.fromkeys(found))
 

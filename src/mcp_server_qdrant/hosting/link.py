@@ -127,16 +127,18 @@ class HostLine:
         try:
             with suppress(OSError, *wire.UNREADABLE):
                 while True:
-                    number, well, value = await wire.heard(reader)
-                    answer = self._waiting.get(number)
-                    if answer is None or answer.done():
-                        continue
-                    if well:
-                        answer.set_result(value)
-                    else:
-                        answer.set_exception(wire.error_in(value))
+                    self._take(*await wire.heard(reader))  # nothing of it is kept until the next
         finally:
             self.end(_Lost)
+
+    def _take(self, number: int, well: bool, value: Any) -> None:  # noqa: FBT001
+        answer = self._waiting.get(number)
+        if answer is None or answer.done():
+            return
+        if well:
+            answer.set_result(value)
+        else:
+            answer.set_exception(wire.error_in(value))
 
     def end(self, error: Callable[[], Exception]) -> None:
         """Hang up and take no more calls; those under way end with the error."""

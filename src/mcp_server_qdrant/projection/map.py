@@ -9,7 +9,6 @@ from typing import Any
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.extras import lacking
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
@@ -26,6 +25,10 @@ from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time
+LACKING = (
+    "A map with regions, on which near means alike, needs the extra 'map': pip install opentsne "
+    "scikit-learn."
+)
 
 
 @dataclass(slots=True)
@@ -171,7 +174,7 @@ class Projector:
         drawn = [(wanted[name][0], points) for name, points in found.items()]
         made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
         if _large(made) and not installed():
-            return replace(made, notes=(*made.notes, lacking("map")))
+            return replace(made, notes=(*made.notes, LACKING))
         return made
 
 

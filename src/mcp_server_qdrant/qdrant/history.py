@@ -170,6 +170,7 @@ class History:
         parts = [one]
         for start in range(1, one.chunks, PAGE):
             parts += await self._points.parts(one, start, min(start + PAGE, one.chunks) - 1)
+        parts = [one, *(part._replace(metadata=None) for part in parts[1:])]  # it is the first's
         payloads = [
             stored_payload(part._replace(chunk=number, chunks=len(parts), writing=None))
             for number, part in enumerate(parts)
@@ -179,7 +180,6 @@ class History:
             "until": until,
             "by": speaker(),
             "deleted": deleted,
-            "revision": one.revision,
             "title": one.title,
             "begins": one.text[:BEGINNING],
         }

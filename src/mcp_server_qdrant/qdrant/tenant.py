@@ -64,41 +64,22 @@ class Tenant:
         return _without(payload, self.field.split(".")) if payload else payload
 
 
-class Corpus:
-    """The check that the engine can weigh words over one tenant's points alone; made once.
-
-    `version` reads a server's version; None: an engine that is known to be able to.
-    """
-
-    def __init__(self, version: Callable[[], Awaitable[str]] | None = None) -> None:
-        self._version = version
-
-    async def check(self) -> None:
-        """Raises EngineFailure where a server is too old."""
-        if self._version is None:
-            return
-        version = await self._version()
-        if not at_least(version, CORPUS_SINCE):
-            raise EngineFailure(
-                "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
-                f"this one is {version}."
-            )
-        self._version = None
-
-
 class TenantClient:
-    """The calls of AsyncQdrantBase that this server uses, for one tenant."""
+    """The calls of AsyncQdrantBase that this server uses, for one tenant.
+
+    `version` reads a server's version; None: an engine that is known to be new enough.
+    """
 
     def __init__(
         self,
         inner: Any,
         tenant: Tenant,
-        corpus: Corpus,
+        version: Callable[[], Awaitable[str]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
         self._tenant = tenant
-        self._corpus = corpus
+        self._version = version
         self._own = tenant.own
         self._plain_own = plain(self._own)
         self._clock = clock
@@ -228,9 +209,20 @@ class TenantClient:
             self._weighed[name] = _weighed(await self._inner.get_collection(name))
         if using not in self._weighed[name]:
             return params
-        await self._corpus.check()
+        await self._check_version()
         idf = models.IdfCorpusParams(corpus=self._own)
         return (params or models.SearchParams()).model_copy(update={"idf": idf})
+
+    async def _check_version(self) -> None:
+        """Raise EngineFailure where a server cannot weigh words over one tenant's points alone."""
+        if self._version is None:
+            return
+        if not at_least(version := await self._version(), CORPUS_SINCE):
+            raise EngineFailure(
+                "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
+                f"this one is {version}."
+            )
+        self._version = None  # once is enough
 
     async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
         """The embedded engine's answers to a search; it puts the filter on each part."""

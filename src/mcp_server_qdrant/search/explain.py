@@ -7,8 +7,6 @@ from mcp_server_qdrant.core.datatypes import Hit, PointId, Scored
 from mcp_server_qdrant.search.query import Query
 from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
 
-LEGS = ("meaning", "words", "tags")
-
 Ranks = dict[str, int]
 
 
@@ -17,8 +15,8 @@ def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> d
 
     `meaning` and `words` are the legs (None: not searched), `words` as a share of the largest BM25
     score that any document could reach; `alpha` is the share of meaning. `ranks` are its places,
-    from 1, among the candidates of its collection; `weights` what each leg counted in the fusion
-    (none where all counted alike); `gains` were added to the relevance, `factors` multiply it.
+    from 1, among the candidates of its collection; `gains` were added to the relevance, `factors`
+    multiply it.
     """
     limit = bound(query.terms)
     meaning = None if hit.dense is None else within_one(hit.dense)
@@ -26,7 +24,6 @@ def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> d
     alpha = query.alpha
     if meaning is None or words is None:
         alpha = 0.0 if meaning is None else 1.0
-    legs = LEGS if hit.collection in query.tags else LEGS[:2]
     reasons = {
         "meaning": meaning,
         "words": words,
@@ -35,7 +32,6 @@ def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> d
         "score": hit.score,
         "factors": dict(hit.factors),
         "ranks": ranks.get((hit.collection, hit.id), {}),
-        "weights": dict(zip(legs, query.fusion(hit.collection) or (), strict=False)),
         "gains": dict(hit.gains),
         "tags": list(hit.tags),
     }

@@ -56,7 +56,7 @@ class Query:
     share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
     the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
     is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
-    are those that the query names, by collection; `weights` (dense, sparse) those of the fusion.
+    are those that the query names, by collection.
     `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
     Of one text at most so many `passages` are shown.
     """
@@ -77,16 +77,7 @@ class Query:
     period: Period | None = None
     exact: Exact = field(default_factory=Exact)
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
-    weights: tuple[float, float] | None = None
     passages: int = PASSAGES
-
-    def fusion(self, collection: str) -> tuple[float, float, float] | None:
-        """The weights of the legs (dense, sparse, tags) there; None where all count alike."""
-        match = self.tags.get(collection)
-        boost = match.boost if match else 1.0
-        if self.weights is None and boost == 1.0:
-            return None
-        return (*(self.weights or (1.0, 1.0)), boost)
 
     def seconds(self) -> float:
         """The time that is left; a second at least, to show what was found."""

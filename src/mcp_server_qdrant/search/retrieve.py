@@ -86,7 +86,6 @@ def _query(target: Target, query: Query) -> LegQuery:
         dense=None if _misfit(target, dense) else dense,
         sparse=query.terms.sparse.get(target.collection),
         tags=named.values if named else (),
-        weights=query.fusion(target.collection),
     )
 
 

@@ -28,7 +28,6 @@ from mcp_server_qdrant.search.words.terms import TermWeights
 
 WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
-LEAST_WEIGHT = 0.01  # a weight of 0 would divide by 0 in the fusion's formula
 
 # A model's name and a text -> a unit vector.
 Encode = Callable[[str, str], Awaitable[Dense]]
@@ -103,7 +102,6 @@ class Understanding:
             period=period,
             exact=exact,
             tags=tags,
-            weights=fusion_weights(share),
             passages=passages,
         )
 
@@ -215,16 +213,6 @@ def dense_share(semantic: float | None, keyword: float | None) -> float | None:
     if meaning + words <= 0:
         raise RequestError("One of the weights must be above 0.")
     return meaning / (meaning + words)
-
-
-def fusion_weights(share: float | None) -> tuple[float, float] | None:
-    """The legs' weights (dense, sparse) in the fusion, together 2; None where none were asked for.
-
-    Half and half are 1 and 1, which is the unweighted fusion.
-    """
-    if share is None:
-        return None
-    return max(2 * share, LEAST_WEIGHT), max(2 * (1 - share), LEAST_WEIGHT)
 
 
 def period_of(request: SearchRequest, now: datetime) -> Period | None:

@@ -24,7 +24,6 @@ from pydantic_settings import (
 )
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.fields import in_words
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.settings.auth import AuthSettings
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
@@ -43,9 +42,6 @@ HIDDEN = "**********"
 # Of our settings; others have those of other programs too.
 PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
 FORMER_CHECK = "TENANT_CHECK_URL"  # without which more is shown, so that it is not ignored
-OUT_OF_BOUNDS = {
-    *("greater_than_equal", "greater_than", "less_than_equal", "less_than", "finite_number")
-}
 
 
 # The order of the parts, from last to first, is that of docs/settings.md.
@@ -179,16 +175,13 @@ def load(
 def explained(error: ValidationError) -> str:
     """A sentence on the first thing that is wrong, after the variable that was set."""
     first = error.errors(include_input=False, include_url=False)[0]
-    text = first["msg"].removeprefix("Value error, ")
+    text = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     if not first["loc"]:
         return f"{text}."
     name, *inside = map(str, first["loc"])
     names = environment_names()
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
-    info = Settings.model_fields.get(field)
-    if info and first["type"] in OUT_OF_BOUNDS:
-        text = in_words(info) or text
     if first["type"] == "extra_forbidden":
         text = "is no part of this setting, or none any more; remove it"
     variable = next((choice for choice in choices if choice in os.environ), choices[0])

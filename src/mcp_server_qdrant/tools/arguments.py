@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError, RequestError
-from mcp_server_qdrant.core.fields import Word, bounds, choices, json_object, sound
+from mcp_server_qdrant.core.fields import Word, choices, json_object, sound
 from mcp_server_qdrant.core.find import (
     MAX_QUERY,
     FilterableField,
@@ -26,9 +26,11 @@ BROWSED = ("since", "until", "tags", "query_filter")  # enough to list the newes
 def _in_words(name: str) -> str:
     """A parameter with its values and its description."""
     info = declared()[name]
-    shown, limits = offered(info), bounds(info)
-    values = "|".join(choices(info.annotation))
-    values = f"{limits['ge']:g}-{limits['le']:g}" if limits else values
+    shown = offered(info)
+    limits = [
+        getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
+    ]
+    values = "-".join(f"{limit:g}" for limit in limits) or "|".join(choices(info.annotation))
     described = (shown and shown.description) or info.description
     return f"{name} {values}".rstrip() + f" ({described})"
 

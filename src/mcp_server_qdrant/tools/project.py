@@ -1,7 +1,7 @@
 """The tool qdrant-project: a map of collections, in words, as numbers, as an image and an app."""
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from mcp.server.apps import client_supports_apps
@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.maps import (
     PlacedHit,
     View,
 )
-from mcp_server_qdrant.core.notation import called, line, short_id
+from mcp_server_qdrant.core.notation import amount, called, line, short_id
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer
 from mcp_server_qdrant.tools.rendering import noted
 from mcp_server_qdrant.tools.services import Open
@@ -30,7 +30,6 @@ APP = "ui://qdrant/map.html"
 NEAREST = 3
 ROOM = 1_480  # bytes of the text
 TITLE = 60  # characters
-GOOD, FAIR = 0.6, 0.3  # of the variance
 NAMED = 3
 REGIONS = 8
 PATIENCE = 10.0  # seconds for the regions, which the app asks for again
@@ -77,7 +76,8 @@ class ProjectTool:
             structured["map"] = await projector.encoded(view, dimensions)
         made = answer(described(view, dimensions), structured)
         if image and view.map.panels:
-            made.content.append(_image(await projector.picture(view)))
+            png = base64.b64encode(await projector.picture(view)).decode("ascii")
+            made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
         return made
 
 
@@ -153,70 +153,47 @@ def _at(position: Sequence[float], axes: int) -> list[float]:
     return [round(value, 3) for value in position[:axes]]
 
 
-def _image(png: bytes) -> ImageContent:
-    return ImageContent(
-        type="image", data=base64.b64encode(png).decode("ascii"), mime_type="image/png"
-    )
-
-
 def described(shown: View, axes: int) -> str:
-    """Panels, where the query fell, results, notes: as many lines of each as there is room."""
+    """Panels, where the query fell, regions, notes, collections: as many lines as have room."""
     if not shown.map.panels:
-        return _as_fits([["No map: there is nothing to draw."], noted(_notes(shown))])
+        return _as_fits(["No map: there is nothing to draw.", *noted(_notes(shown))])
     queries = {one.place.panel: one for one in shown.queries}
-    heads, groups, far, regions = [], [], [], []
+    heads, groups, far = list[str](), list[str](), list[str]()
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
         if query := queries.get(index):
             heads.append(f"The query fell nearest to {_near(query.near)}.")
-        regions += _regions(panel)
+        named = [f"{line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
+        if named:
+            heads.append(f"Regions: {'; '.join(named)}.")
         groups += [_group(group) for group in panel.groups]
         far += [
             f"Far out: {called(one.collection)} (id {short_id(one.id)}), {one.far:.1f} deviations"
             f" · {line(one.title, TITLE)}"
             for one in panel.outliers[:NAMED]
         ]
-    results, notes = [_hit_line(one) for one in shown.hits], noted(_notes(shown))
-    return _as_fits([heads, results[:NAMED], regions, groups, notes, far, results[NAMED:]])
+    return _as_fits([*heads, *noted(_notes(shown)), *far, *groups])
 
 
 def _head(panel: Panel, axes: int) -> str:
     names = len(panel.groups)
     what = f"{names} collections" if names > 1 else called(panel.groups[0].collection)
-    total = sum(group.total for group in panel.groups)
-    drawn = f"{panel.count:,}" if panel.count == total else f"{panel.count:,} of {total:,}"
-    return f"Map of {what}, {_points(drawn)}, by {line(panel.model)}. {picture(panel, axes)}"
-
-
-def picture(panel: Panel, axes: int) -> str:
-    """The quality of the axes, in words."""
+    points = _points(panel.count, sum(group.total for group in panel.groups))
     share = sum(panel.explained[:axes])
+    shows = f"Its {axes} axes show {share:.0%} of the differences."
     if share <= 0:
-        return "All its points are alike, and lie in one place."
-    if share >= GOOD:
-        said = "a good picture"
-    elif share >= FAIR:
-        said = "a fair picture"
-    else:
-        said = "a rough picture: what lies near on it need not be alike"
-    return f"Its {axes} axes show {share:.0%} of the differences, {said}."
-
-
-def _regions(panel: Panel) -> list[str]:
-    """The panel's regions by their words, with the number of drawn points, on one line."""
-    named = [f"{line(one.name, TITLE)} ({one.size:,})" for one in panel.regions[:REGIONS]]
-    return [f"Regions: {'; '.join(named)}."] if named else []
+        shows = "All its points are alike, and lie in one place."
+    return f"Map of {what}, {points}, by {line(panel.model)}. {shows}"
 
 
 def _group(group: Group) -> str:
-    drawn = len(group.points.ids)
-    count = f"{drawn:,}" if drawn == group.total else f"{drawn:,} of {group.total:,}"
+    points = _points(len(group.points.ids), group.total)
     near = f", nearest {_near(group.near)}" if group.near else ""
-    return f"- {called(group.collection)}: {_points(count)}, spread {group.spread:.2f}{near}"
+    return f"- {called(group.collection)}: {points}, spread {group.spread:.2f}{near}"
 
 
-def _points(count: str) -> str:
-    return "1 point" if count == "1" else f"{count} points"
+def _points(drawn: int, total: int) -> str:
+    return amount(total, "point") if drawn == total else f"{drawn:,} of {amount(total, 'point')}"
 
 
 def _near(near: Mapping[str, float]) -> str:
@@ -225,28 +202,15 @@ def _near(near: Mapping[str, float]) -> str:
     )
 
 
-def _hit_line(one: PlacedHit) -> str:
-    title = line(one.title, TITLE)
-    place = f"{called(one.collection)} (id {short_id(one.id)})"
-    return f"{one.rank}. [{one.relevance:.2f}] {place} · {title}"
-
-
 def _notes(shown: View) -> list[str]:
     return [*shown.map.notes, *shown.notes, *(shown.page.notes if shown.page else ())]
 
 
-def _as_fits(parts: Iterable[list[str]]) -> str:
-    """The lines of each part as long as there is room, and how many are left out."""
-    kept: list[str] = []
-    left, missing = ROOM, 0
-    for part in parts:
-        for said in part:
-            size = len(said.encode()) + 1
-            if missing == 0 and size <= left:
-                kept.append(said)
-                left -= size
-            else:
-                missing += 1
-    if missing:
-        kept.append(f"({missing} more)")
-    return "\n".join(kept)
+def _as_fits(lines: Sequence[str]) -> str:
+    """The first lines that have room, and how many are left out."""
+    left = ROOM
+    for number, one in enumerate(lines):
+        left -= len(one.encode()) + 1
+        if left < 0:
+            return "\n".join([*lines[:number], f"({len(lines) - number} more)"])
+    return "\n".join(lines)

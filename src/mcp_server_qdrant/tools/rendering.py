@@ -148,10 +148,9 @@ def why(why: Mapping[str, Any], relevance: float) -> str:
     steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
     if "reranked" in why:
         steps = f"; reranked {why['reranked']:.3f}{steps}"
-    weights = " ".join(f"{name} {weight:.2f}" for name, weight in why["weights"].items())
     return (
         f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why['score']:.3f}; "
-        f"rrf {why['rrf']:.4f}{weights and f' (weights {weights})'}"
+        f"rrf {why['rrf']:.4f}"
     )
 
 

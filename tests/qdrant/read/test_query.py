@@ -159,11 +159,11 @@ async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_
     async with memory_engine() as engine:
         target = await filled(engine)
         recorded = Recorded(engine.client)
-        query = replace(BOTH, tags=(("tags", "T"),), weights=(1.2, 0.8, 1.5))
+        query = replace(BOTH, tags=(("tags", "T"),))
         ((found, *_),) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
 
     (fusion,), scores = recorded.batches
-    assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60, weights=[1.2, 0.8, 1.5]))
+    assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60))
     assert [(one.using, one.limit) for one in fusion.prefetch] == [("v", 5), ("bm25", 5), ("v", 5)]
     assert fusion.prefetch[2].filter is not None
     assert fusion.with_payload
@@ -301,35 +301,6 @@ async def test_errors_are_ours():
             queries.prepare({"x": 1})
 
 
-async def test_weights_act_by_qdrants_formula():
-    """1 / ((rank + 1) / w + k - 1): with 1.8 and 0.2 the dense leg leads (FACTS of the engine)."""
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        asked = LegQuery(QUERY, WORDS, weights=(1.8, 0.2, 1.0))
-        found = await candidates(engine, target, asked, depth=10)
-
-    def rrf(rank: int, weight: float) -> float:
-        return 1 / ((rank + 1) / weight + RRF_K - 1)
-
-    by_hand = {n: rrf(n, 1.8) for n in range(10)}
-    for rank, n in enumerate(range(19, 0, -2)):
-        by_hand[n] = by_hand.get(n, 0.0) + rrf(rank, 0.2)
-    best = sorted(by_hand, key=lambda n: (-by_hand[n], str(n)))[:10]
-    assert [candidate.id for candidate in found] == best
-    assert [candidate.rrf for candidate in found] == pytest.approx([by_hand[n] for n in best])
-
-
-async def test_weights_of_1_are_the_plain_fusion():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        plain = await candidates(engine, target, BOTH, depth=10)
-        same = await candidates(
-            engine, target, LegQuery(QUERY, WORDS, weights=(1.0, 1.0, 1.0)), depth=10
-        )
-
-    assert same == plain
-
-
 @pytest.mark.parametrize("leg", ["both", "dense", "sparse"])
 async def test_a_tag_brings_points_that_no_leg_has_near(leg):
     """Point 19 is the furthest by meaning, 1 the last by words; a filter holds for the leg too."""
@@ -358,15 +329,15 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
     assert all(candidate.payload for candidate in tagged)  # who carries a tag is told by it
 
 
-async def test_the_tag_leg_weighs_what_it_is_told():
+async def test_the_tag_leg_counts_like_the_others():
     """Point 5 alone carries the tag: rank 0 of the tag leg, rank 5 of the dense one."""
     async with memory_engine() as engine:
         target = await filled(engine, sparse=False)
         await engine.set_payload("c", {"metadata": {"tags": "T"}}, points=[5])
-        asked = LegQuery(QUERY, None, (("metadata.tags", "T"),), (1.0, 1.0, 1.5))
+        asked = LegQuery(QUERY, None, (("metadata.tags", "T"),))
         found = {c.id: c.rrf for c in await candidates(engine, target, asked, depth=10)}
 
-    assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / (1 / 1.5 + RRF_K - 1))
+    assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / RRF_K)
     assert found[0] == pytest.approx(1 / RRF_K)
 
 

@@ -96,10 +96,9 @@ async def test_candidates_and_scores_are_those_of_native_queries(
 
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
 @pytest.mark.parametrize("filtered", [False, True])
-@pytest.mark.parametrize("weights", [None, (1.6, 0.4, 1.5)])
-async def test_tags_and_weights_are_those_of_native_queries(engine_folder, legs, filtered, weights):
+async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
     """The second collection has no such tag; the third is asked without."""
-    tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")), weights=weights)
+    tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")))
     queries = (tagged, replace(tagged, tags=(("tags", "none"),)), replace(tagged, tags=()))
     asked = [
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 import pytest
 
-from mcp_server_qdrant.core.bm25 import Markers, document_frequency
+from mcp_server_qdrant.core.bm25 import Markers
 from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -18,6 +18,7 @@ from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
+    document_frequency,
     global_idf,
     query_vector,
     widened,

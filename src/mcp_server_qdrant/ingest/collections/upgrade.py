@@ -145,17 +145,16 @@ class Upgrades:
         made = await new.encode(readable) if readable else ()
         given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
         without = {one.id for one in documents} - given.keys()
-        refusal: Exception | None = None
-        if given:
-            try:
-                await self.bulk.give(name, new.vector, given)
-            except (RequestError, EngineFailure) as error:
-                refusal = error  # one of them may have been deleted since it was read
-        now = await self.bulk.by_id(name, list(given)) if given else []
-        if refusal is not None:
-            if len(now) == len(given):
-                raise refusal
-            return 0, without, now
+        if not given:
+            return 0, without, []
+        try:
+            await self.bulk.give(name, new.vector, given)
+        except (RequestError, EngineFailure):
+            left = await self.bulk.by_id(name, list(given))
+            if len(left) == len(given):  # none was deleted since it was read
+                raise
+            return 0, without, left
+        now = await self.bulk.by_id(name, list(given))
         # A text that was replaced while it was encoded is not left with the old one's vector.
         changed = [one for one in now if (encoded_text(one), day_of(one)) != texts[one.id]]
         return len(given) - len(changed), without, changed

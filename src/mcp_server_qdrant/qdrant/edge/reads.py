@@ -24,8 +24,8 @@ from mcp_server_qdrant.qdrant.payload import judge, parts_in
 Answer = tuple[bool, Any]
 Row = tuple[Any, ...]
 Shown = tuple[Any, Any]  # see `plain.shown`
-# Vector name, query vector, filter, weight in RRF, and whether scores are wanted.
-Leg = tuple[str, Any, Any, float, bool]
+# Vector name, query vector, filter, and whether scores are wanted.
+Leg = tuple[str, Any, Any, bool]
 Guard = Mapping[str, Any] | None
 
 TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
@@ -168,7 +168,6 @@ class EngineLeg(NamedTuple):
 
     query: Any
     where: Any
-    weight: float
     scored: bool
     params: Any
     exact: Any
@@ -187,7 +186,6 @@ class _Question:
         using: str,
         vector: Any,
         where: Any,
-        weight: float,
         scored: bool,  # noqa: FBT001
     ) -> EngineLeg:
         """One leg; a sparse vector is its indices and its values."""
@@ -195,7 +193,7 @@ class _Question:
             vector = dict(zip(("indices", "values"), vector, strict=True))
         check_query(vector, using, shard.sidecar)
         query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
-        return EngineLeg(query, self.filter(where), weight, scored, *self.params(shard, using))
+        return EngineLeg(query, self.filter(where), scored, *self.params(shard, using))
 
     def filter(self, plain: Mapping[str, Any] | None) -> Any:
         """The filter and the guard."""
@@ -218,13 +216,13 @@ class _Question:
 def fused(
     engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
-    """The best points by the engine's weighted RRF: ids, RRF, exact scores per scored leg.
+    """The best points by the engine's RRF: ids, RRF, exact scores per scored leg.
 
     Ties are cut by id, of as many as `TIES` points.
     """
     if not legs:
         return [], [], []
-    rrf: Any = edge.Fusion.Rrf(k, [leg.weight for leg in legs])  # its stub lacks the base class
+    rrf: Any = edge.Fusion.Rrf(k)  # its stub lacks the base class
     found = engine.query(
         edge.QueryRequest(
             limit + TIES,

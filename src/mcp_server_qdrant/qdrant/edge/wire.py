@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.connect import Service
 
-WIRE = 10
+WIRE = 11
 NAME = "engine-host"
 WRITES = frozenset(
     {

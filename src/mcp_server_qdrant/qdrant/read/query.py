@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
-from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
+from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 
 
@@ -67,13 +67,23 @@ class Queries:
     def without(
         self, condition: models.Filter | None, replaced: Iterable[Document]
     ) -> models.Filter | None:
-        """The condition, and that a point is no part of these versions of texts."""
-        versions = {(doc.document, doc.version) for doc in replaced if doc.document and doc.version}
+        """The condition, and that a point is no further part of these versions of texts.
+
+        A first part is: its version may be the present one by now.
+        """
+        versions = {
+            (doc.document, doc.version, str(doc.head))
+            for doc in replaced
+            if doc.document and doc.version
+        }
         if not versions:
             return condition
         parts = [
-            models.Filter(must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)])
-            for document, version in sorted(versions)
+            models.Filter(
+                must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)],
+                must_not=[among([head])],
+            )
+            for document, version, head in sorted(versions)
         ]
         return both(models.Filter(must_not=parts), condition)
 
@@ -107,10 +117,9 @@ class Queries:
         prefetches = [_prefetch(leg, condition, depth) for leg in legs]
         if query.tags:
             prefetches.append(_prefetch(legs[0], carrying(query.tags, condition), depth))
-        rrf = models.Rrf(k=RRF_K, weights=weights(target, query))
         fusion = models.QueryRequest.model_construct(
             prefetch=prefetches,
-            query=models.RrfQuery(rrf=rrf),
+            query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
             limit=depth + OVER,
             with_payload=True,
         )
@@ -243,19 +252,6 @@ def _legs(target: Target, query: LegQuery) -> list[Leg]:
         sparse = query.sparse
         legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))
     return legs
-
-
-def weights(target: Target, query: LegQuery) -> list[float] | None:
-    """The fusion's weights in the order of the legs asked, the tag leg last; None: all alike."""
-    if query.weights is None:
-        return None
-    dense, sparse, tags = query.weights
-    asked = [
-        *([dense] if target.dense is not None and query.dense is not None else []),
-        *([sparse] if target.sparse is not None and query.sparse is not None else []),
-        *([tags] if query.tags else []),
-    ]
-    return asked if len(asked) > 1 else None
 
 
 def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:

@@ -20,9 +20,9 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import dated
-from mcp_server_qdrant.qdrant.read.query import Queries, by_leg, carrying, weights
+from mcp_server_qdrant.qdrant.read.query import Queries, by_leg, carrying
 
-Leg = tuple[str, Any, Any, float, bool]  # name, vector, filter, weight in RRF, scored too
+Leg = tuple[str, Any, Any, bool]  # name, vector, filter, scored too
 
 # Of many collections so many trips: the answers to one are read while the engine works on the
 # next, and a collection that hangs takes few others along.
@@ -95,20 +95,15 @@ class EdgeQueries(Queries):
 
 def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]:
     """The legs to search, dense first, as the engine host takes them; one over tags only ranks."""
-    asked: list[tuple[str, Any, Any]] = []
+    asked: list[Leg] = []
     if target.dense is not None and query.dense is not None:
-        asked.append((target.dense.vector, query.dense, where))
+        asked.append((target.dense.vector, query.dense, where, True))
     if target.sparse is not None and query.sparse is not None:
         words = list(query.sparse.indices), list(query.sparse.values)
-        asked.append((target.sparse.vector, words, where))
-    scored = len(asked)
+        asked.append((target.sparse.vector, words, where, True))
     if asked and tagged is not None:
-        asked.append((*asked[0][:2], tagged))
-    shares = weights(target, query) or [1.0] * len(asked)
-    return [
-        (*leg, share, number < scored)
-        for number, (leg, share) in enumerate(zip(asked, shares, strict=True))
-    ]
+        asked.append((*asked[0][:2], tagged, False))
+    return asked
 
 
 def _found(target: Target, query: LegQuery, answer: tuple[Any, ...]) -> Legs:

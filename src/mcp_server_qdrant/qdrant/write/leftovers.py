@@ -25,41 +25,30 @@ class Leftovers:
 
         `met` may be leftovers too. A write that may still be under way is left alone.
         """
-        drafts, old, marked = await self._look(collection)
-        seen = await self._points.by_id(collection, [part.id for part in met])
-        now = await self._points.current(seen)
-        stale = [part for part, there in zip(seen, now, strict=True) if there is not part]
-        due = self.due([*drafts, *old, *stale])
-        late = [part for part in due if part.writing is not None]
+        marked = await self._points.writing(collection)
+        further = [
+            part
+            for head in marked
+            if head.head is None
+            for part in await self._points.further(head)
+            if part.writing is None
+        ]
+        known = await self._points.by_id(collection, [part.id for part in met])
+        found = [*marked, *further, *known]
+        now = await self._points.current(found)
+        whole = [part for part, there in zip(marked, now, strict=False) if there is part]
+        due = self.due(part for part, there in zip(found, now, strict=True) if there is not part)
+        drafts = [part for part in due if part.writing is not None]
         replaced = [part for part in due if part.writing is None]
-        await self._points.delete_points(collection, _ids(late), writing=True)
+        await self._points.delete_points(collection, _ids(drafts), writing=True)
         await self._points.delete_points(collection, _ids(replaced), writing=False)
-        await self._points.settle(collection, _ids(marked))
+        await self._points.settle(collection, _ids(whole))
         return len(_ids(due))
 
     def due(self, leftovers: Iterable[Document]) -> list[Document]:
         """The leftovers that nobody is still writing."""
         before = self._clock() - PATIENCE
         return [part for part in leftovers if part.writing is None or part.writing < before]
-
-    async def _look(self, collection: str) -> tuple[list[Document], list[Document], list[Document]]:
-        """Drafts that were never finished, parts of older versions, and parts of whole texts whose
-        writer did not remove its mark.
-        """
-        marked = await self._points.writing(collection)
-        if not marked:
-            return [], [], []
-        now = await self._points.current(marked)
-        heads = [part for part in marked if part.head is None]
-        replaced = [
-            part
-            for head in heads
-            for part in await self._points.further(head)
-            if part.writing is None and not part.current(head)
-        ]
-        kept = [part for part, there in zip(marked, now, strict=True) if there is part]
-        drafts = [part for part, there in zip(marked, now, strict=True) if there is not part]
-        return drafts, replaced, kept
 
 
 def _ids(found: Iterable[Document]) -> list[PointId]:

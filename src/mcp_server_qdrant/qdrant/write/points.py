@@ -252,11 +252,8 @@ class Points:
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
         """The number of these points that exist."""
-        return await self.total(collection, models.Filter(must=[among(ids)])) if ids else 0
-
-    async def total(self, collection: str, where: models.Filter | None = None) -> int:
-        """The exact number of points that match."""
-        return (await self._client.count(collection, count_filter=where)).count
+        where = models.Filter(must=[among(ids)])
+        return (await self._client.count(collection, count_filter=where)).count if ids else 0
 
     async def pending(self, collection: str, limit: int) -> list[Document]:
         """Points that were stored while there was no model, at most `limit`."""
@@ -271,8 +268,8 @@ class Points:
         An empty filter matches all points. Raises InvalidFilter.
         """
         condition = parse(where)
-        count = await self.total(collection, condition)
-        return count, await self._some(collection, condition, examples)
+        found = await self._client.count(collection, count_filter=condition)
+        return found.count, await self._some(collection, condition, examples)
 
     async def matching_ids(
         self, collection: str, where: Mapping[str, Any], limit: int

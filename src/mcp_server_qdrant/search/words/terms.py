@@ -7,13 +7,14 @@ idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
-from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers, document_frequency, engine_idf
+from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
 from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import SearchEngine, ask
@@ -245,6 +246,16 @@ def global_idf(
         )
         idf.update(dict.fromkeys(word, engine_idf(total, min(df, total))))
     return idf
+
+
+def engine_idf(documents: int, frequency: float) -> float:
+    """ln((N + 1) / (df + 0.5)), as Qdrant weighs a term."""
+    return math.log((documents + 1) / (frequency + 0.5))
+
+
+def document_frequency(documents: int, idf: float) -> float:
+    """The number of the `documents` that contain a term with this idf; 0 where it has none."""
+    return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
 
 
 def widened(
