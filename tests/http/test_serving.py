@@ -194,7 +194,7 @@ def test_a_wrong_setting_ends_the_command_with_one_sentence_on_stderr(command):
     code, said, printed = command(FASTMCP_PORT="eighty")
 
     assert code == 2
-    assert said.startswith("mcp-server-qdrant: FASTMCP_PORT: Input should be a valid integer")
+    assert said.startswith("mcp-server-qdrant: FASTMCP_PORT: must be a valid integer")
     assert len(said.splitlines()) == 1
     assert printed == ""
 
