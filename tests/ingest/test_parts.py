@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
@@ -16,7 +17,7 @@ from mcp_server_qdrant.ingest.files.sync import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
 from mcp_server_qdrant.qdrant.write.leftovers import PATIENCE, Leftovers
-from mcp_server_qdrant.qdrant.write.points import Points
+from mcp_server_qdrant.qdrant.write.points import WRITING, Points
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))
@@ -49,18 +50,28 @@ class Moments(Engine):
         return watched
 
 
+WRITING_FILTER = models.Filter(must=[WRITING])
+
+
 class Overtaken(Engine):
-    """The engine; before one of its reads by id, the text is replaced."""
+    """The engine; before one of its reads of some points, the text is replaced."""
 
     def __init__(self, client: Any, moment: int, replaced: Any) -> None:
         super().__init__(client)
         self.left, self._replaced = moment, replaced
 
     async def retrieve(self, *args: Any, **kwargs: Any) -> Any:
+        await self._pass()
+        return await self.client.retrieve(*args, **kwargs)
+
+    async def query_batch_points(self, *args: Any, **kwargs: Any) -> Any:
+        await self._pass()
+        return await self.client.query_batch_points(*args, **kwargs)
+
+    async def _pass(self) -> None:
         self.left -= 1
         if self.left == -1:
             await self._replaced()
-        return await self.client.retrieve(*args, **kwargs)
 
 
 class Reader:
@@ -296,6 +307,40 @@ async def test_a_text_that_is_replaced_while_it_is_read_is_read_whole(old, new):
             if reading.left >= 0:
                 break
         assert moment > 1
+
+
+async def test_a_text_whose_new_version_gets_its_first_part_while_it_is_looked_for_is_found():
+    old, new = (
+        " ".join(f"{version} sentence {n} speaks of harbour {n}." for n in range(500))
+        for version in ("Old", "New")
+    )
+    async with two_servers("memory", None) as (engine, services, _):
+        for moment in range(20):
+            await remember(services, "notes", old, id="x")
+            drafted, on = asyncio.Event(), asyncio.Event()
+
+            async def pause(drafted: asyncio.Event = drafted, on: asyncio.Event = on) -> None:
+                if (await engine.client.count("notes", WRITING_FILTER)).count:
+                    drafted.set()
+                    await on.wait()
+
+            engine.between = pause
+            writing = asyncio.ensure_future(remember(services, "notes", new, id="x"))
+            await drafted.wait()
+            engine.between = None
+
+            async def replaced(on: asyncio.Event = on, writing: Any = writing) -> None:
+                on.set()
+                await writing
+
+            looking = Overtaken(engine.client, moment, replaced)
+            async with memory_services(engine=looking) as other:
+                page = await find(other, "harbour sentence", "notes")
+            await replaced()
+            assert "x" in [one.document.document for one in page.results]
+            if looking.left >= 0:
+                break
+        assert moment > 2
 
 
 async def test_drafts_of_a_long_text_hide_no_other_text():

@@ -67,11 +67,11 @@ def foreign_errors(collection: str | None = None, *, writing: bool = False) -> I
     except ResourceExhaustedResponse as error:
         raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
     except UnexpectedResponse as error:
-        doubt = writing and error.status_code in _UNSURE
+        doubt = writing and may_have_happened(error)
         ours = _answered(error, collection)
         raise (unsure(ours) if doubt else ours) from error
     except (ResponseHandlingException, OSError) as error:
-        doubt = writing and not isinstance(cause_of(error), _UNSENT)
+        doubt = writing and may_have_happened(error)
         ours = _transport(error)
         raise (unsure(ours) if doubt else ours) from error
     except TooLarge as error:
@@ -109,6 +109,13 @@ def _translated(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefunction):
     if not _name.startswith("_") and _name != "close":
         setattr(TranslatedClient, _name, _translated(_name, _inner))
+
+
+def may_have_happened(error: Exception) -> bool:
+    """True where the server may have done the write, though it did not say so."""
+    if (status := status_of(error)) is not None:
+        return status in _UNSURE
+    return not isinstance(cause_of(error), _UNSENT)
 
 
 def status_of(error: BaseException | None) -> int | None:

@@ -219,3 +219,20 @@ def test_headings_as_long_as_texts_are_cut(tmp_path):
 
     assert len(job.parts[-1].title) == 1_000
     assert len(job.parts[-1].section) == 1_000
+
+
+class NoProgram(Reader):
+    """A reader whose program is not there, as while this server is upgraded."""
+
+    def load(self, path: str, data: bytes, *, mask: bool = True) -> Any:
+        raise FileNotFoundError(2, "No such file or directory", "python")
+
+
+def test_a_file_that_cannot_be_read_without_a_program_is_not_gone(tmp_path):
+    there = found(tmp_path / "a.pdf", "%PDF")
+    gone = found(tmp_path / "b.pdf", "%PDF")
+    problem = prepare(there, reader=NoProgram())
+    gone.file.unlink()
+
+    assert (problem.kept, problem.stamp) == (True, ())
+    assert not prepare(gone).kept

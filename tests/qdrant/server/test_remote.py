@@ -211,6 +211,15 @@ async def test_a_write_that_takes_too_long_may_have_happened(server):
             await client.delete("notes", models.Filter(must=[]))
 
 
+async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_of_the_last(server):
+    point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
+    async with opened(server) as client:
+        await made(client)
+        server.faults[f"PUT {POINTS}"] = [BROKEN, 503, 503]
+        with pytest.raises(EngineUnavailable, match=DOUBT):
+            await client.upsert("notes", [point])
+
+
 async def test_a_write_to_where_nobody_listens_has_not_happened():
     client = await open_client(url="http://127.0.0.1:9", local_path=Path("unused"), timeout=5)
     point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})

@@ -84,7 +84,8 @@ class Preparer:
         except Unforeseen as error:
             cause = error.__cause__
             if isinstance(cause, OSError):  # it is tried again
-                gone = isinstance(cause, FileNotFoundError)
+                # What is not there may also be the program that reads it.
+                gone = isinstance(cause, FileNotFoundError) and not found.file.exists()
                 return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
             logger.info("A file could not be read: %s.", error, exc_info=cause)
             return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)

@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
-from mcp_server_qdrant.qdrant.filters import both, dated, equal, parse
+from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
 
 
@@ -74,13 +74,23 @@ class Queries:
     def without(
         self, condition: models.Filter | None, replaced: Iterable[Document]
     ) -> models.Filter | None:
-        """The condition, and that a point is no part of these versions of texts."""
-        versions = {(doc.document, doc.version) for doc in replaced if doc.document and doc.version}
+        """The condition, and that a point is no further part of these versions of texts.
+
+        A first part is: its version may be the present one by now.
+        """
+        versions = {
+            (doc.document, doc.version, str(doc.head))
+            for doc in replaced
+            if doc.document and doc.version
+        }
         if not versions:
             return condition
         parts = [
-            models.Filter(must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)])
-            for document, version in sorted(versions)
+            models.Filter(
+                must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)],
+                must_not=[among([head])],
+            )
+            for document, version, head in sorted(versions)
         ]
         return both(models.Filter(must_not=parts), condition)
 

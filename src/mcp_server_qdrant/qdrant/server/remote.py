@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
     kind_of,
+    may_have_happened,
     status_of,
 )
 from mcp_server_qdrant.qdrant.server import connections
@@ -104,14 +105,24 @@ class RemoteClient(TranslatedClient):
         return max(1, math.ceil(min(self._timeout, left() or math.inf)))
 
     async def _tried(self, name: str, call: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """The answer, in so many seconds with all tries."""
-        end = asyncio.get_running_loop().time() + seconds
+        """The answer, in so many seconds with all tries.
+
+        Of their faults the one is told after which the server may have done a write all the same.
+        """
+        end, faults = asyncio.get_running_loop().time() + seconds, list[Exception]()
 
         async def once() -> Any:
-            async with asyncio.timeout_at(end):
-                return await call()
+            try:
+                async with asyncio.timeout_at(end):
+                    return await call()
+            except FOREIGN as error:
+                faults.append(error)
+                raise
 
-        return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
+        try:
+            return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
+        except FOREIGN as last:
+            raise next(filter(may_have_happened, faults), last) from None
 
     def _share(self) -> AbstractAsyncContextManager[Any]:
         """A place among the caller's own: a caller that asks a lot keeps nobody else waiting."""

@@ -80,6 +80,7 @@ async function awaitLayout(map) {
   announce("The map has moved: what is alike now lies near.");
   showAround();
   if (map.search) place(map.search).catch(() => {});
+  else aim();
 }
 
 /** Places a search on the points that are drawn already; draws anew where those have changed. */
@@ -96,6 +97,9 @@ export function unplace() {
 }
 
 const layout = () => (state.route.layout in LAYOUTS ? state.route.layout : "neighbours");
+
+/** Whether another layout is shown than the one that is chosen, which is being made. */
+const waits = () => layout() === "neighbours" && !plot.panel.neighbours && state.map.coming;
 
 /** Draws a panel of the map that is there. */
 function showPanel() {
@@ -120,6 +124,7 @@ function showPanel() {
     },
     pick: ({ region, hit, point }) => (region ? on.visit({ region: region.name, area: "", only: "" }) : on.open(hit ?? panel.about(point))),
     rests: () => {
+      if (waits()) return; // what is seen of another layout is in no link
       seen = plot.camera.view;
       go({ ...state.route, at: seen }, { step: false });
     },
@@ -175,10 +180,10 @@ function showLayouts() {
   const laid = Boolean(plot.panel.neighbours);
   const shown = laid || layout() !== "neighbours" ? layout() : "pca";
   const choice = ([value, label]) => {
-    const waits = value === "neighbours" && !laid;
-    if (waits && !map.coming) return "";
-    const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: waits, onchange: () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" }) });
-    return h("label", { title: waits ? "This layout is being made: near will mean alike" : "" }, input, h("span", {}, waits ? `${label}…` : label));
+    const made = value !== "neighbours" || laid;
+    if (!made && !map.coming) return "";
+    const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: !made, onchange: () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" }) });
+    return h("label", { title: made ? "" : "This layout is being made: near will mean alike" }, input, h("span", {}, made ? label : `${label}…`));
   };
   const focused = document.activeElement.name === "layout";
   $("#layout").replaceChildren(...Object.entries(LAYOUTS).map(choice));
@@ -239,7 +244,7 @@ function showChosen() {
   const wanted = name || area || null;
   if (wanted && state.chosen?.wanted !== wanted) {
     const region = panel.regions.find((one) => one.name === name);
-    if (!region && (!area || (layout() === "neighbours" && !panel.neighbours && state.map.coming))) return; // not yet
+    if (!region && (!area || waits())) return; // not yet
     const points = region ? plot.within(region) : plot.enclosed(area);
     const words = region ? region.words : told(points);
     state.chosen = { wanted, region, points, words, ids: some(points).map((point) => panel.about(point).id) };

@@ -7,7 +7,7 @@ import { colour, state } from "./state.js";
 import { alike, excerpt, marked, words } from "./words.js";
 
 const MORE = /^([\d,]+) more results?: raise limit/; // a note for agents: here it is a button
-const WHOLE = "Parts of longer texts, which qdrant-get gives whole"; // another: here a text is opened
+const WHOLE = /^Parts of longer texts, which qdrant-get|: give its id as within\.$/; // others: here a text is opened
 const SAID = { verbatim: "the very words", neighbours: "beside a better one", priority: "preferred", fuzzy: "spelling" };
 
 /** Hundredths that add up to the whole, as all of them are shown. */
@@ -157,7 +157,7 @@ export function sentences(answer) {
   const said = Object.entries(answer.corrections ?? {}).map(
     ([word, to]) => `“${word}” is not in these collections; searched for “${to}”.`,
   );
-  said.push(...answer.notes.filter((note) => !MORE.test(note) && !note.startsWith(WHOLE)));
+  said.push(...answer.notes.filter((note) => !MORE.test(note) && !WHOLE.test(note)));
   if (answer.rerank && answer.rerank.state !== "applied") said.push(`Not reranked: ${answer.rerank.reason}`);
   return said;
 }
