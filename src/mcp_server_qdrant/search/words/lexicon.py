@@ -91,9 +91,12 @@ class Lexicon:
         return found
 
     async def about(
-        self, targets: Sequence[Target], telling: Callable[[str], bool]
+        self, targets: Sequence[Target], telling: Callable[[str], Callable[[str], bool]]
     ) -> dict[str, str]:
-        """Collection -> the `telling` words that tell it from the others, as far as known."""
+        """Collection -> the words that tell it from the others, as far as known.
+
+        `telling` takes frequent words of a collection, and gives what is no stop word among them.
+        """
         names = [*await self.vocabularies(targets)]
         held = {name: known.words.copy() for name, known in self._known.items()}
         return await asyncio.to_thread(_about, names, held, telling)
@@ -200,7 +203,9 @@ def tally(counts: Vocabulary, texts: Iterable[str]) -> None:
 
 
 def _about(
-    names: Sequence[str], held: Mapping[str, Vocabulary], telling: Callable[[str], bool]
+    names: Sequence[str],
+    held: Mapping[str, Vocabulary],
+    telling: Callable[[str], Callable[[str], bool]],
 ) -> dict[str, str]:
     """The words of collections by class-based tf-idf.
 
@@ -214,5 +219,5 @@ def _about(
     for name in names:
         weights = {w: n * math.log(1 + average / everywhere[w]) for w, n in counts[name].items()}
         best = sorted(weights, key=lambda word: (-weights[word], word))
-        found[name] = ", ".join(islice(filter(telling, best), TOLD))
+        found[name] = ", ".join(islice(filter(telling(" ".join(counts[name])), best), TOLD))
     return found
