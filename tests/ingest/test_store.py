@@ -354,8 +354,8 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
         assert not await engine.collection_exists("noets")
 
     assert str(caught.value) == (
-        "There is no collection 'noets': pass create=true to make it, or store into 'notes', "
-        "if that is what was meant."
+        "There is no collection 'noets': make it with create=true (command: --create), or store "
+        "into 'notes', if that is what was meant."
     )
 
 

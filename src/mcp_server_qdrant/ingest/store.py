@@ -293,8 +293,8 @@ class Store:
         near = [n for n in await self.catalog.near(collection) if not siblings(n, collection)]
         if near and not create and collection != self.default:
             raise RequestError(
-                f"There is no collection {collection!r}: pass create=true to make it, or store "
-                f"into {near[0]!r}, if that is what was meant."
+                f"There is no collection {collection!r}: make it with create=true "
+                f"(command: --create), or store into {near[0]!r}, if that is what was meant."
             )
         made = await self.points.create(collection, await self.blueprint(collection))
         self.catalog.forget(collection)
