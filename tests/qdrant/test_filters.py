@@ -7,7 +7,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter
-from mcp_server_qdrant.http.page.desk import SORTED
+from mcp_server_qdrant.http.page.desk import MOST
 from mcp_server_qdrant.qdrant.filters import MAX_DEPTH, index_type, parse
 
 EXAMPLE = '{"must": [{"key": "metadata.project", "match": {"value": "atlas"}}]}'
@@ -152,7 +152,7 @@ def test_one_condition_more_is_refused_with_the_limit(clause):
 
 
 def test_the_texts_of_the_longest_list_of_the_page_fit_into_a_filter():
-    seen = [str(uuid4()) for _ in range(SORTED)]
+    seen = [str(uuid4()) for _ in range(MOST)]
 
     assert parse({"must_not": [{"has_id": seen}]}) is not None
 

@@ -170,6 +170,14 @@ class HostedEncoder(HostedModel, Encoder):
         return made
 
     @override
+    async def size(self) -> int:
+        """The dimensions; a model that is not listed is loaded for them."""
+        if await self.known_size() is None:
+            self.start()
+            await self.ready(POLL_SECONDS)
+        return await super().size()
+
+    @override
     async def known_size(self) -> int | None:
         return self._size or SIZES.get(self.name)
 
