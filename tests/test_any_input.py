@@ -197,7 +197,9 @@ async def test_any_file_is_stored_or_named_and_the_others_are_stored(tmp_path):
 
                 named = {one.path for one in report.problems}
                 assert "notes/good.md" in report.known.files
-                assert {*report.known.files, *named} >= {f"notes/{one.name}" for one in folder.iterdir()}
+                assert {*report.known.files, *named} >= {
+                    f"notes/{one.name}" for one in folder.iterdir()
+                }
                 assert [one for one in told if "unexpected" in one] == []
 
             sync()
