@@ -24,8 +24,11 @@ T = TypeVar("T")
 class SearchEngine(Protocol):
     """A Qdrant server, or the embedded engine, which answers for many collections in one trip.
 
-    All raise our errors; one in an answer concerns that collection only.
+    All raise our errors; one in an answer concerns that collection only. `partial`: candidates
+    come with the fields of their payloads that ranking needs, not with all.
     """
+
+    partial: bool
 
     def prepare(self, raw: Mapping[str, Any] | None, within: Document | None = None) -> Any:
         """A caller's filter as the engine wants it, and that a point is of a text.

@@ -191,6 +191,8 @@ async def completed(
     engine: SearchEngine, hits: Sequence[Hit], found: Retrieved, query: Query, texts: Texts
 ) -> list[Hit]:
     """The hits; those of which all is shown with their whole payload, if it can be had."""
+    if not engine.partial:
+        return list(hits)
     wanted: dict[str, list[PointId]] = {}
     for hit in hits[: query.limit]:
         if query.request.mode == "full" or texts.document(hit).textless:

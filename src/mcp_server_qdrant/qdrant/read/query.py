@@ -59,6 +59,7 @@ class Queries:
         """`paths` are the fields of candidates' payloads that are read; None: all."""
         self._client = client
         self._fields = models.PayloadSelectorInclude(include=list(paths)) if paths else True
+        self.partial = bool(paths)
         self._dates = tuple(dates)
 
     def prepare(
