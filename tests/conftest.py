@@ -21,7 +21,7 @@ from qdrant_client.embed import type_inspector
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.encoders.local.hosted import host_name, service
-from mcp_server_qdrant.hosting.connect import connect
+from mcp_server_qdrant.hosting.link import connect
 from mcp_server_qdrant.settings import engine as engine_settings
 from mcp_server_qdrant.settings.environment import (
     Settings,

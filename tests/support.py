@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
@@ -180,11 +179,11 @@ async def nearest(
     if isinstance(vector, models.SparseVector):
         vector = (vector.indices, vector.values)
     legs = [(using, vector, plain(where), True)]
-    ((well, value),) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
-    if not well:
-        raise error_in(value)
-    ids, _, (scores,), *_ = value
-    ((_, payloads),) = await client.hybrid("payloads", [(collection, ids)])
+    (found,) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
+    if isinstance(found, Exception):
+        raise found
+    ids, _, (scores,), *_ = found
+    (payloads,) = await client.hybrid("payloads", [(collection, ids)])
     return [
         models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
         for point, score in zip(ids, scores, strict=True)

@@ -43,7 +43,6 @@ def test_an_upgrade_is_told_in_sentences(done, model, sentence):
 def test_an_accepted_loss_is_told_in_a_sentence():
     assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
     assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
-    assert accepted("n", 48, None) == "n: forgotten; its data (48 points) was gone."
 
 
 def test_an_unknown_name_is_answered_with_what_is_there():

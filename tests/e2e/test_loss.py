@@ -98,7 +98,7 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
         while host_pid(folder):
             threading.Event().wait(0.01)
         kept = [path for path in cache.rglob("*") if path.is_file() and "hosts" not in path.parts]
-        kept += folder.glob("shards/*.count")
+        kept += folder.glob("shards/*/points")
         assert kept
         for path in kept:
             path.write_bytes(damage(path.read_bytes()))

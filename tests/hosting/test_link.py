@@ -37,8 +37,8 @@ class Host:
         frame = await asyncio.to_thread(self.end.recv, size, MSG_WAITALL)
         return wire.Call(*wire.unpack(frame))
 
-    def answer(self, number: int, well: bool, value: object) -> None:
-        self.end.sendall(wire.framed((number, well, value)))
+    def answer(self, number: int, value: object) -> None:
+        self.end.sendall(wire.framed((number, value)))
 
 
 def ends() -> tuple[socket, Host]:
@@ -51,7 +51,7 @@ def ends() -> tuple[socket, Host]:
 async def line(timeout: float = 30.0):
     ours, host = ends()
     link = Link(service(Path("unused")), timeout)
-    link._line = await HostLine.on(ours)
+    link._line = HostLine(*await asyncio.open_connection(sock=ours))
     try:
         yield link, host
     finally:
@@ -64,7 +64,7 @@ async def test_a_call_says_whose_it_is_and_until_when_it_is_of_use():
         with calling(ANA), within(5.0):
             task = asyncio.ensure_future(link.call("count", "c"))
         heard = await host.hear()
-        host.answer(heard.number, True, 7)
+        host.answer(heard.number, 7)
 
         assert await task == 7
     assert heard[1:3] == ("count", ("c",))
@@ -87,7 +87,7 @@ async def test_the_nearer_of_two_ends_counts(own, said):
 async def test_a_write_that_nobody_answers_in_time_may_have_been_done():
     async with line() as (link, _):
         with pytest.raises(EngineTimeout, match="may or may not"):
-            await link.call("upsert", "c", [], timeout=0.01)
+            await link.call("upsert", "c", [], timeout=0.01, changes=True)
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,11 @@ async def test_a_repeated_write_that_then_fails_may_have_been_done_by_the_first_
     async with line() as (link, host):
         ours, second = ends()
         monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", lambda *_: ours)
-        task = asyncio.ensure_future(link.call(operation, "c", []))
+        changes = operation == "upsert"
+        task = asyncio.ensure_future(link.call(operation, "c", [], changes=changes))
         await host.hear()
         host.end.close()
-        second.answer((await second.hear()).number, False, wire.error_out(error))
+        second.answer((await second.hear()).number, error)
 
         with pytest.raises(type(error)) as failed:
             await task
@@ -123,7 +124,7 @@ async def test_what_does_not_fit_into_the_socket_is_sent_when_there_is_room():
         tasks += [asyncio.ensure_future(link.call("count", str(size))) for size in range(3)]
         await asyncio.sleep(0)  # the frame is begun while nobody takes it
         for call in [await host.hear() for _ in tasks]:
-            host.answer(call.number, True, len(call.arguments[-1]))
+            host.answer(call.number, len(call.arguments[-1]))
 
         assert await asyncio.gather(*tasks) == [5_000_000, 5_000_000, 1, 1, 1]
 
@@ -136,7 +137,7 @@ async def test_calls_under_way_are_repeated_where_their_host_hangs_up(monkeypatc
         await host.hear()
         host.end.close()
         for call in [await second.hear() for _ in tasks]:
-            second.answer(call.number, True, call.arguments[0])
+            second.answer(call.number, call.arguments[0])
 
         assert await asyncio.gather(*tasks) == ["0", "1", "2"]
         second.end.close()

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.rendezvous import ask
 
@@ -23,7 +24,7 @@ def asked(*frames: bytes) -> object:
 def test_the_answer_is_what_the_host_replies():
     ours, theirs = socket.socketpair()
     with theirs:
-        theirs.sendall(wire.framed((0, True, {"a": 1})))
+        theirs.sendall(wire.framed((0, {"a": 1})))
 
         assert ask(ours, PATIENCE, "any", "thing") == {"a": 1}
         call = wire.Call(*wire.unpack(theirs.recv(65_536)[4:]))
@@ -35,9 +36,9 @@ def test_the_answer_is_what_the_host_replies():
     [
         [],
         [b"\0\0\0\x09no pickle"],
-        [wire.framed((0, True, "cut off"))[:-1]],
+        [wire.framed((0, "cut off"))[:-1]],
         [wire.framed(())],
-        [wire.framed((0, False, ("EngineFailure", ("It is gone.",))))],
+        [wire.framed((0, EngineFailure("It is gone.")))],
     ],
 )
 def test_whatever_else_comes_is_no_answer(frames):

@@ -151,18 +151,18 @@ def said(place, change, file="backup.json"):
 
 def described(**fields):
     def fault(place):
-        said(place, lambda sidecar: sidecar.update(fields), "shards/c-notes.json")
+        said(place, lambda sidecar: sidecar.update(fields), "shards/c-notes/collection.json")
 
     return fault
 
 
 def cut(place):
-    file = place / "shards" / "c-notes.json"
+    file = place / "shards" / "c-notes" / "collection.json"
     file.write_bytes(file.read_bytes()[:-1])
 
 
 def nameless(place):
-    said(place, lambda sidecar: sidecar.pop("name"), "shards/c-notes.json")
+    said(place, lambda sidecar: sidecar.pop("name"), "shards/c-notes/collection.json")
 
 
 def overwritten(part):

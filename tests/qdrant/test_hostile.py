@@ -61,11 +61,9 @@ async def opened(url: str) -> AsyncIterator[RemoteClient]:
 
 
 def test_these_are_all_calls_that_are_made():
-    source = "".join(
-        file.read_text("utf-8")
-        for file in Path(mcp_server_qdrant.qdrant.__path__[0]).rglob("*.py")
-        if "edge" not in file.parts
-    )
+    folder = Path(mcp_server_qdrant.qdrant.__path__[0])
+    files = [file for file in folder.rglob("*.py") if file.parent.name != "edge"]
+    source = "".join(file.read_text("utf-8") for file in files)
     named = set(re.findall(r"(?:client|inner|self)\.(\w+)\(", source))
 
     made = {name for name in named if iscoroutinefunction(getattr(AsyncQdrantClient, name, None))}

@@ -5,7 +5,7 @@ import pytest
 from mcp_server_qdrant.app.local_models import open_host
 from mcp_server_qdrant.app.models import open_reranker
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
+from mcp_server_qdrant.encoders.local.hosted import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from tests.support import make_settings
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous, ask
 
-WIRE = 3
+WIRE = 4
 DIAL_SECONDS = 0.4
 NAME = "recall-{}.json"  # by process
 
@@ -27,7 +27,7 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
         except (TimeoutError, Foreign):
             continue
         if line is None:  # it was killed
-            path.unlink(missing_ok=True)
+            server.withdraw(path)
         elif isinstance(text := ask(line, max(until - monotonic(), 0.0), "recall", hook), str):
             return text
     return ""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.encoders.local.hosted import Spec, host_name, line, service
+from mcp_server_qdrant.encoders.local.hosted import CALL_SECONDS, Spec, host_name, service
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.settings.environment import Settings, model_environment
 
@@ -16,7 +16,7 @@ HOST = "mcp_server_qdrant.app.model_host"
 def open_host(settings: Settings) -> Link:
     """The connection to the host of local models, not used yet."""
     name = host_name(__version__, sys.executable, model_environment())
-    return line(service(settings.cache_path / "hosts", name, module=HOST))
+    return Link(service(settings.cache_path / "hosts", name, module=HOST), CALL_SECONDS)
 
 
 async def load_default(settings: Settings, host: Link) -> None:

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> None:
     options = json.loads(arguments[1])
     idle = float(options["idle_seconds"])
     place = service(Path(arguments[0]), options["name"], idle)
-    serve(place, lambda: Models(cut, idle), idle)
+    serve(place, lambda: Models(cut), idle)
 
 
 if __name__ == "__main__":

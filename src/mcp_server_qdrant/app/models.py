@@ -7,9 +7,11 @@ from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
-from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
-from mcp_server_qdrant.encoders.local.hosted_rerank import DEFAULT_MODEL as DEFAULT_RERANKER
-from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
+from mcp_server_qdrant.encoders.local.hosted import (
+    DEFAULT_RERANKER,
+    HostedEncoder,
+    HostedReranker,
+)
 from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
 from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry

@@ -59,8 +59,7 @@ def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> No
 def accept_loss(collections: Sequence[str]) -> None:
     """Go on without points that are missing on the disk, and say no more about them.
 
-    For collections of the embedded engine that qdrant-collections shows as damaged. One that has no
-    data any more is forgotten.
+    For collections of the embedded engine that qdrant-collections shows as damaged.
     """
 
     async def work(engine: Any, name: str) -> str:
@@ -277,10 +276,8 @@ def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> 
     return " ".join(said)
 
 
-def accepted(name: str, lost: int, left: int | None) -> str:
+def accepted(name: str, lost: int, left: int) -> str:
     """The result of accepting a loss."""
-    if left is None:
-        return f"{name}: forgotten; its data ({amount(lost, 'point')}) was gone."
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
     return f"{name}: goes on with {amount(left, 'point')}, without the {lost:,} that are missing."

@@ -25,8 +25,10 @@ QdrantMcpError
 No text holds a path, a key or a stack trace.
 """
 
+import copyreg
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 UNSURE = (
     "It may or may not have happened: look with qdrant-get or qdrant-find before you repeat it."
@@ -34,7 +36,11 @@ UNSURE = (
 
 
 class QdrantMcpError(Exception):
-    """Base of all errors whose text may be shown to the caller."""
+    """Base of all errors whose text may be shown to the caller; hosts send them to clients."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as it is: a constructor may take other arguments than the text."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 def unsure(error: QdrantMcpError) -> QdrantMcpError:

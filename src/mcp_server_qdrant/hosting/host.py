@@ -11,18 +11,17 @@ import os
 import secrets
 import signal
 import sys
-import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.connect import FULL, LOCKED, Service
+from mcp_server_qdrant.hosting.link import FULL, LOCKED, Service
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path
 
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
@@ -32,18 +31,27 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 logger = logging.getLogger(__name__)
 
 
-Queue = tuple["Client", str, Hashable]  # of whom: the client, its caller, and which of theirs
+class Client:
+    """A client that has shown that it knows the key."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    def reply(self, number: int, answer: Any) -> None:
+        """Answer a call; nobody hears it where the client has left."""
+        if not self._writer.is_closing():
+            self._writer.write(wire.framed((number, answer)))
 
 
 class Work:
     """What a host does: the embedded engine, or the local models.
 
-    Each caller has queues of its own, whose calls are done one after the other; a queue is a task
-    of the event loop, so that callers take turns.
+    Each caller has queues of its own, whose calls are done one after the other: so callers take
+    turns.
     """
 
     def __init__(self) -> None:
-        self._queues: dict[Queue, deque[wire.Call]] = {}
+        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending = False
 
@@ -51,7 +59,7 @@ class Work:
         """Which of its caller's queues a call joins; by default one of its own."""
         return call.number
 
-    async def do(self, client: "Client", call: wire.Call) -> Any:
+    async def do(self, client: Client, call: wire.Call) -> Any:
         """The plain answer to a call. Raises QdrantMcpError."""
         raise NotImplementedError
 
@@ -60,65 +68,35 @@ class Work:
         """True while it must not end, though no client is there."""
         return False
 
-    def left(self, client: "Client") -> None:
-        """Let go of a client that has left."""
-
-    def tend(self) -> None:
-        """Do what is due; called every so often."""
-
     async def end(self) -> None:
-        """Finish; no more clients come."""
-
-    async def finish(self) -> None:
         """Do what waits, and take no more."""
         self._ending = True
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def take(self, client: "Client", call: wire.Call) -> None:
+    def take(self, client: Client, call: wire.Call) -> None:
         """Have a call done in its turn."""
-        if self._ending:
-            return
-        name = client, call.caller, self.queue(call)
-        if name in self._queues:
-            self._queues[name].append(call)
-            return
-        queue = self._queues[name] = deque([call])
-        task = asyncio.create_task(self._serve(client, name, queue))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if not self._ending:
+            task = asyncio.create_task(self._serve(client, call))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, client: "Client", name: Queue, queue: deque[wire.Call]) -> None:
-        """Do what is in a queue. What nobody waits for any more is not done."""
-        while queue:
-            call = queue.popleft()
+    async def _serve(self, client: Client, call: wire.Call) -> None:
+        """Do a call in its turn. What nobody waits for any more is not done."""
+        queue = client, call.caller, self.queue(call)
+        async with self._turns.setdefault(queue, asyncio.Lock()):
             if not call.late:
-                client.reply(call.number, *await self._outcome(client, call))
-                await asyncio.sleep(0)
-        del self._queues[name]
+                client.reply(call.number, await self._answer(client, call))
 
-    async def _outcome(self, client: "Client", call: wire.Call) -> tuple[bool, Any]:
-        """Success and the answer, or failure and the error as plain data."""
+    async def _answer(self, client: Client, call: wire.Call) -> Any:
+        """The answer, or the error that is one."""
         try:
             with contained():  # without a reply the client would wait for minutes
-                return True, await self.do(client, call)
+                return await self.do(client, call)
         except QdrantMcpError as error:
             if error.__cause__ is not None:
                 logger.warning("%s: %r", call.operation, error.__cause__)
-            return False, wire.error_out(error)
-
-
-class Client:
-    """A client that has shown that it knows the key."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-        self.ended = False
-
-    def reply(self, number: int, well: bool, value: Any) -> None:  # noqa: FBT001
-        """Answer a call; nobody hears it where the client has left."""
-        if not self.ended:
-            self._writer.write(wire.framed((number, well, value)))
+            return error
 
 
 async def _known(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> bool:
@@ -152,17 +130,15 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
                 while client in here:
                     work.take(client, wire.Call(*await wire.heard(reader)))
         finally:
-            client.ended = True
             writer.transport.abort()
-            if client in here:
-                here.discard(client)
-                work.left(client)
+            here.discard(client)
 
+    Rendezvous.clear(rendezvous)
     if sys.platform == "win32":
         server = await asyncio.start_server(hear, "127.0.0.1", 0)
         address = "{}:{}".format(*server.sockets[0].getsockname())
     else:
-        path = socket_path(rendezvous)
+        path = socket_path()
         server = await asyncio.start_unix_server(hear, path, backlog=64)
         path.chmod(0o600)
         address = str(path)
@@ -172,15 +148,7 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
         yield here
     finally:
         server.close()
-        _leave(rendezvous, own)
-
-
-def _leave(rendezvous: Path, own: Rendezvous) -> None:
-    """Take the host's files away, unless they are the next one's by now."""
-    if Rendezvous.read(rendezvous) == own:
-        rendezvous.unlink(missing_ok=True)
-        if sys.platform != "win32":
-            Path(own.address).unlink(missing_ok=True)
+        own.withdraw(rendezvous)
 
 
 async def run(service: Service, open_work: Callable[[], Work], idle_seconds: float) -> None:
@@ -191,15 +159,11 @@ async def run(service: Service, open_work: Callable[[], Work], idle_seconds: flo
         signal.signal(number, lambda *_: stopping.set())
     held = identity(service.lock)
     pause = min(_LONGEST_PAUSE, idle_seconds / 4 + 0.01)
-    last = time.monotonic()  # when a client was there
+    idle = 0.0  # seconds without a client, not counting those in which none could be heard
     async with listening(service.rendezvous, service.wire, work) as here:
-        while not stopping.is_set() and identity(service.lock) == held:
+        while not stopping.is_set() and identity(service.lock) == held and idle <= idle_seconds:
             await asyncio.sleep(pause)
-            work.tend()
-            if here or work.busy:
-                last = time.monotonic()
-            elif time.monotonic() - last > idle_seconds:
-                break
+            idle = 0.0 if here or work.busy else idle + pause
     await work.end()
 
 
@@ -212,7 +176,6 @@ def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) 
     try:
         lock = FileLock(service.lock, mode=0o600)
         lock.acquire(blocking=False)
-        service.rendezvous.unlink(missing_ok=True)
         asyncio.run(run(service, open_work, idle_seconds))
     except Timeout:
         sys.exit(LOCKED)

@@ -1,27 +1,74 @@
-"""A client's connection to a host, from one event loop.
+"""A client's side: a running host is found or started, and called from one event loop.
 
 When the host dies it is started again and the calls under way are repeated: for the engine, doing
-them twice changes no more than doing them once, since points are written by id. The others
-(`once_only`) fail, saying that they may have been done.
+them twice changes no more than doing them once, since points are written by id.
 """
 
 import asyncio
 import itertools
 import math
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from socket import socket
-from time import monotonic
-from typing import Any, Self
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.context import left
-from mcp_server_qdrant.core.errors import BackendError, unsure
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.connect import Service, connect
+from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous
 
 CONNECT_SECONDS = 20.0
+LOCKED = 3  # exit code of a host: another one is at that place
+FULL = 4  # exit code of a host: there is no room on the disk
 _TRIES = 3
+_HELLO_SECONDS = 5.0
+_LONGEST_LOG = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One host: `python -m module folder options`, found by its files `folder/name.*`.
+
+    `wire` is the version of what it says. Errors are `error` or `late`, and call the host `called`;
+    `setting` names its folder.
+    """
+
+    module: str
+    folder: Path
+    name: str
+    wire: int
+    options: str
+    called: str
+    setting: str
+    error: type[BackendError]
+    late: type[BackendError]
+
+    def unavailable(self, what: str) -> BackendError:
+        """The error that it cannot be used; `what` follows its name."""
+        return self.error(f"{self.called} {what}")
+
+    @property
+    def rendezvous(self) -> Path:
+        """Its address, while it listens."""
+        return self.folder / f"{self.name}.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the process that may listen."""
+        return self.folder / f"{self.name}.lock"
+
+    @property
+    def log(self) -> Path:
+        """Its log, for the operator."""
+        return self.folder / f"{self.name}.log"
 
 
 class _Lost(Exception):
@@ -52,17 +99,22 @@ class Link:
 
     async def _connect(self) -> "HostLine":
         found = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
-        self._line = await HostLine.on(found)
+        self._line = HostLine(*await asyncio.open_connection(sock=found))
         if self._closed:
             self._line.end(self._left)
         return self._line
 
-    async def call(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer."""
+    async def call(
+        self, operation: str, *arguments: Any, timeout: float | None = None, changes: bool = False
+    ) -> Any:
+        """The host's plain answer; within `timeout` seconds, or less where a deadline is nearer.
+
+        `changes`: it changes what is stored, so that an error says where that may have happened.
+        """
         limit = min(self._timeout if timeout is None else float(timeout), left() or math.inf)
-        until, who = monotonic() + limit, caller()
+        until, who = time.monotonic() + limit, caller()
         name = who.name if who else ""
-        call = wire.Call(next(self._numbers), operation, arguments, until, name)
+        call = wire.Call(next(self._numbers), operation, arguments, until, name, changes)
         lost = waiting = False
         try:
             async with asyncio.timeout(limit):
@@ -73,14 +125,13 @@ class Link:
                         return await line.answer(call)
                     except _Lost:
                         lost, waiting = True, False
-                    if operation in self._service.once_only:
-                        raise self._service.unavailable("stopped during this call.")
                 raise self._service.unavailable("stopped several times during this call.")
         except TimeoutError:
-            fault, perhaps = self._late(limit), lost or waiting
+            what = f"{self._service.called} did not answer within {limit:g} seconds."
+            fault, perhaps = self._service.late(what), lost or waiting
         except BackendError as error:
             fault, perhaps = error, lost
-        raise unsure(fault) if perhaps and operation in self._service.changes else fault
+        raise unsure(fault) if perhaps and changes else fault
 
     async def close(self) -> None:
         """Leave; the host goes on for others."""
@@ -92,10 +143,6 @@ class Link:
     def _left(self) -> BackendError:
         return self._service.unavailable("was closed by this process.")
 
-    def _late(self, seconds: float) -> BackendError:
-        service = self._service
-        return service.late(f"{service.called} did not answer within {seconds:g} seconds.")
-
 
 class HostLine:
     """A connection to a host, and the calls that wait for their answers."""
@@ -105,12 +152,6 @@ class HostLine:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self.ended = False
         self._hearing = asyncio.create_task(self._hear(reader))
-
-    @classmethod
-    async def on(cls, found: socket) -> Self:
-        """The line on a connected socket."""
-        found.settimeout(0)
-        return cls(*await asyncio.open_connection(sock=found))
 
     async def answer(self, call: wire.Call) -> Any:
         """The answer to a call. Raises _Lost where the connection ends before."""
@@ -131,14 +172,14 @@ class HostLine:
         finally:
             self.end(_Lost)
 
-    def _take(self, number: int, well: bool, value: Any) -> None:  # noqa: FBT001
+    def _take(self, number: int, value: Any) -> None:
         answer = self._waiting.get(number)
         if answer is None or answer.done():
             return
-        if well:
-            answer.set_result(value)
+        if isinstance(value, QdrantMcpError):
+            answer.set_exception(value)
         else:
-            answer.set_exception(wire.error_in(value))
+            answer.set_result(value)
 
     def end(self, error: Callable[[], Exception]) -> None:
         """Hang up and take no more calls; those under way end with the error."""
@@ -148,3 +189,86 @@ class HostLine:
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(error())
+
+
+def connect(service: Service, timeout: float) -> socket.socket:
+    """A socket to the host. It blocks. Raises the service's `unavailable` error."""
+    _own(service)
+    until = time.monotonic() + timeout
+    started: subprocess.Popen[bytes] | None = None
+    while time.monotonic() < until:
+        if (line := _dialled(service)) is not None:
+            return line
+        if started is None:
+            started = _start(service)
+        elif (code := started.poll()) is not None:
+            started = None
+            if code == FULL:
+                raise _not_started(service, "the disk is full")
+            if code not in (0, LOCKED):  # 0: it ended before this slow client came
+                raise service.unavailable("could not be started; see its log.")
+            time.sleep(0.1)  # another one begins or ends
+        time.sleep(0.01)
+    raise service.unavailable(f"did not answer within {timeout:.0f} seconds.")
+
+
+def _dialled(service: Service) -> socket.socket | None:
+    """A socket to the host that is published; None where none answers."""
+    found = Rendezvous.read(service.rendezvous)
+    try:
+        return None if found is None else found.dial(service.wire, _HELLO_SECONDS)
+    except TimeoutError:
+        return None
+    except Foreign:
+        raise service.error(
+            "Another version of this server is using the folder; stop it or use the same version."
+        ) from None
+
+
+def _own(service: Service) -> None:
+    """Make the folder. Raises the service's error when it is not this user's to write to."""
+    folder, named = service.folder, f"The folder of {service.setting}"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.stat().st_uid
+    except OSError as error:
+        raise _not_started(service, error.strerror or type(error).__name__) from None
+    if sys.platform != "win32" and owner != os.getuid():
+        raise service.error(f"{named} belongs to another user; choose one of your own.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise service.error(
+            f"{named} cannot be written to: fix its permissions, or choose another."
+        )
+
+
+def _not_started(service: Service, reason: str) -> BackendError:
+    return service.unavailable(f"could not be started: {reason}.")
+
+
+def _log(path: Path) -> BinaryIO:
+    """The host's log, for this user only; emptied when it has become long."""
+    long = path.exists() and path.stat().st_size > _LONGEST_LOG
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if long else os.O_APPEND)
+    file = os.fdopen(os.open(path, flags, 0o600), "wb" if long else "ab")
+    path.chmod(0o600)
+    return file
+
+
+def _start(service: Service) -> "subprocess.Popen[bytes]":
+    """Start a host that outlives this process if others use it."""
+    # -P and cwd: nothing in the directory this process was started in is imported.
+    command = [sys.executable, "-P", "-m", service.module, str(service.folder), service.options]
+    try:
+        with _log(service.log) as log:
+            process = subprocess.Popen(
+                command,
+                cwd=service.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise _not_started(service, error.strerror or type(error).__name__) from None
+    threading.Thread(target=process.wait, name="host-reaper", daemon=True).start()
+    return process

@@ -10,16 +10,16 @@ import socket
 import stat
 import sys
 import tempfile
-from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.disk import write_atomically
+from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting import wire
 
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 (macOS) or 108 (Linux)
+_LONGEST_BASE = 80  # bytes; the kernel takes 104 for a socket (macOS) or 108 (Linux)
 
 
 class Foreign(Exception):
@@ -52,6 +52,23 @@ class Rendezvous(NamedTuple):
             return cls(str(fields["address"]), key, int(fields["pid"]), int(fields["wire"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    @classmethod
+    def clear(cls, path: Path) -> None:
+        """Remove whatever is there, and the socket of a host that was killed."""
+        if found := cls.read(path):
+            found.withdraw(path)
+        path.unlink(missing_ok=True)
+
+    def withdraw(self, path: Path) -> None:
+        """Remove the socket of a host that has ended, and the file unless it is the next one's."""
+        if sys.platform != "win32":
+            place = Path(self.address)
+            with contextlib.suppress(OSError):
+                place.unlink(missing_ok=True)
+                place.parent.rmdir()
+        if self.read(path) == self:
+            path.unlink(missing_ok=True)
 
     def dial(self, version: int, seconds: float) -> socket.socket | None:
         """A socket to the host, which has shown that it knows the key; None if it is gone.
@@ -99,10 +116,10 @@ def ask(line: socket.socket, seconds: float, operation: str, *arguments: Any) ->
             line.settimeout(max(seconds, 1e-3))
             call = wire.Call(0, operation, arguments, monotonic() + seconds, "")
             line.sendall(wire.framed(tuple(call)))
-            _, well, value = wire.unpack(_exactly(line, wire.length(_exactly(line, 4))))
+            _, answer = wire.unpack(_exactly(line, wire.length(_exactly(line, 4))))
     except (OSError, *wire.UNREADABLE):
         return None
-    return value if well else None
+    return None if isinstance(answer, QdrantMcpError) else answer
 
 
 def _exactly(line: socket.socket, size: int) -> bytes:
@@ -123,25 +140,12 @@ def _private(found: os.stat_result) -> bool:
     return own and not found.st_mode & 0o077
 
 
-def socket_path(rendezvous: Path) -> Path:
-    """The path of the socket: short, on this machine, and the same for every host of the place."""
-    name = f"{sha256(os.fsencode(rendezvous.resolve())).hexdigest()[:16]}.sock"
+def socket_path() -> Path:
+    """The path of a new socket: short, on this machine, in a folder for this user alone."""
     try:
         base = tempfile.gettempdir()
     except FileNotFoundError:  # a full disk, where a socket still has room
         base = "/tmp"  # noqa: S108
-    if len(os.fsencode(base)) + len(f"/mcpq-{os.getuid()}-12345678/{name}") > _LONGEST_SOCKET_PATH:
+    if len(os.fsencode(base)) > _LONGEST_BASE:
         base = "/tmp"  # noqa: S108
-    return _private_folder(Path(base)) / name
-
-
-def _private_folder(base: Path) -> Path:
-    """A folder only this user can enter, even if someone else took the usual name."""
-    path = base / f"mcpq-{os.getuid()}"
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-    found = path.lstat()
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
-        path.chmod(0o700)
-        return path
-    return Path(tempfile.mkdtemp(prefix=f"{path.name}-", dir=base))
+    return Path(tempfile.mkdtemp(prefix="mcpq-", dir=base)) / "s"

@@ -1,10 +1,9 @@
 """What a host and its clients say to each other, and how it travels.
 
-First they prove to each other that both know the key: the host sends a random text, the client the
-proof that it has read it and a text of its own, the host its proof. All that follows are frames:
-the length (4 bytes, big endian) of a pickle, and the pickle: a `Call`, or a reply
-`(number, ok, value)`, where a failed reply's value is `(error class name, arguments)`.
-Only plain data travels.
+First they prove to each other that both know the key: the host sends a nonce, the client its proof
+and a nonce of its own, the host its proof. All that follow are frames: the length (4 bytes, big
+endian) of a pickle, and the pickle: a `Call`, or a reply `(number, answer)`, where the answer of a
+failed call is a QdrantMcpError. Only those and plain data travel.
 """
 
 import hmac
@@ -12,8 +11,6 @@ import pickle
 import struct
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from mcp_server_qdrant.core import errors
 
 if TYPE_CHECKING:
     from asyncio import StreamReader  # a short command does without asyncio
@@ -24,7 +21,7 @@ NONCE = PROOF = 32  # bytes
 class Call(NamedTuple):
     """A request, for whom, and until when anybody waits: on the clock of `time.monotonic`.
 
-    That clock is one for all processes of a machine.
+    That clock is one for all processes of a machine. `changes`: it changes what is stored.
     """
 
     number: int
@@ -32,6 +29,7 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
     until: float
     caller: str
+    changes: bool = False
 
     @property
     def late(self) -> bool:
@@ -80,20 +78,3 @@ def length(head: bytes) -> int:
 async def heard(reader: "StreamReader") -> Any:
     """The next message. Raises OSError or one of `UNREADABLE`, at the end EOFError."""
     return unpack(await reader.readexactly(length(await reader.readexactly(4))))
-
-
-def error_out(error: errors.QdrantMcpError) -> tuple[str, tuple[Any, ...]]:
-    """An error as plain data."""
-    if isinstance(error, errors.UnknownCollection):
-        return "UnknownCollection", (error.name, error.near)
-    for kind in type(error).__mro__:
-        if getattr(errors, kind.__name__, None) is kind:
-            return kind.__name__, (str(error),)
-    return errors.EngineFailure.__name__, (str(error),)
-
-
-def error_in(plain: tuple[str, tuple[Any, ...]]) -> errors.QdrantMcpError:
-    """The error that `error_out` described."""
-    kind, arguments = plain
-    error: errors.QdrantMcpError = getattr(errors, kind)(*arguments)
-    return error

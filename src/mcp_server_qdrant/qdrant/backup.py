@@ -25,14 +25,15 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.opening import opened
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.copies import stage, try_staged
 from mcp_server_qdrant.qdrant.edge.files import (
+    MOVED,
     Folder,
     allocated,
     copy_with_holes,
     slug_of,
     sync_tree,
 )
+from mcp_server_qdrant.qdrant.edge.optimise import stage, try_staged
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 
 MANIFEST = "backup.json"
@@ -107,8 +108,7 @@ async def _save(client: EdgeClient, name: str, draft: Path) -> Saved:
     saved = Saved(points=await client.save(name, place), files={})
     copied = place / slug_of(name)
     sync_tree(copied)
-    files = [file for file in copied.rglob("*") if file.is_file()]
-    for file in [*files, *place.glob(f"{copied.name}.*")]:
+    for file in [file for file in copied.rglob("*") if file.is_file()]:
         saved.files[file.relative_to(draft).as_posix()] = await asyncio.to_thread(_digest, file)
     return saved
 
@@ -189,11 +189,11 @@ async def _load(
 def _staged(name: str, file: str) -> PurePosixPath:
     """The place of a collection's file while it is staged. Raises RequestError for any other."""
     path, shard = PurePosixPath(file), PurePosixPath("shards", slug_of(name))
-    if path in (shard.with_name(f"{shard.name}.{end}") for end in ("json", "count")):
-        return PurePosixPath(path.suffix[1:])
+    if path.suffix in MOVED and path.with_suffix("") == shard:
+        return PurePosixPath(MOVED[path.suffix])
     if not path.is_relative_to(shard) or ".." in path.parts:
         raise _damaged(name, file)
-    return "data" / path.relative_to(shard)
+    return path.relative_to(shard)
 
 
 def _fetch(folder: Path, name: str, saved: Saved, file: str, target: Path) -> None:

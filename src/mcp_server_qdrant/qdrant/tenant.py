@@ -17,6 +17,7 @@ from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     InvalidPoint,
+    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
@@ -224,15 +225,14 @@ class TenantClient:
             )
         self._version = None  # once is enough
 
-    async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
+    async def hybrid(self, question: str, *arguments: Any) -> list[Any]:
         """The embedded engine's answers to a search; it puts the filter on each part."""
         if question not in _PLAIN_QUESTIONS:
             raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
-        answers: list[tuple[bool, Any]] = await self._inner.hybrid(
-            question, *arguments, guard=self._plain_own
-        )
+        answers = await self._inner.hybrid(question, *arguments, guard=self._plain_own)
         return [
-            (well, self._seen_in(question, value) if well else value) for well, value in answers
+            answer if isinstance(answer, QdrantMcpError) else self._seen_in(question, answer)
+            for answer in answers
         ]
 
     def _seen_in(self, question: str, value: Any) -> Any:

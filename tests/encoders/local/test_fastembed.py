@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,12 +34,11 @@ def loaded(encoder: FastEmbedEncoder, seconds: float = 60) -> bool:
 
 
 @pytest.fixture(scope="module")
-def encoder(model_dir: Path) -> Iterator[FastEmbedEncoder]:
+def encoder(model_dir: Path) -> FastEmbedEncoder:
     encoder = encoder_of(model_path=model_dir)
     encoder.start()
     assert loaded(encoder), encoder.reason
-    yield encoder
-    encoder.close()
+    return encoder
 
 
 @pytest.fixture
@@ -162,7 +160,6 @@ def test_it_loads_from_the_cache_without_network(model_cache):
         encoder.encode_documents(["x"])
     assert loaded(encoder)
     assert (encoder.state, encoder.reason) == ("ready", None)
-    encoder.close()
 
 
 def test_starting_twice_loads_once(model_cache):
@@ -175,7 +172,6 @@ def test_starting_twice_loads_once(model_cache):
     assert loaded(encoder)
     encoder.start()
     assert encoder.state == "ready"
-    encoder.close()
 
 
 @pytest.mark.usefixtures("offline")
@@ -208,7 +204,6 @@ def test_it_loads_once_the_model_has_appeared(tmp_path, put_model):
 
     assert loaded(encoder)
     assert len(encoder.encode_query("x")) == 384
-    encoder.close()
 
 
 def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
@@ -273,24 +268,6 @@ def test_a_model_without_its_makers_name_is_offered_with_it():
     assert f"Did you mean '{MODEL}'" in encoder.reason
 
 
-def test_a_closed_encoder_encodes_nothing_and_does_not_start(model_cache):
-    encoder = encoder_of(cache_dir=model_cache)
-    encoder.start()
-    assert loaded(encoder)
-    with ThreadPoolExecutor(1) as pool:
-        documents = pool.submit(encoder.encode_documents, ["long text " * 100] * 24)
-        time.sleep(0.05)
-
-        encoder.close()
-        encoder.start()
-
-        assert encoder.state == "closed"
-        with pytest.raises(EncoderUnavailable, match="has been closed"):
-            encoder.encode_query("x")
-        with pytest.raises(EncoderUnavailable, match="has been closed"):
-            documents.result()
-
-
 STUCK = f"""
 import sys
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
@@ -331,7 +308,6 @@ def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
     assert loaded(encoder)
 
     session = encoder.loaded().model.model.model
-    encoder.close()
 
     options = session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"

@@ -14,16 +14,15 @@ from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.local import hosted
 from mcp_server_qdrant.encoders.local.hosted import (
+    CALL_SECONDS,
     HostedEncoder,
+    HostedReranker,
     Spec,
     host_name,
     service,
 )
-from mcp_server_qdrant.encoders.local.hosted import (
-    line as line_to,
-)
-from mcp_server_qdrant.encoders.local.hosted_rerank import HostedReranker
 from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from mcp_server_qdrant.ingest.chunk import split
 from tests.cross_encoder import MODEL as RERANKER
@@ -38,7 +37,7 @@ IDLE = 0.5
 def patience(monkeypatch):
     """A busy machine may take longer to start a host and load a model than a query waits."""
     monkeypatch.setattr(hosted, "QUERY_SECONDS", 120.0)
-    monkeypatch.setattr("mcp_server_qdrant.hosting.connect._HELLO_SECONDS", 120.0)
+    monkeypatch.setattr("mcp_server_qdrant.hosting.link._HELLO_SECONDS", 120.0)
     monkeypatch.setattr("mcp_server_qdrant.hosting.link.CONNECT_SECONDS", 120.0)
 
 
@@ -54,7 +53,7 @@ def place(tmp_path: Path):
 
 @contextlib.asynccontextmanager
 async def line(place):
-    host = line_to(place)
+    host = Link(place, CALL_SECONDS)
     try:
         yield host
     finally:

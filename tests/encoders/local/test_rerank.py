@@ -38,7 +38,6 @@ def test_each_text_gets_its_logit(folder):
 
     assert reranker.name == MODEL
     assert reranker.score("red roses", TEXTS, 5) == LOGITS
-    reranker.close()
 
 
 def test_a_call_waits_for_a_model_that_is_being_loaded(folder):
@@ -47,7 +46,6 @@ def test_a_call_waits_for_a_model_that_is_being_loaded(folder):
     assert reranker.state == "idle"
     reranker.start()
     assert _rerank(reranker, "red roses", TEXTS, 120) == (LOGITS, "")
-    reranker.close()
 
 
 def test_many_texts_of_all_lengths_keep_their_places(folder):
@@ -57,7 +55,6 @@ def test_many_texts_of_all_lengths_keep_their_places(folder):
     found = reranker.score("red", texts, 5)
 
     assert found == [2.0 * (n % 5) - 3 for n in range(len(texts))]
-    reranker.close()
 
 
 def test_when_the_time_is_over_the_work_ends_after_the_batch_at_hand(folder):
@@ -77,7 +74,6 @@ def test_when_the_time_is_over_the_work_ends_after_the_batch_at_hand(folder):
 
     assert reranker.score("red roses", TEXTS, 5) == LOGITS  # it is free again
     assert batches == [BATCH_SIZE]
-    reranker.close()
 
 
 def test_a_call_does_not_wait_longer_for_another_than_it_may(folder):
@@ -86,14 +82,12 @@ def test_a_call_does_not_wait_longer_for_another_than_it_may(folder):
         reranker.score("red", TEXTS, 0.1)
 
     assert reranker.score("red roses", TEXTS, 5) == LOGITS
-    reranker.close()
 
 
 def test_broken_unicode_is_mended(folder):
     reranker = ready(reranker_of(model_path=folder))
 
     assert reranker.score("red \ud800", ["red \udc00"], 5) == [-1.0]
-    reranker.close()
 
 
 def reason(reranker: FastEmbedReranker, seconds: float = 120) -> str:
@@ -113,7 +107,6 @@ def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder
     reranker._breaker.succeeded()
     ready(reranker)
     assert reranker.score("red roses", TEXTS, 60) == LOGITS
-    reranker.close()
 
 
 def test_a_model_that_breaks_while_it_runs_is_told(folder):
@@ -127,7 +120,6 @@ def test_a_model_that_breaks_while_it_runs_is_told(folder):
         _rerank(reranker, "red", TEXTS, 5)
 
     assert str(caught.value) == f"The reranker {MODEL} failed on this text."
-    reranker.close()
 
 
 def test_a_download_is_not_waited_for(folder, monkeypatch):
@@ -148,4 +140,3 @@ def test_a_download_is_not_waited_for(folder, monkeypatch):
     assert told == "The reranker is being downloaded."
     reranker.wait_while("downloading", 60)
     assert reranker.score("red roses", TEXTS, 60) == LOGITS
-    reranker.close()

@@ -1,5 +1,6 @@
 """Inside the model host: callers take turns, and what comes too late is not done."""
 
+import gc
 import math
 from typing import Any
 
@@ -22,7 +23,7 @@ class Busy(Models):
     state = "ready"
 
     def __init__(self) -> None:
-        super().__init__(lambda *_: [], 5.0)
+        super().__init__(lambda *_: [])
         self.texts: list[str] = []
 
     def of(self, spec, client):
@@ -42,7 +43,7 @@ class Busy(Models):
         somebody = Somebody()
         for call in calls:
             self.take(somebody, call)
-        await self.finish()
+        await self.end()
         return self.texts, somebody.replies
 
 
@@ -56,27 +57,29 @@ async def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded():
     texts, replies = await Busy().encoded(query(1), query(2, until=0.5), query(3))
 
     assert texts == ["text 1", "text 3"]
-    assert replies == [(1, True, b""), (3, True, b"")]
+    assert replies == [(1, b""), (3, b"")]
 
 
 async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_done(monkeypatch):
     monkeypatch.setitem(FAULTS, "text 1", RuntimeError("/secret/path"))
     _, replies = await Busy().encoded(query(1), query(2))
 
-    sentence = "The model host failed: an unexpected RuntimeError."
-    failure = (1, False, ("EncoderUnavailable", (sentence,)))
-    assert replies == [failure, (2, True, b"")]
+    (_, failure), well = replies
+    assert repr(failure) == (
+        "EncoderUnavailable('The model host failed: an unexpected RuntimeError.')"
+    )
+    assert well == (2, b"")
 
 
-def test_a_model_that_a_client_asked_for_as_it_left_is_let_go(monkeypatch):
-    models, spec = Models(lambda *_: [], 5.0), Spec("dense", "none")
+def test_a_model_goes_with_its_last_client(monkeypatch):
+    models, spec = Models(lambda *_: []), Spec("dense", "none")
     monkeypatch.setattr(serve.FastEmbedEncoder, "start", lambda _: None)
-    monkeypatch.setattr(serve.time, "monotonic", lambda: now)
-    now, client = 0.0, Somebody()
-    client.ended = True
-    models.left(client)
-    model = models.of(spec, client)
-    now = 6.0
-    models.tend()
+    clients = [Somebody(), Somebody()]
+    assert len({id(models.of(spec, client)) for client in clients}) == 1
 
-    assert model.state == "closed"
+    clients.pop()
+    gc.collect()
+    assert len(models._models) == 1
+    clients.pop()
+    gc.collect()
+    assert len(models._models) == 0

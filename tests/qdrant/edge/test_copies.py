@@ -8,7 +8,7 @@ import pytest
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.qdrant.edge import copies
+from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.shards import Shards
 from tests.qdrant.edge.test_safety import Here
@@ -30,7 +30,7 @@ def opened(root: Path) -> Shards:
 
 
 def make(shards: Shards, name: str, points: int, says: str) -> None:
-    sidecar = {"vectors": VECTORS, "sparse_vectors": {}, "metadata": {"says": says}, "token": "t"}
+    sidecar = {"vectors": VECTORS, "sparse_vectors": {}, "metadata": {"says": says}}
     shards.create(name, sidecar)
     shard = shards.get(name)
     rows = [edge.Point(n, {"v": [1.0, n]}, {"says": says}) for n in range(points)]
@@ -52,10 +52,7 @@ def stage(root: Path, tmp_path: Path) -> Path:
     """Another collection of that name, staged."""
     make(opened(tmp_path / "elsewhere"), "notes", 3, "new")
     place = root / "work" / "restored-1"
-    place.mkdir()
-    there = tmp_path / "elsewhere" / "shards"
-    for end, name in (("", "data"), (".json", "json"), (".count", "count")):
-        (there / f"c-notes{end}").rename(place / name)
+    (tmp_path / "elsewhere" / "shards" / "c-notes").rename(place)
     return place
 
 
@@ -87,7 +84,7 @@ def test_a_kill_at_any_step_leaves_the_old_collection_or_the_new_one(tmp_path, m
             for name in ("rename", "replace", "unlink", "rmdir"):
                 patch.setattr(Path, name, dying(getattr(Path, name)))
             try:
-                shards.adopt(json.loads((place / "json").read_text()), place)
+                shards.adopt(json.loads((place / "collection.json").read_text()), place)
                 done = True
             except Killed:
                 done = False
@@ -98,7 +95,7 @@ def test_a_kill_at_any_step_leaves_the_old_collection_or_the_new_one(tmp_path, m
             assert found[-1] == NEW
         again.close_all()
         left_over = {path.name for path in (base / "engine" / "shards").iterdir()}
-        assert {name for name in left_over if "arriving" in name or "new" in name} == set()
+        assert {name for name in left_over if "next" in name} == set()
 
     assert found[0] == old
     assert found[-1] == NEW
@@ -110,9 +107,9 @@ def test_what_was_known_of_the_old_one_is_not_said_of_the_new_one(tmp_path):
     make(shards, "notes", 5, "old")
     assert seen(shards) == OLD
     place = stage(tmp_path / "engine", tmp_path)
-    (place / "count").unlink()  # archives may lack it
+    (place / "points").unlink()  # a backup may lack it
 
-    shards.adopt(json.loads((place / "json").read_text()), place)
+    shards.adopt(json.loads((place / "collection.json").read_text()), place)
 
     assert seen(shards) == NEW
     shards.close_all()
@@ -125,19 +122,19 @@ def stage_alone(tmp_path: Path) -> Path:
 
 async def test_what_ends_the_process_that_opens_it_is_a_sentence(tmp_path, monkeypatch):
     place = stage_alone(tmp_path)
-    await copies.try_staged(place, "notes", 3)
+    await optimise.try_staged(place, "notes", 3)
     aborting = tmp_path / "python"
     aborting.write_text("#!/bin/sh\nkill -ABRT $$\n")
     aborting.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(aborting))
 
     with pytest.raises(RequestError, match="the engine cannot read its 3 points"):
-        await copies.try_staged(place, "notes", 3)
+        await optimise.try_staged(place, "notes", 3)
 
 
 async def test_one_that_lacks_points_is_refused(tmp_path):
     with pytest.raises(RequestError, match="'notes' is damaged: the engine cannot read"):
-        await copies.try_staged(stage_alone(tmp_path), "notes", 4)
+        await optimise.try_staged(stage_alone(tmp_path), "notes", 4)
 
 
 async def test_it_is_tried_without_anything_of_the_working_directory(tmp_path, monkeypatch):
@@ -146,7 +143,7 @@ async def test_it_is_tried_without_anything_of_the_working_directory(tmp_path, m
     (tmp_path / "json.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
 
-    await copies.try_staged(place, "notes", 3)
+    await optimise.try_staged(place, "notes", 3)
 
 
 @pytest.mark.parametrize("change", [{"name": "other"}, {"metadata": []}, {"vectors": {}}])
@@ -154,8 +151,8 @@ def test_what_is_described_as_something_else_takes_no_place(tmp_path, change):
     here = Here(opened(tmp_path / "engine"))
     make(here.shards, "notes", 5, "old")
     place = stage(tmp_path / "engine", tmp_path)
-    sidecar = json.loads((place / "json").read_text()) | change
-    (place / "json").write_text(json.dumps(sidecar))
+    sidecar = json.loads((place / "collection.json").read_text()) | change
+    (place / "collection.json").write_text(json.dumps(sidecar))
 
     with pytest.raises((EngineFailure, RequestError)):
         here.write("adopt", "notes", place.name, True)

@@ -65,7 +65,10 @@ async def client(tmp_path):
 
 
 def sidecar(folder):
-    return json.loads((folder / "shards" / "c-c.json").read_text())
+    try:
+        return json.loads((folder / "shards" / "c-c" / "collection.json").read_text())
+    except FileNotFoundError:  # the copy takes its place at this moment
+        return {}
 
 
 def tagged(value):
@@ -90,7 +93,7 @@ def child_of(folder):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (path / "cmdline").read_text()
-            if "edge.copies" in line and str(folder) in line:
+            if "edge.optimise" in line and str(folder) in line:
                 return int(path.name)
     return None
 
@@ -151,7 +154,7 @@ async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
         # The second time after a crash.
         os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
     left = {p.name for p in (tmp_path / "shards").iterdir()}
-    assert left == {"c-c", "c-c.count", "c-c.json"}
+    assert left == {"c-c"}
 
 
 async def test_answers_are_as_exact_as_before(client, tmp_path):
@@ -173,7 +176,7 @@ async def test_many_deletions_are_a_reason_too(client, tmp_path):
     await client.delete("c", list(range(3050)))
 
     async def cleaned():
-        return sidecar(tmp_path)["optimised_points"] == 50
+        return sidecar(tmp_path).get("optimised_points") == 50
 
     await until(cleaned)
     assert (await client.count("c")).count == 50

@@ -12,11 +12,11 @@ from mcp_server_qdrant.qdrant.edge.host import Engine
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.hosting.test_host import Somebody
 
-MADE = {"vectors": {"d": {"size": 2, "distance": "Dot"}}, "sparse_vectors": {}, "token": "t"}
+MADE = {"vectors": {"d": {"size": 2, "distance": "Dot"}}, "sparse_vectors": {}}
 
 
 def call(number: int, operation: str, *arguments: Any, caller: str = "", until: float = math.inf):
-    return wire.Call(number, operation, arguments, until, caller)
+    return wire.Call(number, operation, arguments, until, caller, operation != "count")
 
 
 def upsert(number: int, blobs: int = 1, **who: Any) -> wire.Call:
@@ -33,18 +33,18 @@ async def engine(tmp_path):
     await engine.end()
 
 
-async def finished(engine: Engine, *calls: wire.Call) -> list[tuple[int, bool, Any]]:
+async def finished(engine: Engine, *calls: wire.Call) -> list[tuple[int, Any]]:
     somebody = Somebody()
     for one in calls:
         engine.take(somebody, one)
-    await engine.finish()
+    await engine.end()
     return somebody.replies
 
 
 async def test_what_waits_is_written_before_the_host_ends(engine):
     replies = await finished(engine, *(upsert(number) for number in range(70)))
 
-    assert [reply[:2] for reply in replies] == [(number, True) for number in range(70)]
+    assert replies == [(number, None) for number in range(70)]
     assert await engine.do(None, call(1, "count", "a", None)) == 70
 
 

@@ -13,26 +13,27 @@ from collections.abc import Collection, Sequence
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal
 
 from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
-from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
 from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.encoders.text import batches
-from mcp_server_qdrant.hosting.connect import Service
-from mcp_server_qdrant.hosting.link import Link
+from mcp_server_qdrant.hosting.link import Link, Service
 
-WIRE = 6
+WIRE = 7
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
 POLL_SECONDS = 10.0
 RETRY_AFTER = 5.0
 SLICE = 64  # texts per trip
+DEFAULT_RERANKER = "Xenova/ms-marco-MiniLM-L-6-v2"
+START_SHARE = 0.5  # of the time a search gives, spent waiting for a host that is being started
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,6 @@ def service(
         wire=WIRE,
         options=json.dumps({"name": name, "idle_seconds": idle_seconds}),
         called="The model host",
-        place="The cache folder",
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
         late=EncoderUnavailable,
@@ -72,11 +72,6 @@ class Spec:
     threads: int | None = None
 
 
-def line(host: Service) -> Link:
-    """The server's line to the model host, found or started when first needed."""
-    return Link(host, CALL_SECONDS)
-
-
 class HostedModel:
     """A model in the host: its state as this server knows it."""
 
@@ -93,11 +88,10 @@ class HostedModel:
         self._limit: int | None = None
         self._breaker = Breaker(RETRY_AFTER, failures=1)
         self._following: asyncio.Task[None] | None = None
-        self._tasks = Tasks()
 
     def start(self) -> None:
         """Have it loaded in the background; after a failure, again once some time has passed."""
-        if self.state in ("ready", "closed") or not self._idle() or self._breaker.open:
+        if self.state in ("ready", "closed") or self._breaker.open:
             return
         if self.state == "idle":
             self.state, self.reason = "loading", f"The {self.noun} {self.name} is being loaded."
@@ -105,7 +99,7 @@ class HostedModel:
 
     async def ready(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for a load under way; whether it can be used now."""
-        if self._following is not None and not self._following.done():
+        if self._following is not None:
             await asyncio.wait([self._following], timeout=timeout)
         return self.state == "ready"
 
@@ -119,11 +113,8 @@ class HostedModel:
         return await self._host.call(operation, astuple(self._spec), *arguments, timeout=timeout)
 
     def _follow(self) -> None:
-        if self._idle():
-            self._following = self._tasks.start(f"The loading of {self.name}", self._followed)
-
-    def _idle(self) -> bool:
-        return self._following is None or self._following.done()
+        if self._following is None or self._following.done():
+            self._following = asyncio.create_task(self._followed())
 
     async def _followed(self) -> None:
         """Follow the model in the host until it is ready or has failed."""
@@ -200,7 +191,8 @@ class HostedEncoder(HostedModel, Encoder):
         return await self._if_ready("common", list(words), QUERY_SECONDS) or ()
 
     async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
-        self._require()
+        if self.state != "ready":
+            raise EncoderUnavailable(self.reason or "")
         try:
             return await self._ask(operation, *arguments, timeout=timeout)
         except EncoderUnavailable:
@@ -213,12 +205,27 @@ class HostedEncoder(HostedModel, Encoder):
             return await self._call(operation, *arguments)
         return None
 
-    def _require(self) -> None:
-        if self.state != "ready":
-            raise EncoderUnavailable(self.reason or "")
 
+class HostedReranker(HostedModel):
+    """The logits of one model, as `FastEmbedReranker` makes them."""
 
-def below_of(folder: Path) -> list[Path]:
-    """Where a model may be below a folder: in one of its own, or as a cache of models has it."""
-    patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
-    return [one for pattern in patterns for one in sorted(folder.glob(pattern))]
+    noun = "reranker"
+    logits = True
+    length = 600  # about 130 tokens, which for 30 texts are 1.5 s of processor time
+
+    async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
+        """One logit per text, in order. Raises RerankerUnavailable."""
+        began = monotonic()
+        try:
+            async with asyncio.timeout(START_SHARE * seconds):
+                await self._host.open()
+            left = seconds - (monotonic() - began)
+            scores, reason = await self._ask("rerank", query, list(texts), left, timeout=left)
+        except TimeoutError:
+            sentence = f"The reranker {self.name} is being loaded."
+            raise RerankerUnavailable(sentence, tried=False) from None
+        except EncoderUnavailable as error:
+            raise RerankerUnavailable(str(error)) from error
+        if reason:
+            raise RerankerUnavailable(reason, tried=False)
+        return [float(score) for score in scores]

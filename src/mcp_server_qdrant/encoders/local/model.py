@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.notation import some
-from mcp_server_qdrant.encoders.local.hosted import Spec, below_of
+from mcp_server_qdrant.encoders.local.hosted import Spec
 
-State = Literal["idle", "loading", "downloading", "ready", "failed", "closed"]
+State = Literal["idle", "loading", "downloading", "ready", "failed"]
 
 BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
 STOP_SPINNING = "session.force_spinning_stop"
@@ -70,11 +70,6 @@ class LocalModel(Generic[T]):
             raise EncoderUnavailable(self.reason or "")
         return self._loaded
 
-    def close(self) -> None:
-        """Let the model go; calls not yet begun fail."""
-        self._become("closed", f"The {self.noun} {self.name} has been closed.")
-        self._loaded = None
-
     @contextmanager
     def running(self) -> Iterator[T]:
         """The model while it runs. onnxruntime and tokenizers raise bare exceptions.
@@ -110,16 +105,13 @@ class LocalModel(Generic[T]):
 
     def _load(self) -> None:
         try:
-            loaded = self.prepared(self._open())
+            self._loaded = self.prepared(self._open())
         except EncoderUnavailable as error:
             self._fail(str(error))
         except Exception:  # tokenizers and onnxruntime raise bare Exceptions
             logger.exception("Loading the %s failed", self.noun)
             self._fail(f"The files of the {self.noun} {self.name} cannot be read.")
         else:
-            with self._changed:
-                if self.state != "closed":
-                    self._loaded = loaded
             self._become("ready", None)
 
     def _fail(self, reason: str) -> None:
@@ -129,9 +121,8 @@ class LocalModel(Generic[T]):
 
     def _become(self, state: State, reason: str | None) -> None:
         with self._changed:
-            if self.state != "closed":
-                self.state, self.reason = state, reason
-                self._changed.notify_all()
+            self.state, self.reason = state, reason
+            self._changed.notify_all()
 
     def _open(self) -> Any:
         """The model from its folder, the cache or the network. Raises EncoderUnavailable."""
@@ -163,7 +154,10 @@ class LocalModel(Generic[T]):
             raise EncoderUnavailable(f"{self.setting} is not a folder.")
         if (path / file).is_file():
             return path
-        below = [one for one in below_of(path) if (one / file).is_file()]
+        # In a folder of its own, or as a cache of models has it.
+        patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
+        places = [one for pattern in patterns for one in sorted(path.glob(pattern))]
+        below = [one for one in places if (one / file).is_file()]
         name = self.name.split("/")[-1].lower()
         named = [one for one in below if name in str(one.relative_to(path)).lower()]
         if named or len(below) == 1:

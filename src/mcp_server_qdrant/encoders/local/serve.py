@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from typing_extensions import override
 
@@ -33,18 +34,16 @@ Model = FastEmbedEncoder | FastEmbedReranker
 
 
 class Models(Work):
-    """Every model that a client has asked for, loaded once; let go some time after its last one.
+    """Every model that a client has asked for, loaded once, and let go with its last client.
 
     `split(text, limit, tokenizer, overlap)` cuts a text.
     """
 
-    def __init__(self, split: Split, idle_seconds: float) -> None:
+    def __init__(self, split: Split) -> None:
         super().__init__()
         self._split = split
-        self._idle_seconds = idle_seconds
-        self._models: dict[Spec, Model] = {}
-        self._users: dict[Spec, set[Client]] = {}
-        self._left: dict[Spec, float] = {}
+        self._models: WeakValueDictionary[Spec, Model] = WeakValueDictionary()
+        self._held: WeakKeyDictionary[Client, dict[Spec, Model]] = WeakKeyDictionary()
         self._query_thread = ThreadPoolExecutor(1)
         self._threads = ThreadPoolExecutor(THREADS)
         self._operations: dict[str, Callable[..., Any]] = {
@@ -71,34 +70,15 @@ class Models(Work):
             work = partial(self._operations[call.operation], model, *arguments)
             return await asyncio.get_running_loop().run_in_executor(threads, work)
 
-    @override
-    def left(self, client: Client) -> None:
-        """Let go of its models in some time, unless others use them."""
-        for spec, users in self._users.items():
-            users.discard(client)
-            if not users:
-                self._left.setdefault(spec, time.monotonic())
-
-    @override
-    def tend(self) -> None:
-        """Let go of models that nobody has used for a while."""
-        until = time.monotonic() - self._idle_seconds
-        for spec in [spec for spec, since in self._left.items() if since < until]:
-            self._models.pop(spec).close()
-            del self._users[spec], self._left[spec]
-
     def of(self, spec: Spec, client: Client) -> Model:
-        """The model, which is being loaded at least."""
-        if spec not in self._models:
+        """The client's model, which is being loaded at least."""
+        model = self._models.get(spec)
+        if model is None:
             kind = FastEmbedReranker if spec.kind == "rerank" else FastEmbedEncoder
-            self._models[spec] = kind(spec)
-            self._users[spec] = set()
-            self._left[spec] = time.monotonic()
-        if not client.ended:
-            self._users[spec].add(client)
-            self._left.pop(spec, None)
-        self._models[spec].start()
-        return self._models[spec]
+            model = self._models[spec] = kind(spec)
+        self._held.setdefault(client, {})[spec] = model
+        model.start()
+        return model
 
     def _cut(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
         return self._split(text, limit, _tokenizer(model), overlap)

@@ -49,9 +49,12 @@ class EdgeClient(AsyncQdrantBase):
     async def _ask(self, operation: str, *arguments: Any) -> Any:
         return await self._link.call(operation, *arguments)
 
+    async def _change(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
+        """A change is durable when its call returns."""
+        return await self._link.call(operation, *arguments, timeout=timeout, changes=True)
+
     async def _write(self, operation: str, *arguments: Any) -> models.UpdateResult:
-        """A write is durable when its call returns."""
-        await self._link.call(operation, *arguments)
+        await self._change(operation, *arguments)
         return _DONE
 
     # Collections
@@ -81,38 +84,33 @@ class EdgeClient(AsyncQdrantBase):
     ) -> bool:
         """Make a collection; RequestError when it exists."""
         made = plain.sidecar(vectors_config, sparse_vectors_config, metadata)
-        await self._ask("create", collection_name, made)
+        await self._change("create", collection_name, made)
         return True
 
     async def update_collection(
         self, collection_name: str, metadata: dict[str, Any] | None = None, **_: Any
     ) -> bool:
         """Merge into the collection's metadata; other changes mean nothing here."""
-        await self._ask("update_metadata", collection_name, plain_payload(metadata or {}))
+        await self._change("update_metadata", collection_name, plain_payload(metadata or {}))
         return True
 
     async def delete_collection(self, collection_name: str, **_: Any) -> bool:
         """Delete a collection; False when there was none."""
-        return bool(await self._ask("drop", collection_name))
+        return bool(await self._change("drop", collection_name))
 
-    async def accept_loss(self, collection_name: str) -> tuple[int, int | None]:
-        """Go on without points that are missing on the disk: how many, and how many there are.
-
-        A collection that has no data any more is forgotten (None).
-        """
-        lost, left = await self._ask("accept_loss", collection_name)
+    async def accept_loss(self, collection_name: str) -> tuple[int, int]:
+        """Go on without points that are missing on the disk: how many, and how many there are."""
+        lost, left = await self._change("accept_loss", collection_name)
         return lost, left
 
     async def save(self, collection_name: str, folder: Path) -> int:
         """Copy a collection into another folder of shards; its number of points."""
-        return int(
-            await self._link.call("save", collection_name, str(folder), timeout=COPY_SECONDS)
-        )
+        return int(await self._change("save", collection_name, str(folder), timeout=COPY_SECONDS))
 
     async def adopt(self, collection_name: str, staged: str, *, replace: bool) -> None:
         """Make what is staged in the engine's folder the collection of that name; see `staged`."""
         asked = (collection_name, staged, replace)
-        await self._link.call("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
+        await self._change("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
 
     async def create_payload_index(  # type: ignore[override]
         self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
@@ -186,15 +184,13 @@ class EdgeClient(AsyncQdrantBase):
 
     # Questions
 
-    async def hybrid(
-        self, question: str, *arguments: Any, guard: Any = None
-    ) -> list[tuple[bool, Any]]:
+    async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
         """A question of a search to many collections, in one trip; see `reads`.
 
         No call of a Qdrant server does it; here a trip for each would cost more than the search.
-        `guard`: a plain filter on all of it.
+        `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
         """
-        answers: list[tuple[bool, Any]] = await self._ask(question, guard, *arguments)
+        answers: list[Any] = await self._ask(question, guard, *arguments)
         return answers
 
     async def retrieve(

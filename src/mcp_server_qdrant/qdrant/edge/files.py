@@ -1,35 +1,37 @@
 """The folder on disk: names, sparse copies, free space, and what to mend after a crash.
 
-shards/<slug>           one shard per collection
-shards/<slug>.json      its sidecar; the collection exists while this file does
-shards/<slug>.json.new  it is being made; .json.gone: it is being deleted
-shards/<slug>.arriving  an optimised copy or a restored collection, whole, about to replace what
-                        it has of: data (the shard), json (its sidecar), count
-shards/<slug>.opening   a byte for each opening in a row that killed the host
-shards/<slug>.count     how many points it holds at least; see `counts`
-trash/ work/            emptied at every start
+shards/<slug>         a collection: the engine's files, and among them
+  collection.json     its description
+  points              how many points it holds at least; see `counts`
+  opening             a byte for each opening in a row that killed the host
+shards/<slug>.next    a collection, whole, that is about to take the place of the one there
+trash/ work/          emptied at every start
+
+Versions before had the description and the number beside the folder, as <slug>.json and
+<slug>.count: they are moved into it.
 """
 
 import contextlib
-import errno
 import os
 import shutil
-import sys
 import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
 
-from mcp_server_qdrant.core.disk import identity, sync
+from mcp_server_qdrant.core.disk import sync
 from mcp_server_qdrant.core.errors import DiskFull
-from mcp_server_qdrant.qdrant.edge.wire import service
 
+DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"
+MOVED = {".json": DESCRIPTION, ".count": POINTS}
+_NEXT = ".next"
 _LONGEST_SLUG = 120
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # of the reserve, what deletions may count on
+_BLOCK = 1 << 16
 
 
 def slug_of(name: str) -> str:
@@ -56,12 +58,6 @@ class Folder:
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
-        self._lock = service(root).lock
-        self._held = identity(self._lock)
-
-    def gone(self) -> bool:
-        """True once the folder whose lock we hold was deleted or moved: nothing written lasts."""
-        return identity(self._lock) != self._held
 
     def prepare(self) -> None:
         """Make the directories and mend what a crash left half done."""
@@ -73,58 +69,54 @@ class Folder:
             self._mend(path)
 
     def _mend(self, path: Path) -> None:
-        slug = path.name.split(".")[0]
-        shard = self.shards / slug
-        if path.name.endswith(".draft"):
-            path.unlink(missing_ok=True)
-        elif path.name.endswith(".arriving"):
-            self._settle(slug)
-        elif path.name.endswith((".json.new", ".json.gone")):
-            # Beside a sidecar it was brought back by something like a sync tool.
-            if not (self.shards / f"{slug}.json").exists():
-                _remove(shard)
-                _remove(self.shards / f"{slug}.count")
-            path.unlink(missing_ok=True)
+        if path.suffix == _NEXT:
+            self._settle(path)
+        elif path.suffix in MOVED:
+            target = path.with_suffix("") / MOVED[path.suffix]
+            if target.parent.is_dir() and not target.exists():
+                path.replace(target)
         elif path.is_dir():
             # Left by a killed optimisation; loading never cleans it.
             _remove(path / "temp_segments")
 
-    def slugs(self) -> set[str]:
-        """The names of the directories that are shards, with the name of one."""
-        found = {part.parent.name for part in self.shards.glob("c-*/segments")}
-        return {slug for slug in found if slug_of(name_of(slug)) == slug}
+    def collections(self) -> list[Path]:
+        """The directories of collections; copies that somebody left beside them are none."""
+        return [
+            path
+            for path in self.shards.iterdir()
+            if ((path / "segments").is_dir() or (path / DESCRIPTION).exists())
+            and slug_of(name_of(path.name)) == path.name
+        ]
+
+    def place(self, kind: str) -> Path:
+        """A new directory to work in; gone at the next start at the latest."""
+        place = self.work / f"{kind}-{uuid.uuid4().hex}"
+        place.mkdir()
+        return place
 
     def discard(self, path: Path) -> None:
         """Remove a directory: out of sight at once, from the disk in the background."""
         target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             path.rename(target)
+            sync(path.parent)
             threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
     def receive(self, slug: str, staged: Path) -> None:
-        """Put what is staged in the place of the shard, its sidecar and its count.
+        """Put a collection that is staged in the place of the one there.
 
-        A crash before the first renaming leaves the old ones, whole, a crash after it the new ones.
+        A crash before the first renaming leaves the old one, whole, a crash after it the new one.
         """
-        staged.rename(self._arriving(slug))
+        following = self.shards / f"{slug}{_NEXT}"
+        staged.rename(following)
         sync(self.shards)
-        self._settle(slug)
+        self._settle(following)
 
-    def _settle(self, slug: str) -> None:
-        arriving, shard = self._arriving(slug), self.shards / slug
-        if (arriving / "data").exists():
-            for end in ("opening", "count"):
-                (self.shards / f"{slug}.{end}").unlink(missing_ok=True)
-            self.discard(shard)
-            (arriving / "data").rename(shard)
-        for end in ("count", "json"):
-            if (arriving / end).exists():
-                (arriving / end).replace(self.shards / f"{slug}.{end}")
+    def _settle(self, following: Path) -> None:
+        shard = following.with_suffix("")
+        self.discard(shard)
+        following.rename(shard)
         sync(self.shards)
-        arriving.rmdir()
-
-    def _arriving(self, slug: str) -> Path:
-        return self.shards / f"{slug}.arriving"
 
     def require_space(self, wanted: int) -> None:
         """Raise DiskFull unless `wanted` bytes and the reserve are free.
@@ -171,42 +163,22 @@ def sync_tree(path: Path) -> None:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a tree; holes stay holes where the platform can tell."""
-    target.mkdir(parents=True)
-    for entry in source.iterdir():
-        if entry.is_dir():
-            copy_sparse(entry, target / entry.name)
+    """Copy a tree; holes stay holes."""
+    for path in (source, *source.rglob("*")):
+        place = target / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir(exist_ok=True)
         else:
-            with entry.open("rb") as read:
-                copy_with_holes(read, target / entry.name)
+            with path.open("rb") as read:
+                copy_with_holes(read, place)
 
 
 def copy_with_holes(read: BinaryIO, target: Path) -> None:
-    """Copy an open file; holes stay holes where the platform can tell."""
-    if sys.platform != "linux":
-        with target.open("wb") as plain:
-            shutil.copyfileobj(read, plain)
-        return
-    with target.open("wb", buffering=0) as write:
-        size = os.fstat(read.fileno()).st_size
-        os.ftruncate(write.fileno(), size)
-        for start, end in _data_ranges(read.fileno(), size):
-            write.seek(start)
-            while (left := end - write.tell()) > 0:
-                if not os.sendfile(write.fileno(), read.fileno(), end - left, left):
-                    raise OSError(errno.EIO, f"{target.name} became shorter while it was copied")
-
-
-def _data_ranges(handle: int, size: int) -> Iterator[tuple[int, int]]:
-    """The parts of an open file that are no holes: where each begins and ends."""
-    position = 0
-    while position < size:
-        try:
-            start = os.lseek(handle, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole to the end
-                return
-            yield position, size  # the file system does not know holes
-            return
-        position = os.lseek(handle, start, os.SEEK_HOLE)
-        yield start, position
+    """Copy an open file; blocks of zeros become holes."""
+    with target.open("wb") as write:
+        while block := read.read(_BLOCK):
+            if block == bytes(len(block)):
+                write.seek(len(block), os.SEEK_CUR)
+            else:
+                write.write(block)
+        write.truncate()

@@ -8,22 +8,17 @@ by all of them. One thread does all work and hears all clients: a second one wou
 """
 
 import asyncio
+import json
 import sys
 import time
 from collections.abc import Hashable
 from contextlib import suppress
-from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineTimeout,
-    QdrantMcpError,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, RequestError
 from mcp_server_qdrant.hosting.host import Client, Work, serve
 from mcp_server_qdrant.hosting.wire import Call
 from mcp_server_qdrant.qdrant.edge import wire
@@ -34,18 +29,8 @@ from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
+_TURNS = 3  # of reads between two pieces of a write: one is heard, taken and begun in three
 _AHEAD = 64  # shards opened at the start
-_PATIENCE = 0.05  # that a piece of a write lets reads go first
-_GONE = (
-    "The data folder was deleted or moved while it was in use: this was not stored."
-    " Try again; the folder is begun anew."
-)
-READS = frozenset(
-    {
-        *("collections", "info", "retrieve", "scroll", "count", "facet"),
-        *("candidates", "idfs", "payloads"),
-    }
-)
 
 
 class Engine(Work):
@@ -60,10 +45,9 @@ class Engine(Work):
         self._reads = Reads(self._shards, self._pause)
         self._writes = Writes(self._shards, self._let_reads_go_first)
         self._writing = asyncio.Lock()
-        self._optimiser = Optimiser(self._shards, options)
-        self._options = options
+        self._optimiser = Optimiser(self._shards, options, self._writing)
         self._turn_ends = 0.0
-        self._upkeep = asyncio.create_task(self._look_after())
+        self._upkeep = asyncio.create_task(self._look_after(min(_AHEAD, options.max_open)))
 
     @property
     @override
@@ -72,32 +56,27 @@ class Engine(Work):
 
     @override
     def queue(self, call: Call) -> Hashable:
-        return "writes" if call.operation in wire.WRITES else "reads"
+        return call.changes
 
     @override
     async def do(self, client: Client, call: Call) -> Any:
-        name = _collection(call)
-        if call.operation in wire.WRITES:
-            return await self._write(call, name)
-        if call.operation not in READS:
+        """A call of the `Reads` or of the `Writes`; its first argument names a collection."""
+        part = self._writes if call.changes else self._reads
+        work = getattr(part, call.operation, None)
+        if work is None or call.operation.startswith("_"):
             raise RequestError(f"The engine host knows no operation {call.operation!r}.")
+        name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
         with guarded(name):
-            found = getattr(self._reads, call.operation)(*call.arguments)
-            return await found if isawaitable(found) else found
-
-    async def _write(self, call: Call, name: str) -> Any:
-        """Callers take turns here: each waits with one of its writes."""
-        async with self._writing:
-            await self._let_reads_go_first()
-            if call.late:
-                raise EngineTimeout("Its turn came too late.")
-            try:
-                with guarded(name):
-                    return await getattr(self._writes, call.operation)(*call.arguments)
-            finally:
-                self._writes.flush(name)
-                if self._shards.folder.gone():
-                    raise EngineFailure(_GONE)
+            if not call.changes:
+                return await work(*call.arguments)
+            async with self._writing:
+                await self._let_reads_go_first()
+                if call.late:
+                    raise EngineTimeout("Its turn came too late.")
+                try:
+                    return await work(*call.arguments)
+                finally:
+                    self._shards.settle(name)
 
     async def _pause(self) -> None:
         """Between two pieces of a read: others have their turn, once this one has had its own."""
@@ -106,45 +85,30 @@ class Engine(Work):
             self._turn_ends = time.monotonic() + _TURN_SECONDS
 
     async def _let_reads_go_first(self) -> None:
-        """Between two pieces of a write: those that wait or come, for a little while."""
-        until = time.monotonic() + _PATIENCE
-        await asyncio.sleep(0)  # hears what has come
-        await asyncio.sleep(0)
-        while self._reading() and time.monotonic() < until:  # noqa: ASYNC110
+        """Between two pieces of a write: those that wait or come have a few turns."""
+        for _ in range(_TURNS):
             await asyncio.sleep(0)
 
-    def _reading(self) -> bool:
-        return any(kind == "reads" for _, _, kind in self._queues)
-
-    async def _look_after(self) -> None:
+    async def _look_after(self, ahead: int) -> None:
         """Open shards before they are asked for; then optimise where it is quiet."""
         # A cold disk takes 0.2 s for each: the first search over many need not wait for all.
-        for name in self._shards.names()[: min(_AHEAD, self._options.max_open)]:
+        for name in self._shards.names()[:ahead]:
             await self._let_reads_go_first()
             with suppress(QdrantMcpError, OSError):
                 self._shards.engine(self._shards.get(name))
-        while True:
-            await asyncio.sleep(max(0.02, self._options.quiet_seconds / 2))
-            async with self._writing:
-                self._optimiser.tend()
+        await self._optimiser.run()
 
     @override
     async def end(self) -> None:
-        await self.finish()
+        await super().end()
         self._upkeep.cancel()
-        self._optimiser.stop()
+        await asyncio.wait([self._upkeep])
         self._shards.close_all()
-
-
-def _collection(call: Call) -> str:
-    """The name of the collection that a call is about; empty where it is about several."""
-    arguments = call.arguments
-    return arguments[0] if arguments and isinstance(arguments[0], str) else ""
 
 
 def main(arguments: list[str]) -> None:
     """Own the folder and serve it."""
-    root, options = Path(arguments[0]), wire.EdgeOptions.loads(arguments[1])
+    root, options = Path(arguments[0]), wire.EdgeOptions(**json.loads(arguments[1]))
     serve(wire.service(root, options), lambda: Engine(root, options), options.idle_seconds)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
-from uuid import uuid4
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import to_jsonable_python
@@ -77,7 +76,6 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
         "vectors": plain(named or {}),
         "sparse_vectors": plain(sparse or {}),
         "metadata": plain_payload(metadata) if metadata else None,
-        "token": uuid4().hex,
     }
 
 

@@ -1,10 +1,10 @@
 """The reads of the engine, on plain data.
 
-Each function takes the arguments as they came over the wire, and returns plain data. The questions
-of a search go to many collections in one call, and answer one entry per collection, in their order:
-`(True, answer)`, or `(False, error)` as `hosting.wire.error_out` writes it, so that one collection
-fails alone. Their `guard` is a filter on everything that such a call reads: no other point is
-found, or moves a score.
+Each public method is an operation that clients may ask for: it takes the arguments as they came
+over the wire, and returns plain data. The questions of a search go to many collections in one call,
+and answer one entry per collection, in their order: the answer or a QdrantMcpError, so that one
+collection fails alone. Their `guard` is a filter on everything that such a call reads: no other
+point is found, or moves a score.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -14,23 +14,31 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
-from mcp_server_qdrant.hosting.wire import error_out
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_query, plain_id
 from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
-Answer = tuple[bool, Any]
 Row = tuple[Any, ...]
 Shown = tuple[Any, Any]  # see `plain.shown`
 # Vector name, query vector, filter, and whether scores are wanted.
-Leg = tuple[str, Any, Any, bool]
-Guard = Mapping[str, Any] | None
+Asked = tuple[str, Any, Any, bool]
+Plain = Mapping[str, Any] | None  # a filter
 
 TIES = 10  # points beyond the limit, so that its last place is the same whatever the order
 _RESCORED, _EXACT = types.search_params(), types.search_params(exact=True)
 _DOC = ["doc.version", "doc.chunks"]
+
+
+class Leg(NamedTuple):
+    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
+
+    query: Any
+    where: Any
+    params: Any
+    exact: Any
+    scored: bool
 
 
 class Reads:
@@ -40,26 +48,36 @@ class Reads:
         self._shards = shards
         self._pause = pause
 
-    def collections(self) -> list[str]:
+    async def collections(self) -> list[str]:
         """All names."""
         return self._shards.names()
 
-    def info(self, name: str) -> dict[str, Any]:
-        """Sidecar, exact count, segments and payload indexes."""
+    async def info(self, name: str) -> dict[str, Any]:
+        """The description, the exact count, segments and payload indexes."""
         shard = self._shards.get(name)
+        found, declared = self._shards.engine(shard).info(), shard.sidecar.get("indexes", {})
         return {
             **shard.sidecar,
-            **_measured(self._shards.engine(shard), shard.sidecar.get("indexes", {})),
+            "indexed_vectors_count": found.indexed_vectors_count,
+            "segments_count": found.segments_count,
+            "payload_schema": {
+                key: {
+                    "data_type": index_type(index),
+                    "points": index.points,
+                    "params": declared.get(key),
+                }
+                for key, index in found.payload_schema.items()
+            },
             "points_count": self._shards.exact_count(shard),
             "damage": shard.damage(),
         }
 
-    def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
+    async def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
         """The points that exist, in the order of the ids."""
         return _rows(self._engine(name).retrieve(ids, *shown))
 
-    def scroll(
-        self, name: str, where: Any, limit: int, offset: Any, order: Any, shown: Shown
+    async def scroll(
+        self, name: str, where: Plain, limit: int, offset: Any, order: Any, shown: Shown
     ) -> tuple[list[Row], Any]:
         """One page and where the next begins; None where it is in the order of an indexed field."""
         payload, vectors = shown
@@ -74,24 +92,27 @@ class Reads:
         records, following = self._engine(name).scroll(request)
         return _rows(records), None if order else plain_id(following)
 
-    def count(self, name: str, where: Any) -> int:
+    async def count(self, name: str, where: Plain) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
             return self._shards.exact_count(self._shards.get(name))
         request = edge.CountRequest(exact=True, filter=types.to_filter(where))
         return self._engine(name).count(request)
 
-    def facet(self, name: str, key: str, where: Any, limit: int) -> list[tuple[Any, int]]:
+    async def facet(self, name: str, key: str, where: Plain, limit: int) -> list[tuple[Any, int]]:
         """The most frequent values of a field, which needs an index for it."""
         request = edge.FacetRequest(key, limit=limit, exact=True, filter=types.to_filter(where))
         hits = self._engine(name).facet(request).hits
         return [(plain_id(hit.value), hit.count) for hit in hits]
 
+    def _engine(self, name: str) -> edge.EdgeShard:
+        return self._shards.engine(self._shards.get(name))
+
     # The questions of a search
 
     async def candidates(
-        self, guard: Guard, asked: Sequence[tuple[str, Sequence[Leg]]], k: int, limit: int
-    ) -> list[Answer]:
+        self, guard: Plain, asked: Sequence[tuple[str, Sequence[Asked]]], k: int, limit: int
+    ) -> list[Any]:
         """The best points by RRF over the legs, each with its exact score on every scored leg.
 
         An answer is `(ids, rrf, scores per leg, payloads or None, damage)`: lists of equal length,
@@ -99,122 +120,102 @@ class Reads:
         vector. A leg without scores is one over tags: payloads show who carries them, and are read
         for it.
         """
-        question = _Question(guard)
+        narrowed = _narrowing(guard)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Leg]) -> Any:
-            ids, rrf, scores = fused(engine, [question.leg(shard, *leg) for leg in legs], k, limit)
+        def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Asked]) -> Any:
+            made = [_leg(shard, narrowed, *leg) for leg in legs]
+            ids, rrf, scores = fused(engine, made, k, limit)
             payloads = None
-            if not all(scored for *_, scored in legs):
-                found = _payloads(engine, ids)
-                _judge(shard, engine, found, guard)
+            if not all(leg.scored for leg in made):
+                found = _payloads(shard, engine, ids, guard)
                 payloads = [found.get(point) for point in ids]
             return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
 
         return await self._each(answer, asked)
 
     async def idfs(
-        self, guard: Guard, asked: Sequence[tuple[str, str, Sequence[int]]]
-    ) -> list[Answer]:
+        self, guard: Plain, asked: Sequence[tuple[str, str, Sequence[int]]]
+    ) -> list[Any]:
         """The engine's own idf of terms of a sparse vector; absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value.
         """
-        question = _Question(guard)
+        where = _narrowing(guard)(None)
 
         def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
             vector = {"indices": list(terms), "values": [1.0] * len(terms)}
             check_query(vector, using, shard.sidecar)
-            params, _ = question.params(shard, using)
-            where = question.filter(None)
+            params, _ = _params(shard, using, where)
             found = {term: _idf(engine, using, term, where, params) for term in terms}
             return {term: idf for term, idf in found.items() if idf > 0}
 
         return await self._each(answer, asked)
 
-    async def payloads(
-        self, guard: Guard, asked: Sequence[tuple[str, Sequence[Any]]]
-    ) -> list[Answer]:
+    async def payloads(self, guard: Plain, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """The payloads of those points that exist, by id."""
 
         def answer(shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
-            found = _payloads(engine, _allowed(engine, ids, guard))
-            _judge(shard, engine, found, guard)
-            return found
+            return _payloads(shard, engine, _allowed(engine, ids, guard), guard)
 
         return await self._each(answer, asked)
 
     async def _each(
         self, answer: Callable[..., Any], asked: Sequence[tuple[Any, ...]]
-    ) -> list[Answer]:
+    ) -> list[Any]:
         """The answers of all collections, one after the other."""
-        answers: list[Answer] = []
+        answers: list[Any] = []
         for name, *arguments in asked:
             try:
                 with guarded(name):
                     shard = self._shards.get(name)
-                    engine = self._shards.engine(shard)
-                    answers.append((True, answer(shard, engine, *arguments)))
+                    answers.append(answer(shard, self._shards.engine(shard), *arguments))
             except QdrantMcpError as error:
-                answers.append((False, error_out(error)))
+                answers.append(error)
             await self._pause()
         return answers
 
-    def _engine(self, name: str) -> edge.EdgeShard:
-        return self._shards.engine(self._shards.get(name))
+
+def _narrowing(guard: Plain) -> Callable[[Plain], Any]:
+    """Makes a leg's filter, which the guard narrows, of None the guard's own; each once."""
+    made: dict[int, Any] = {}  # by the identity of the plain one
+
+    def narrowed(plain: Plain) -> Any:
+        if id(plain) not in made:
+            both = [where for where in (guard, plain) if where is not None]
+            made[id(plain)] = types.to_filter({"must": both}) if both else None
+        return made[id(plain)]
+
+    return narrowed
 
 
-class EngineLeg(NamedTuple):
-    """A leg in the engine's types; `exact`: the parameters of a second look at few points."""
+def _leg(
+    shard: Shard,
+    narrowed: Callable[[Plain], Any],
+    using: str,
+    vector: Any,
+    where: Plain,
+    scored: bool,  # noqa: FBT001
+) -> Leg:
+    """One leg; a sparse vector is a tuple, of its indices and its values."""
+    if isinstance(vector, tuple):
+        vector = dict(zip(("indices", "values"), vector, strict=True))
+    check_query(vector, using, shard.sidecar)
+    query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
+    return Leg(query, narrowed(where), *_params(shard, using, narrowed(None)), scored)
 
-    query: Any
-    where: Any
-    scored: bool
-    params: Any
-    exact: Any
 
-
-class _Question:
-    """One call, in the engine's types: the filters that its collections share are made once."""
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-        self._filters: dict[int, Any] = {}  # by the identity of the plain one
-
-    def leg(
-        self,
-        shard: Shard,
-        using: str,
-        vector: Any,
-        where: Any,
-        scored: bool,  # noqa: FBT001
-    ) -> EngineLeg:
-        """One leg; a sparse vector is its indices and its values."""
-        if isinstance(vector, tuple):
-            vector = dict(zip(("indices", "values"), vector, strict=True))
-        check_query(vector, using, shard.sidecar)
-        query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
-        return EngineLeg(query, self.filter(where), scored, *self.params(shard, using))
-
-    def filter(self, plain: Mapping[str, Any] | None) -> Any:
-        """The filter and the guard."""
-        if id(plain) not in self._filters:
-            both = [where for where in (self._guard, plain) if where is not None]
-            self._filters[id(plain)] = types.to_filter({"must": both}) if both else None
-        return self._filters[id(plain)]
-
-    def params(self, shard: Shard, using: str) -> tuple[Any, Any]:
-        """Parameters of a search, and of an exact one; idf is that of the guarded points."""
-        if using in shard.sidecar["vectors"]:
-            return _RESCORED, _EXACT
-        sparse = shard.sidecar["sparse_vectors"].get(using, {"modifier": "idf"})
-        if self._guard is None or sparse.get("modifier") != "idf":
-            return None, _EXACT
-        corpus = self.filter(None)
-        return types.search_params(corpus=corpus), types.search_params(exact=True, corpus=corpus)
+def _params(shard: Shard, using: str, corpus: edge.Filter | None) -> tuple[Any, Any]:
+    """Parameters of a search, and of an exact one; idf is that of the points of a corpus."""
+    if using in shard.sidecar["vectors"]:
+        return _RESCORED, _EXACT
+    sparse = shard.sidecar["sparse_vectors"].get(using, {"modifier": "idf"})
+    if corpus is None or sparse.get("modifier") != "idf":
+        return None, _EXACT
+    return types.search_params(corpus=corpus), types.search_params(exact=True, corpus=corpus)
 
 
 def fused(
-    engine: edge.EdgeShard, legs: Sequence[EngineLeg], k: int, limit: int
+    engine: edge.EdgeShard, legs: Sequence[Leg], k: int, limit: int
 ) -> tuple[list[Any], list[float], list[list[float | None]]]:
     """The best points by the engine's RRF: ids, RRF, exact scores per scored leg.
 
@@ -246,9 +247,7 @@ def fused(
     )
 
 
-def _scores(
-    engine: edge.EdgeShard, leg: EngineLeg, only: edge.Filter, limit: int
-) -> dict[Any, float]:
+def _scores(engine: edge.EdgeShard, leg: Leg, only: edge.Filter, limit: int) -> dict[Any, float]:
     """The exact scores of a few points."""
     request = edge.QueryRequest(
         limit,
@@ -277,7 +276,7 @@ def _idf(engine: edge.EdgeShard, using: str, term: int, where: Any, params: Any)
     return float(points[0].score / value) if value > 0 else 0.0
 
 
-def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Guard) -> Sequence[Any]:
+def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Plain) -> Sequence[Any]:
     """The ids of those points that the guard lets through."""
     if guard is None or not ids:
         return ids
@@ -288,42 +287,23 @@ def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Guard) -> Sequen
     return [plain_id(record.id) for record in engine.scroll(request)[0]]
 
 
-def _payloads(engine: edge.EdgeShard, ids: Sequence[Any]) -> dict[Any, Any]:
-    """The payloads of those that exist, by id."""
+def _payloads(
+    shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any], guard: Plain
+) -> dict[Any, Any]:
+    """The payloads of those that exist, by id.
+
+    Each further part of a text is marked as current or replaced, by the version of its first part:
+    reading that here saves the search a trip.
+    """
     records = engine.retrieve(list(ids), with_payload=True, with_vector=False)
     # All exist, as a rule: asking each record for its id takes as long as reading it.
     known = ids if len(records) == len(ids) else [plain_id(record.id) for record in records]
-    return {point: record.payload for point, record in zip(known, records, strict=True)}
-
-
-def _judge(shard: Shard, engine: edge.EdgeShard, payloads: Mapping[Any, Any], guard: Guard) -> None:
-    """Mark each further part of a text as current or replaced, by the version of its first part.
-
-    Reading the first part here saves the search a trip.
-    """
-    parts = parts_in(shard.name, payloads)
-    if not parts:
-        return
-    firsts = {uuid_text(first) for _, first in parts}
-    ids = _allowed(engine, list(firsts), guard)
-    read = engine.retrieve(list(ids), with_payload=_DOC, with_vector=False)
-    judge(parts, {plain_id(record.id): record.payload for record in read})
-
-
-def _measured(engine: edge.EdgeShard, declared: Mapping[str, Any]) -> dict[str, Any]:
-    found = engine.info()
-    return {
-        "indexed_vectors_count": found.indexed_vectors_count,
-        "segments_count": found.segments_count,
-        "payload_schema": {
-            key: {
-                "data_type": index_type(index),
-                "points": index.points,
-                "params": declared.get(key),
-            }
-            for key, index in found.payload_schema.items()
-        },
-    }
+    found = {point: record.payload for point, record in zip(known, records, strict=True)}
+    if parts := parts_in(shard.name, found):
+        firsts = _allowed(engine, list({uuid_text(first) for _, first in parts}), guard)
+        read = engine.retrieve(list(firsts), with_payload=_DOC, with_vector=False)
+        judge(parts, {plain_id(record.id): record.payload for record in read})
+    return found
 
 
 def _rows(records: Iterable[edge.Record]) -> list[Row]:

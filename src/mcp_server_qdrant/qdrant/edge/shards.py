@@ -1,4 +1,4 @@
-"""The shards of one folder: all, the open ones, and their sidecars.
+"""The shards of one folder: all, the open ones, and their descriptions.
 
 Used by one thread of the host.
 """
@@ -18,8 +18,9 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.disk import identity, sync, write_atomically
+from mcp_server_qdrant.core.disk import identity, write_atomically
 from mcp_server_qdrant.core.errors import (
+    UNSURE,
     EngineFailure,
     InvalidFilter,
     QdrantMcpError,
@@ -28,41 +29,46 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
+from mcp_server_qdrant.qdrant.edge.files import (
+    DESCRIPTION,
+    OPENING,
+    POINTS,
+    Folder,
+    name_of,
+    slug_of,
+)
 from mcp_server_qdrant.qdrant.edge.schema import shard_config
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
 _NAMELESS = "The description of the collection {!r} is missing or damaged: restore a backup."
 _REPLACED = "%s: its files were replaced while it was open; the host starts anew"
-_EMPTIED = (
-    "The data of the collection {0!r} is gone from the disk: restore a backup, or run"
-    " mcp-server-qdrant accept-loss {0!r} to forget the collection."
+_GONE = (
+    "The data of the collection {!r} was deleted or moved while it was in use: nothing was stored."
+    " Try again; it is begun anew."
 )
+_NOT_FLUSHED = f"could not be flushed: the disk is full or failing. {UNSURE}"
 
 logger = logging.getLogger(__name__)
 
 
 class Shard:
-    """One collection: its sidecar and, while it is open, its engine.
+    """One collection: its description and, while it is open, its engine.
 
     `fault`: why it cannot be used at all.
     """
 
-    def __init__(self, sidecar: dict[str, Any], folder: Path, fault: str | None = None) -> None:
+    def __init__(self, path: Path, sidecar: dict[str, Any], fault: str | None = None) -> None:
         self.name = str(sidecar["name"])
-        self.slug = slug_of(self.name)
-        self.path = folder / self.slug
-        self.sidecar_path = folder / f"{self.slug}.json"
+        self.path = path
         self.sidecar = sidecar
         self.fault = fault
-        self.census = Census(folder / f"{self.slug}.count", str(sidecar.get("token")))
+        self.census = Census(path / POINTS)
         self.count: int | None = None  # exact, until the next write
         self.engine: edge.EdgeShard | None = None
         self.log: tuple[int, int] | None = None  # of which folder, when it was opened
         self.pinned = False  # must not be closed: written to and not yet flushed, or being copied
-        self.written = 0.0  # when, on the monotonic clock
-        self.version = 0  # other after each write, and once it was closed
+        self.touched = 0.0  # when it was written to or closed last, on the monotonic clock
         self.deleted = 0  # points deleted since it was optimised
 
     def damage(self, *, numbers: bool = True) -> str | None:
@@ -73,7 +79,7 @@ class Shard:
     def changed(self) -> None:
         """Its points are others from now on."""
         self.count = None
-        self.version += 1
+        self.touched = time.monotonic()
 
 
 class Shards:
@@ -86,26 +92,10 @@ class Shards:
         self._open: OrderedDict[str, Shard] = OrderedDict()
 
     def scan(self) -> None:
-        """Read all sidecars, and find shards without one."""
-        for path in self.folder.shards.glob("*.json"):
-            try:
-                sidecar = json.loads(path.read_text("utf-8"))
-                _ = sidecar["vectors"], sidecar["sparse_vectors"]
-                shard = Shard(sidecar, self.folder.shards)
-            except (OSError, ValueError, LookupError, TypeError) as error:
-                logger.warning("%s is not readable: %s", path.name, error)
-                continue
-            if shard.sidecar_path == path:
-                self._all[shard.name] = shard
-            else:
-                logger.warning(
-                    "%s is a copy of %s, and not read", path.name, shard.sidecar_path.name
-                )
-        for slug in self.folder.slugs() - {shard.slug for shard in self._all.values()}:
-            name = name_of(slug)
-            nothing = {"name": name, "vectors": {}, "sparse_vectors": {}}
-            self._all[name] = Shard(nothing, self.folder.shards, _NAMELESS.format(name))
-            logger.warning("%s: %s", slug, self._all[name].fault)
+        """Read all descriptions."""
+        for path in self.folder.collections():
+            shard = _described(path)
+            self._all[shard.name] = shard
 
     def names(self) -> list[str]:
         """All collections, sorted."""
@@ -133,9 +123,9 @@ class Shards:
         """The shard's engine, opened when needed."""
         if shard.engine is None:
             shard.engine = self._load(shard)
-            self._open[shard.slug] = shard
+            self._open[shard.name] = shard
             self._close_idle(keep=shard)
-        self._open.move_to_end(shard.slug)
+        self._open.move_to_end(shard.name)
         return shard.engine
 
     def exact_count(self, shard: Shard) -> int:
@@ -147,8 +137,8 @@ class Shards:
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
         if not shard.path.is_dir():
-            raise EngineFailure(_EMPTIED.format(shard.name))
-        marker = self.folder.shards / f"{shard.slug}.opening"
+            raise self._gone(shard)
+        marker = shard.path / OPENING
         with contextlib.suppress(OSError):
             deaths = marker.stat()
             age = abs(time.time() - deaths.st_mtime)
@@ -160,7 +150,7 @@ class Shards:
         with contextlib.suppress(OSError), marker.open("ab") as file:
             file.write(b".")  # a full disk must not refuse reads
         try:
-            with guarded(shard.name, "could not be opened"):
+            with guarded(shard.name, "could not be opened."):
                 engine = edge.EdgeShard.load(str(shard.path))
                 self._compare(shard, engine)
                 return engine
@@ -177,6 +167,14 @@ class Shards:
         if shard.census.missing not in (0, known):
             logger.warning("%s: %s", shard.name, shard.damage())
 
+    def settle(self, name: str) -> None:
+        """Make what was written to a collection durable. Raises EngineFailure."""
+        shard = self._all.get(name)
+        if shard is not None and shard.pinned:
+            shard.pinned = False
+            with guarded(name, _NOT_FLUSHED):
+                self.flush(shard)
+
     def flush(self, shard: Shard) -> None:
         """Make what was written to it durable, and remember how many points that are.
 
@@ -185,11 +183,20 @@ class Shards:
         """
         if shard.engine is None:
             return
-        if identity(shard.path / "wal") != shard.log and not self.folder.gone():
+        log = identity(shard.path / "wal")
+        if log is None:
+            raise self._gone(shard)
+        if log != shard.log:
             logger.warning(_REPLACED, shard.name)
             os._exit(1)
         shard.engine.flush()
         shard.census.flushed(shard.engine)
+
+    def _gone(self, shard: Shard) -> EngineFailure:
+        """Forget a collection whose files were deleted by somebody else."""
+        self.close(shard)
+        del self._all[shard.name]
+        return EngineFailure(_GONE.format(shard.name))
 
     def _close_idle(self, keep: Shard) -> None:
         for shard in self.opened():
@@ -199,67 +206,50 @@ class Shards:
                 self.close(shard)
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
-        """Make an empty collection; it exists once its sidecar does."""
+        """Make an empty collection."""
         if fault := name_fault(name):
             raise RequestError(fault)
         if name in self._all:
-            if self._all[name].sidecar.get("token") == sidecar["token"]:
-                return  # repeated by a client that did not hear the first answer
             raise RequestError(f"The collection {name!r} already exists.")
-        config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
-        created_at = datetime.now(UTC).isoformat()
-        shard = Shard({**sidecar, "name": name, "created_at": created_at}, self.folder.shards)
-        draft = self.folder.shards / f"{shard.slug}.json.new"
-        write_atomically(draft, json.dumps(shard.sidecar))
-        with guarded(name, "could not be created"):
-            shard.engine = edge.EdgeShard.create(str(shard.path), config)
-            shard.engine.flush()
-            self._compare(shard, shard.engine)
-        draft.replace(shard.sidecar_path)
-        sync(self.folder.shards)
-        self._all[name] = self._open[shard.slug] = shard
-        self._close_idle(keep=shard)
+        with guarded(name, "could not be created."):
+            place = self.folder.place("made")
+            config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
+            engine = edge.EdgeShard.create(str(place), config)
+            engine.flush()
+            engine.close()
+            self.adopt(
+                {**sidecar, "name": name, "created_at": datetime.now(UTC).isoformat()}, place
+            )
 
     def adopt(self, sidecar: dict[str, Any], staged: Path) -> None:
-        """Make what is staged a collection, in the place of one that is there."""
-        shard = Shard(sidecar, self.folder.shards)
-        self.replace(self._all.get(shard.name, shard), staged)
+        """Make what is staged the collection so described, in the place of one that is there."""
+        write_atomically(staged / DESCRIPTION, json.dumps(sidecar))
+        slug = slug_of(sidecar["name"])
+        shard = Shard(self.folder.shards / slug, sidecar)
+        if former := self._all.get(shard.name):
+            self.close(former)
+        self.folder.receive(slug, staged)
         self._all[shard.name] = shard
 
-    def replace(self, shard: Shard, staged: Path) -> None:
-        """Put what is staged in the place of the shard's files."""
-        self.close(shard)
-        self.folder.receive(shard.slug, staged)
-
     def save(self, shard: Shard, **changes: Any) -> None:
-        """Change the sidecar, on the disk first."""
+        """Change the description, on the disk first."""
         sidecar = {**shard.sidecar, **changes}
-        write_atomically(shard.sidecar_path, json.dumps(sidecar))
+        write_atomically(shard.path / DESCRIPTION, json.dumps(sidecar))
         shard.sidecar = sidecar
 
     def drop(self, shard: Shard) -> None:
-        """Delete the collection; it is gone once its sidecar is."""
-        gone = self.folder.shards / f"{shard.slug}.json.gone"
-        if shard.fault:  # it has no sound one
-            gone.touch()
-            shard.sidecar_path.unlink(missing_ok=True)
-        else:
-            shard.sidecar_path.replace(gone)
-        sync(self.folder.shards)
-        del self._all[shard.name]
+        """Delete the collection."""
         self.close(shard)
         self.folder.discard(shard.path)
-        for end in ("opening", "count"):
-            (self.folder.shards / f"{shard.slug}.{end}").unlink(missing_ok=True)
-        gone.unlink(missing_ok=True)
+        del self._all[shard.name]
 
     def close(self, shard: Shard) -> None:
         """Close it; the next use opens it again. What was flushed is safe even if that fails."""
-        self._open.pop(shard.slug, None)
-        shard.version += 1  # closing it could change its files
+        self._open.pop(shard.name, None)
+        shard.touched = time.monotonic()  # closing it could change its files
         engine, shard.engine = shard.engine, None
         if engine is not None:
-            with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed"):
+            with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed."):
                 engine.close()
 
     def close_all(self) -> None:
@@ -268,9 +258,27 @@ class Shards:
             self.close(shard)
 
 
+def _described(path: Path) -> Shard:
+    """The collection in a directory; one whose description is damaged cannot be used."""
+    try:
+        sidecar = json.loads((path / DESCRIPTION).read_text("utf-8"))
+        _ = sidecar["vectors"], sidecar["sparse_vectors"]
+        if slug_of(sidecar["name"]) == path.name:
+            return Shard(path, sidecar)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        logger.warning("%s: %s", path.name, error)
+    name = name_of(path.name)
+    fault = _NAMELESS.format(name)
+    logger.warning("%s: %s", path.name, fault)
+    return Shard(path, {"name": name, "vectors": {}, "sparse_vectors": {}}, fault)
+
+
 @contextlib.contextmanager
-def guarded(name: str, failure: str = "answered with a failure") -> Iterator[None]:
-    """Turn whatever the engine raises, its panics too, into our errors."""
+def guarded(name: str, failure: str = "answered with a failure.") -> Iterator[None]:
+    """Turn whatever the engine raises, its panics too, and what the disk refuses into our errors.
+
+    `failure` ends the sentence that begins with the collection.
+    """
     try:
         yield
     except (QdrantMcpError, CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit):
@@ -288,4 +296,8 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
     logger.warning("%s: %s: %s", name, type(fault).__name__, text)
     if isinstance(fault, ValueError | TypeError | LookupError | AttributeError | ArithmeticError):
         return RequestError(f"The engine does not understand this request to {name!r}.")
-    return EngineFailure(f"The collection {name!r} {failure}.")
+    if isinstance(fault, FileNotFoundError):
+        return EngineFailure(_GONE.format(name))
+    if isinstance(fault, OSError):
+        failure = f"{failure.rstrip('.')}: {fault.strerror}."
+    return EngineFailure(f"The collection {name!r} {failure}")

@@ -5,17 +5,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
-from mcp_server_qdrant.hosting.connect import Service
+from mcp_server_qdrant.hosting.link import Service
 
-WIRE = 11
+WIRE = 12
 NAME = "engine-host"
-WRITES = frozenset(
-    {
-        *("create", "update_metadata", "drop", "index", "add_vector", "drop_vector"),
-        *("upsert", "update_vectors", "delete", "set_payload", "delete_payload", "accept_loss"),
-        *("save", "adopt"),
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -34,15 +27,6 @@ class EdgeOptions:
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0
 
-    def dumps(self) -> str:
-        """As one command line argument."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def loads(cls, text: str) -> "EdgeOptions":
-        """From that argument."""
-        return cls(**json.loads(text))
-
 
 def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "") -> Service:
     """The engine host of a folder; whoever may start it says of which `module`."""
@@ -51,12 +35,9 @@ def service(folder: Path, options: EdgeOptions | None = None, *, module: str = "
         folder=folder.absolute(),
         name=NAME,
         wire=WIRE,
-        options=(options or EdgeOptions()).dumps(),
+        options=json.dumps(asdict(options or EdgeOptions())),
         called="The embedded engine",
-        place="The data folder",
         setting="QDRANT_LOCAL_PATH",
         error=EngineUnavailable,
         late=EngineTimeout,
-        changes=WRITES,
-        once_only=frozenset({"drop", "adopt"}),
     )

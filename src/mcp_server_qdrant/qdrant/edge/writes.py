@@ -1,36 +1,30 @@
 """The writes of the engine, each checked as a whole before anything is written.
 
-Each operation returns its plain result. It pauses between small pieces of work, so that reads get
-in between. The host does one after the other, and flushes before it acknowledges.
+Each public method is an operation that clients may ask for, and returns its plain result. It pauses
+between small pieces of work, so that reads get in between. The host does one after the other, and
+flushes before it acknowledges.
 """
 
 import asyncio
-import contextlib
 import json
 import shutil
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    QdrantMcpError,
-    RequestError,
-    unsure,
-)
+from mcp_server_qdrant.core.errors import UNSURE, EngineFailure, RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, schema, types
-from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse
+from mcp_server_qdrant.qdrant.edge.files import DESCRIPTION, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 
+_KINDS = ("vectors", "sparse_vectors")
 _MANY = 100  # points
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
 _GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
-_NOT_FLUSHED = "could not be flushed: the disk is full or failing"
 
 _MODES = {
     "upsert": edge.UpdateMode.Upsert,
@@ -48,29 +42,17 @@ class Writes:
         self._shards = shards
         self._pause = pause
 
-    def flush(self, name: str) -> None:
-        """Make what was written to a collection durable. Raises EngineFailure."""
-        if name not in self._shards.names() or not (shard := self._shards.listed(name)).pinned:
-            return
-        shard.pinned = False
-        try:
-            with guarded(name, _NOT_FLUSHED):
-                self._shards.flush(shard)
-        except QdrantMcpError as error:
-            raise unsure(error) from None
-
     def _apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
         engine = self._shards.engine(shard)
         shard.changed()
-        shard.written = time.monotonic()
         shard.pinned = True
         try:
-            with guarded(shard.name):
+            with guarded(shard.name, f"answered with a failure. {UNSURE}"):
                 engine.update(update)
-        except EngineFailure as error:
+        except EngineFailure:
             # What it holds in memory is no longer sure; the files and the log are.
             self._shards.close(shard)
-            raise unsure(error) from None
+            raise
 
     def _room(self, wanted: int = _SMALL) -> None:
         self._shards.folder.require_space(wanted)
@@ -97,18 +79,11 @@ class Writes:
         self._shards.drop(self._shards.listed(name))
         return True
 
-    async def accept_loss(self, name: str) -> tuple[int, int | None]:
-        """Go on without points that are missing: how many those are, and how many are there.
-
-        A collection that has no data any more is forgotten (None).
-        """
+    async def accept_loss(self, name: str) -> tuple[int, int]:
+        """Go on without points that are missing: how many those are, and how many are there."""
         shard = self._shards.get(name)
-        if not shard.path.is_dir():
-            lost = shard.census.remembered() or 0
-            self._shards.drop(shard)
-            return lost, None
-        engine = self._shards.engine(shard)
-        return shard.census.accept(engine), self._shards.exact_count(shard)
+        points = self._shards.exact_count(shard)  # it is opened for it
+        return shard.census.accept(), points
 
     async def save(self, name: str, folder: str) -> int:
         """Copy a collection, as it is now, into another folder of shards; its number of points.
@@ -118,10 +93,12 @@ class Writes:
         shard = self._shards.get(name)
         points = self._shards.exact_count(shard)
         self._shards.flush(shard)
+        target = Path(folder) / shard.path.name
         shard.pinned = True  # closing it could change its files
         try:
-            with _copying(name):
-                await asyncio.to_thread(_copy, shard, Path(folder))
+            with guarded(name, "could not be copied."):
+                shutil.rmtree(target, ignore_errors=True)  # of a host that died
+                await asyncio.to_thread(copy_sparse, shard.path, target)
         finally:
             shard.pinned = False
         return points
@@ -131,10 +108,10 @@ class Writes:
         if name in self._shards.names() and not replace:
             raise RequestError(f"The collection {name!r} already exists.")
         place = self._shards.folder.work / Path(staged).name
-        with _copying(name):
-            sidecar = json.loads((place / "json").read_text("utf-8"))
+        with guarded(name, "could not be restored."):
+            sidecar = json.loads((place / DESCRIPTION).read_text("utf-8"))
             if sidecar["name"] != name or not isinstance(sidecar.get("metadata"), dict | None):
-                raise ValueError("It is described as something else.")
+                raise RequestError(f"What is staged is not the collection {name!r}.")
             check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
             self._shards.adopt(sidecar, place)
 
@@ -155,31 +132,32 @@ class Writes:
         """
         shard = self._shards.get(name)
         known = shard.sidecar[kind].get(vector)
-        if known is not None and not schema.same_vector(known, params):
-            raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
         if known is not None:
-            return
-        declared = {k: dict(shard.sidecar[k]) for k in ("vectors", "sparse_vectors")}
+            if schema.same_vector(known, params):
+                return
+            raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
+        declared = {k: dict(shard.sidecar[k]) for k in _KINDS}
         declared[kind][vector] = params
         check.check_schema(declared["vectors"], declared["sparse_vectors"])
         self._room()
         self._apply(shard, schema.new_vector(vector, kind, params))
-        # Durable in the engine first: points may bring the vector once the sidecar tells of it.
-        self.flush(name)
-        changes = {kind: declared[kind], "optimised_points": 0}  # the new vector is not, yet
-        self._shards.save(shard, **changes)
+        # Durable in the engine first: points may bring the vector once the description has it.
+        self._shards.settle(name)
+        # The new vector is not optimised yet.
+        self._shards.save(shard, **declared, optimised_points=0)
 
     async def drop_vector(self, name: str, vector: str) -> None:
         """Take a vector, and what the points have of it, away for good."""
         shard = self._shards.get(name)
-        kind = next((k for k in ("vectors", "sparse_vectors") if vector in shard.sidecar[k]), None)
-        if kind is None:
+        if not any(vector in shard.sidecar[kind] for kind in _KINDS):
             return
-        if len(shard.sidecar["vectors"]) + len(shard.sidecar["sparse_vectors"]) == 1:
+        kept = {
+            kind: {k: v for k, v in shard.sidecar[kind].items() if k != vector} for kind in _KINDS
+        }
+        if not any(kept.values()):
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
-        left = {k: v for k, v in shard.sidecar[kind].items() if k != vector}
         self._room()
-        self._shards.save(shard, **{kind: left})
+        self._shards.save(shard, **kept)
         self._apply(shard, Update.delete_vector_name(vector))
 
     # Points
@@ -187,7 +165,7 @@ class Writes:
     async def upsert(
         self,
         name: str,
-        blobs: list[bytes],
+        blobs: Sequence[bytes],
         mode: str = "upsert",
         where: Mapping[str, Any] | None = None,
     ) -> None:
@@ -197,22 +175,21 @@ class Writes:
         `where` leaves out those that exist and do not match.
         """
         shard = self._shards.get(name)
-        batches = await self._checked(shard, blobs)
-        for points in batches:
+        for points in await self._checked(shard, blobs):
             converted = [types.to_point(point) for point in points]
             # Without a mode the host was seen to die more often in mid-write on a full disk.
             update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
             self._apply(shard, update)
             await self._pause()
 
-    async def update_vectors(self, name: str, blobs: list[bytes]) -> None:
+    async def update_vectors(self, name: str, blobs: Sequence[bytes]) -> None:
         """Replace some vectors of points that exist; refused when one does not."""
         shard = self._shards.get(name)
         batches = await self._checked(shard, blobs)
         for points in batches:
-            ids = [point_id for point_id, *_ in points]
-            there = self._shards.engine(shard).retrieve(ids, False, False)  # noqa: FBT003
-            if len(there) < len(set(ids)):
+            ids = {point_id for point_id, *_ in points}
+            there = self._shards.engine(shard).retrieve([*ids], False, False)  # noqa: FBT003
+            if len(there) < len(ids):
                 raise RequestError("One of the points is not there any more.")
             await self._pause()
         for points in batches:
@@ -223,7 +200,7 @@ class Writes:
             self._apply(shard, Update.update_vectors(converted))
             await self._pause()
 
-    async def _checked(self, shard: Shard, blobs: list[bytes]) -> list[list[Any]]:
+    async def _checked(self, shard: Shard, blobs: Sequence[bytes]) -> list[list[Any]]:
         """The points of the blobs, all of them checked; each blob is one update of the engine."""
         self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
         batches = []
@@ -239,9 +216,8 @@ class Writes:
         """Delete points."""
         shard, chosen, count = self._chosen(name, where)
         self._shards.folder.require_space_to_delete(_GOING * count)
-        engine = self._shards.engine(shard)
-        with shard.census.deleting(engine):
-            self._apply(shard, Update.delete_points_by_filter(chosen))
+        shard.census.forget()
+        self._apply(shard, Update.delete_points_by_filter(chosen))
         shard.deleted += count
 
     async def set_payload(
@@ -269,21 +245,3 @@ class Writes:
     def _rewritten(self, shard: Shard, count: int) -> int:
         """Bytes that a change to so many points may take: of many, those of the whole shard."""
         return _SMALL + (allocated(shard.path) if count > _MANY else 0)
-
-
-def _copy(shard: Shard, folder: Path) -> None:
-    target = folder / shard.slug
-    shutil.rmtree(target, ignore_errors=True)  # of a host that died
-    copy_sparse(shard.path, target)
-    for file in shard.path.parent.glob(f"{shard.slug}.*"):
-        if file.suffix in (".json", ".count"):
-            shutil.copyfile(file, folder / file.name)
-
-
-@contextlib.contextmanager
-def _copying(name: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "its description is damaged"
-        raise EngineFailure(f"The collection {name!r} could not be copied: {reason}.") from error

@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import dated
 from mcp_server_qdrant.qdrant.read.query import Queries, by_leg, carrying
@@ -65,8 +64,8 @@ class EdgeQueries(Queries):
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
         answers = await self._edge.hybrid("candidates", legs, RRF_K, depth)
         return [
-            _found(target, query, value) if well else error_in(value)
-            for (target, query), (well, value) in zip(asked, answers, strict=True)
+            answer if isinstance(answer, QdrantMcpError) else _found(target, query, answer)
+            for (target, query), answer in zip(asked, answers, strict=True)
         ]
 
     async def probe(
@@ -78,7 +77,8 @@ class EdgeQueries(Queries):
             for target, terms in asked
             if target.sparse
         ]
-        return await self._each("idfs", questions)
+        answers: list[Any] = await self._edge.hybrid("idfs", questions)
+        return answers
 
     async def payloads(
         self,
@@ -86,11 +86,8 @@ class EdgeQueries(Queries):
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads by id."""
         named = [(target.collection, ids) for target, ids in asked]
-        return await self._each("payloads", named)
-
-    async def _each(self, question: str, asked: Sequence[tuple[Any, ...]]) -> list[Any]:
-        answers = await self._edge.hybrid(question, asked)
-        return [value if well else error_in(value) for well, value in answers]
+        answers: list[Any] = await self._edge.hybrid("payloads", named)
+        return answers
 
 
 def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[Leg]:

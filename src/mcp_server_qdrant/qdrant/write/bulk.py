@@ -73,7 +73,7 @@ class Bulk:
         """True where a collection, or an alias, has this name."""
         return bool(await self._client.collection_exists(name))
 
-    async def accept_loss(self, name: str) -> tuple[int, int | None]:
+    async def accept_loss(self, name: str) -> tuple[int, int]:
         """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
         if not isinstance(self._client, EdgeClient):
             raise RequestError("Only the embedded engine notices what is missing on the disk.")
