@@ -1,7 +1,6 @@
 """From the settings to the host of local models. Imports little: the host starts meanwhile."""
 
 import sys
-from dataclasses import astuple
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +22,7 @@ async def load_default(settings: Settings, host: Link) -> None:
     """Have the default model loaded if it is a local one. Raises EncoderUnavailable."""
     if settings.embedding_provider == "fastembed":
         spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
-        await host.call("state", astuple(spec), None, 0.0)
+        await host.call("state", spec, None, 0.0)
 
 
 def local_model(

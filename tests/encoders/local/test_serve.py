@@ -14,7 +14,9 @@ FAULTS: dict[str, Exception] = {}  # by text
 
 
 def query(number: int, caller: str = "", until: float = math.inf) -> wire.Call:
-    return wire.Call(number, "query", (("dense", "model"), f"text {number}", 6.0), until, caller)
+    return wire.Call(
+        number, "query", (Spec("dense", "model"), f"text {number}", 6.0), until, caller
+    )
 
 
 class Busy(Models):

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.shards import Shards
-from tests.qdrant.edge.test_safety import Here
+from tests.qdrant.edge.here import Here
 
 VECTORS = {"v": {"size": 2, "distance": "Dot"}}
 

@@ -12,65 +12,19 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge import counts as edge_counts
 from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
-from mcp_server_qdrant.qdrant.edge.files import Folder, name_of, slug_of
+from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.reads import Reads
-from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
-from tests.qdrant.edge.test_safety import Here, shards_in
+from tests import forked
+from tests.qdrant.edge.here import ODD, Store, delete, upsert
 from tests.support import memory_engine
 
 GONE = "47 of its 48 points are missing on the disk."
-
-
-class Store(Here):
-    """The shards of a folder, written to as the host does."""
-
-    def __init__(self, folder: Path, *names: str) -> None:
-        super().__init__(shards_in(folder, *names))
-        self.folder = folder
-        self.again()
-
-    def again(self) -> None:
-        """A new host."""
-        self.shards.close_all()
-        shards = Shards(Folder(self.folder, 0), 8)
-        shards.scan()
-        Here.__init__(self, shards)
-
-    def do(self, *calls):
-        """Writes, one after the other."""
-        return [self.write(*call) for call in calls]
-
-    def damage(self, name="a"):
-        """What is missing, once it is open."""
-        shard = self.shards.get(name)
-        self.shards.engine(shard)
-        return shard.damage()
-
-    def number(self, name="a"):
-        """The number that is remembered."""
-        return self.shards.get(name).census.remembered()
-
-    def path(self, name="a") -> Path:
-        return self.folder / "shards" / slug_of(name)
-
-
-def upsert(*ids, name="a"):
-    points = [(i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2}) for i in ids]
-    return "upsert", name, [wire.pack(points)]
-
-
-def delete(*ids, name="a"):
-    return "delete", name, {"must": [{"has_id": list(ids)}]}
-
-
-ODD = {"must": [{"key": "odd", "match": {"value": 1}}]}
 
 
 def lose_segments(path: Path) -> None:
@@ -405,7 +359,7 @@ def test_the_folder_of_a_name_too_long_for_one_tells_what_it_can():
 CHILD = """
 import random, sys
 from pathlib import Path
-from tests.qdrant.edge.test_counts import Store, ODD, delete, upsert
+from tests.qdrant.edge.here import Store, ODD, delete, upsert
 
 store = Store(Path(sys.argv[1]))
 dice = random.Random(int(sys.argv[2]))
@@ -429,8 +383,9 @@ def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path, round
     Store(tmp_path, "a").shards.close_all()
     dice = random.Random(7)
     for round_ in range(rounds):
-        child = subprocess.Popen(
+        child = forked.Popen(
             [sys.executable, "-c", CHILD, str(tmp_path), str(round_)],
+            env=os.environ,
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[3],
         )

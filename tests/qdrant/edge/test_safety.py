@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
 
 import pytest
 from qdrant_client import models
@@ -25,9 +24,8 @@ from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.shards import Shards
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.writes import Writes
+from tests.qdrant.edge.here import Here, shards_in
 
 
 def rendezvous(folder):
@@ -179,34 +177,6 @@ class Broken:
         raise RuntimeError("no space left on device")
 
     close = flush
-
-
-class Here:
-    """The work of a host in this process, on shards that a test has made."""
-
-    def __init__(self, shards: Shards) -> None:
-        async def pause() -> None:
-            """Nobody else is there."""
-
-        self.shards, self.writes = shards, Writes(shards, pause)
-
-    def write(self, operation: str, *arguments: Any) -> Any:
-        """A write, flushed as the host does before it acknowledges it."""
-        try:
-            return asyncio.run(getattr(self.writes, operation)(*arguments))
-        finally:
-            self.shards.settle(arguments[0])
-
-
-def shards_in(path, *names, max_open=8):
-    folder = Folder(path, 0)
-    folder.prepare()
-    shards = Shards(folder, max_open)
-    for name in names:
-        vectors = {"d": {"size": 2, "distance": "Dot"}}
-        made = {"vectors": vectors, "sparse_vectors": {}, "metadata": None}
-        shards.create(name, made)
-    return shards
 
 
 POINT = [wire.pack([(1, {"d": [1.0, 2.0]}, {})])]

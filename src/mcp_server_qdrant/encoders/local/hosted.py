@@ -10,7 +10,7 @@ import json
 import logging
 from array import array
 from collections.abc import Collection, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -33,7 +33,7 @@ POLL_SECONDS = 10.0
 RETRY_AFTER = 5.0
 SLICE = 64  # texts per trip
 DEFAULT_RERANKER = "Xenova/ms-marco-MiniLM-L-6-v2"
-START_SHARE = 0.5  # of the time a search gives, spent waiting for a host that is being started
+LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
 
 logger = logging.getLogger(__name__)
 
@@ -109,8 +109,15 @@ class HostedModel:
         if self._following is not None:
             self._following.cancel()
 
-    async def _ask(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
-        return await self._host.call(operation, astuple(self._spec), *arguments, timeout=timeout)
+    async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
+        if self.state != "ready":
+            raise EncoderUnavailable(self.reason or "")
+        try:
+            return await self._host.call(operation, self._spec, *arguments, timeout=timeout)
+        except EncoderUnavailable:
+            if self.state != "closed":  # the host may have lost it
+                self._follow()
+            raise
 
     def _follow(self) -> None:
         if self._following is None or self._following.done():
@@ -121,7 +128,9 @@ class HostedModel:
         known = None
         try:
             while known not in ("ready", "failed"):
-                known, reason, size, limit = await self._ask("state", known, POLL_SECONDS)
+                known, reason, size, limit = await self._host.call(
+                    "state", self._spec, known, POLL_SECONDS, timeout=CALL_SECONDS
+                )
                 if known == "ready":
                     self._size, self._limit = size, limit
                 self._become(known, reason)
@@ -190,16 +199,6 @@ class HostedEncoder(HostedModel, Encoder):
     async def common(self, words: Sequence[str]) -> Collection[str]:
         return await self._if_ready("common", list(words), QUERY_SECONDS) or ()
 
-    async def _call(self, operation: str, *arguments: Any, timeout: float = CALL_SECONDS) -> Any:
-        if self.state != "ready":
-            raise EncoderUnavailable(self.reason or "")
-        try:
-            return await self._ask(operation, *arguments, timeout=timeout)
-        except EncoderUnavailable:
-            if self.state != "closed":  # the host may have lost it
-                self._follow()
-            raise
-
     async def _if_ready(self, operation: str, *arguments: Any) -> Any:
         with contextlib.suppress(EncoderUnavailable):
             return await self._call(operation, *arguments)
@@ -216,16 +215,12 @@ class HostedReranker(HostedModel):
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One logit per text, in order. Raises RerankerUnavailable."""
         began = monotonic()
+        self.start()
+        if self.state == "downloading" or not await self.ready(LOAD_SHARE * seconds):
+            raise RerankerUnavailable(self.reason or "", tried=False)
+        left = seconds - (monotonic() - began)
         try:
-            async with asyncio.timeout(START_SHARE * seconds):
-                await self._host.open()
-            left = seconds - (monotonic() - began)
-            scores, reason = await self._ask("rerank", query, list(texts), left, timeout=left)
-        except TimeoutError:
-            sentence = f"The reranker {self.name} is being loaded."
-            raise RerankerUnavailable(sentence, tried=False) from None
+            scores = await self._call("rerank", query, list(texts), left, timeout=left)
         except EncoderUnavailable as error:
             raise RerankerUnavailable(str(error)) from error
-        if reason:
-            raise RerankerUnavailable(reason, tried=False)
         return [float(score) for score in scores]

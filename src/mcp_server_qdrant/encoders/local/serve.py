@@ -25,7 +25,6 @@ from mcp_server_qdrant.hosting.wire import Call
 
 THREADS = 64  # work other than queries at once; some only waits for a model
 LOAD_SECONDS = 30.0  # that a passage waits for a model
-LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker that is being loaded
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class Models(Work):
     async def do(self, client: Client, call: Call) -> Any:
         spec, *arguments = call.arguments
         with contained(_unforeseen):
-            model = self.of(Spec(*spec), client)
+            model = self.of(spec, client)
             quick = call.operation == "query" and model.state == "ready"
             threads = self._query_thread if quick else self._threads
             work = partial(self._operations[call.operation], model, *arguments)
@@ -117,11 +116,7 @@ def _tokenizer(model: FastEmbedEncoder) -> str | None:
 
 def _rerank(
     model: FastEmbedReranker, query: str, texts: Sequence[str], seconds: float
-) -> tuple[list[float], str]:
-    """The logits, or the reason why they were not tried. Raises EncoderUnavailable."""
+) -> list[float]:
     began = time.monotonic()
-    try:
-        model.loaded(LOAD_SHARE * seconds)
-    except EncoderUnavailable as error:
-        return [], str(error)
-    return model.score(query, texts, seconds - (time.monotonic() - began)), ""
+    model.loaded(seconds)
+    return model.score(query, texts, seconds - (time.monotonic() - began))

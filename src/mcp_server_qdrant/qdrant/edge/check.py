@@ -6,11 +6,13 @@ collection unloadable. Each refusal is one sentence. Points here are plain:
 host checks everything that depends on the collection.
 """
 
+import contextlib
 import json
 import math
 import re
+import textwrap
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 from uuid import UUID
@@ -78,23 +80,11 @@ def check_id(point_id: Any) -> None:
     if type(point_id) is int and 0 <= point_id <= MAX_ID:
         return
     if type(point_id) is str:
-        try:
+        with contextlib.suppress(ValueError):
             UUID(point_id)
-        except ValueError:
-            pass
-        else:
             return
-    shown = repr(point_id)
-    raise InvalidPoint(
-        f"A point id is an unsigned integer or a UUID, not"
-        f" {shown if len(shown) <= 80 else shown[:80] + '...'}."
-    )
-
-
-def check_ids(point_ids: Iterable[Any]) -> None:
-    """Refuse the list if one id is wrong."""
-    for point_id in point_ids:
-        check_id(point_id)
+    shown = textwrap.shorten(repr(point_id), 80)
+    raise InvalidPoint(f"A point id is an unsigned integer or a UUID, not {shown}.")
 
 
 def check_points(points: Iterable[tuple[Any, Any, Any]], schema: Schema) -> None:
@@ -122,47 +112,39 @@ def check_vectors(vector: Any, schema: Schema) -> None:
 
 
 def _check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
-    rows = value if params.get("multivector_config") else [value]
-    if not isinstance(rows, list) or not rows:
-        raise InvalidPoint(f"The vector {name!r} takes a list of vectors.")
-    for row in rows:
-        _check_row(row, name, params["size"])
+    size, several = params["size"], bool(params.get("multivector_config"))
+    for row in value if several and value and isinstance(value, list) else [value]:
+        if not _finite(row):
+            what = "lists" if several else "a list"
+            raise InvalidPoint(f"The vector {name!r} takes {what} of {size} finite numbers.")
+        if len(row) != size:
+            raise InvalidPoint(f"The vector {name!r} has size {size}, not {len(row)}.")
 
 
-def _check_row(row: Any, name: str, size: int) -> None:
-    if not isinstance(row, list | array):
-        raise InvalidPoint(f"The vector {name!r} takes a list of {size} numbers.")
-    if len(row) != size:
-        raise InvalidPoint(f"The vector {name!r} has size {size}, not {len(row)}.")
-    if not _finite(row):
-        raise InvalidPoint(f"The vector {name!r} takes finite numbers only.")
-
-
-def _finite(numbers: Sequence[float]) -> bool:
-    """True for numbers that single precision can hold."""
+def _finite(numbers: Any) -> bool:
+    """True for a list of numbers that single precision can hold."""
     try:
         # Overflow to infinity, like NaN, survives the sum.
-        return math.isfinite(sum(array("f", numbers)))
+        return isinstance(numbers, list | array) and math.isfinite(sum(array("f", numbers)))
     except (TypeError, OverflowError):
         return False
 
 
 def _check_sparse(value: Any, name: str) -> None:
-    if not isinstance(value, dict) or value.keys() != {"indices", "values"}:
-        raise InvalidPoint(f"The vector {name!r} is sparse: it takes indices and values.")
-    indices, values = value["indices"], value["values"]
-    if not isinstance(indices, list | array) or not isinstance(values, list | array):
-        raise InvalidPoint(f"The vector {name!r} is sparse: it takes lists.")
-    if len(indices) != len(values):
-        raise InvalidPoint(
-            f"The sparse vector {name!r} has {len(indices)} indices, but {len(values)} values."
+    well = isinstance(value, dict) and value.keys() == {"indices", "values"}
+    if well:
+        indices, values = value["indices"], value["values"]
+        well = (
+            isinstance(indices, list | array)
+            and all(type(index) is int and 0 <= index <= MAX_INDEX for index in indices)
+            and _finite(values)
+            and len(set(indices)) == len(indices) == len(values)
         )
-    if not all(type(index) is int and 0 <= index <= MAX_INDEX for index in indices):
-        raise InvalidPoint(f"The sparse vector {name!r} takes unsigned 32-bit indices.")
-    if len(set(indices)) != len(indices):
-        raise InvalidPoint(f"The sparse vector {name!r} has an index twice.")
-    if not _finite(values):
-        raise InvalidPoint(f"The sparse vector {name!r} takes finite numbers only.")
+    if not well:
+        raise InvalidPoint(
+            f"The sparse vector {name!r} takes unsigned 32-bit indices, none of them twice, and as"
+            " many finite values."
+        )
 
 
 def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:

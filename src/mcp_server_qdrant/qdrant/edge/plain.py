@@ -9,7 +9,7 @@ from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.edge.check import check_ids, plain_id, plain_payload
+from mcp_server_qdrant.qdrant.edge.check import check_id, plain_id, plain_payload
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -46,7 +46,8 @@ def plain_choice(selector: Any) -> Any:
     if isinstance(selector, models.Filter):
         return plain(selector)
     ids = [plain_id(point_id) for point_id in selector]
-    check_ids(ids)
+    for point_id in ids:
+        check_id(point_id)
     return {"must": [{"has_id": ids}]}
 
 
@@ -80,28 +81,21 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 
 
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
-    """The host's description of a collection, in the server's shape."""
+    """The host's description of a collection, as far as the server's has a meaning here."""
+    info: Any = models.CollectionInfo
+    config: Any = models.CollectionConfig
     named, damage = found["vectors"], found["damage"]
-    copied = ("indexed_vectors_count", "points_count", "segments_count", "payload_schema")
-    return models.CollectionInfo.model_validate(
-        {
-            "status": "red" if damage else "green",
-            "warnings": [{"message": damage}] if damage else None,
-            "optimizer_status": "ok",
-            **{key: found[key] for key in (*copied, "created_at")},
-            "config": {
-                "params": {
-                    "vectors": named[""] if list(named) == [""] else named,
-                    "sparse_vectors": found["sparse_vectors"] or None,
-                },
-                "hnsw_config": {"m": 0, "ef_construct": 100, "full_scan_threshold": 10_000},
-                "optimizer_config": {
-                    "deleted_threshold": 0.2,
-                    "vacuum_min_vector_number": 1000,
-                    "default_segment_number": 0,
-                    "flush_interval_sec": 0,
-                },
-                "metadata": found["metadata"],
-            },
-        }
+    params = models.CollectionParams(
+        vectors=named[""] if list(named) == [""] else named,
+        sparse_vectors=found["sparse_vectors"] or None,
     )
+    indexes = found["payload_schema"].items()
+    made: models.CollectionInfo = info.model_construct(
+        status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
+        warnings=[models.CollectionWarning(message=damage)] if damage else None,
+        points_count=found["points_count"],
+        segments_count=found["segments_count"],
+        payload_schema={key: models.PayloadIndexInfo(**index) for key, index in indexes},
+        config=config.model_construct(params=params, metadata=found["metadata"]),
+    )
+    return made

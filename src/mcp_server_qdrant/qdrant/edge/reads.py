@@ -58,7 +58,6 @@ class Reads:
         found, declared = self._shards.engine(shard).info(), shard.sidecar.get("indexes", {})
         return {
             **shard.sidecar,
-            "indexed_vectors_count": found.indexed_vectors_count,
             "segments_count": found.segments_count,
             "payload_schema": {
                 key: {

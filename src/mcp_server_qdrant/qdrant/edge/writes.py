@@ -183,16 +183,13 @@ class Writes:
             await self._pause()
 
     async def update_vectors(self, name: str, blobs: Sequence[bytes]) -> None:
-        """Replace some vectors of points that exist; refused when one does not."""
+        """Replace some vectors of points that exist; refused from the first that does not."""
         shard = self._shards.get(name)
-        batches = await self._checked(shard, blobs)
-        for points in batches:
+        for points in await self._checked(shard, blobs):
             ids = {point_id for point_id, *_ in points}
             there = self._shards.engine(shard).retrieve([*ids], False, False)  # noqa: FBT003
             if len(there) < len(ids):
                 raise RequestError("One of the points is not there any more.")
-            await self._pause()
-        for points in batches:
             converted = [
                 edge.PointVectors(point_id, types.to_vectors(vector))
                 for point_id, vector, _ in points
