@@ -24,8 +24,7 @@ from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.local.files import LocalFiles, is_local_mode
-from mcp_server_qdrant.qdrant.local.imported import ImportJournal, import_due
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due, is_local_mode
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -49,19 +48,15 @@ async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None
         with contextlib.suppress(RequestError):  # it has keywords of its own
             await upgrades.keywords(name)
 
-    async with import_due(settings.local_path) as due:
-        if not due:
+    async with import_due(settings.local_path) as journal:
+        if journal is None:
             return
         try:
             source = LocalFiles(settings.local_path)
         except EngineFailure as error:
             logger.warning("%s", error)
             return
-        journal = ImportJournal(settings.local_path)
-        try:
-            await bring_in(source, bulk, journal, upgrade, datetime.now(UTC))
-        finally:
-            await source.close()
+        await bring_in(source, bulk, journal, upgrade, datetime.now(UTC))
 
 
 def upgrades_of(
@@ -95,15 +90,11 @@ async def engine(
 @asynccontextmanager
 async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
     """The same to be read only: a folder of local mode without its lock, and left as it is."""
-    if where is None or kind(where) != "local mode":
-        async with engine(where, settings) as opened:
-            yield opened
+    if where is not None and kind(where) == "local mode":
+        yield LocalFiles(Path(where))
         return
-    files = LocalFiles(Path(where))
-    try:
-        yield files
-    finally:
-        await files.close()
+    async with engine(where, settings) as opened:
+        yield opened
 
 
 def kind(where: str) -> str:

@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
-from mcp_server_qdrant.qdrant.local.files import LocalFiles
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 from tests.local_mode import TEXTS, leave
@@ -243,4 +243,3 @@ async def test_a_folder_of_local_mode_is_copied_without_opening_it(tmp_path, fol
         assert await copy(local, bulk(engine), "notes") == len(TEXTS)
         assert await copy(local, bulk(engine), "notes") == 0
         assert await bulk(engine).count("notes") == len(TEXTS)
-    await local.close()

@@ -5,7 +5,7 @@ from functools import partial
 
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.qdrant.local.files import LocalFiles
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.paging import paged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.ingest.collections.copying import complete
-from mcp_server_qdrant.qdrant.local.files import LocalFiles
-from mcp_server_qdrant.qdrant.local.imported import ImportJournal
+from mcp_server_qdrant.qdrant.local_mode import ImportJournal, LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 UNFINISHED = "its import from local mode is not finished: start the server again to go on"

@@ -1,4 +1,4 @@
-"""A folder of qdrant-client's local mode, read and not written to.
+"""A folder of qdrant-client's local mode: read and not written to, and imported once.
 
 meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a row per point, pickled
@@ -8,21 +8,24 @@ holds anything else, is counted and left out.
 """
 
 import asyncio
+import contextlib
 import io
 import itertools
 import json
 import pickle
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from filelock import AsyncFileLock
 from pydantic import BaseModel
 from qdrant_client.http.models import models
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
@@ -35,6 +38,7 @@ from mcp_server_qdrant.qdrant.write.bulk import Shape
 
 META = "meta.json"
 LOCKED_SECONDS = 30.0  # another process may be writing
+_POLL_SECONDS = 0.1
 _PLAIN = {
     ("uuid", "UUID"),
     ("uuid", "SafeUUID"),
@@ -77,7 +81,6 @@ class LocalFiles:
         self._folder = folder
         self._shapes = _shapes(folder / META)
         self._rows: dict[str, dict[PointId, int]] = {}
-        self._open: dict[str, sqlite3.Connection] = {}
         self.unreadable: dict[str, int] = {}
 
     async def names(self) -> list[str]:
@@ -121,10 +124,10 @@ class LocalFiles:
         return await asyncio.to_thread(self._read, name, rows)
 
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
-        shape, storage = self._shapes[name], self._storage(name)
-        question = "SELECT point FROM points WHERE rowid = ?"
+        shape, question = self._shapes[name], "SELECT point FROM points WHERE rowid = ?"
         try:
-            found = [storage.execute(question, (row,)).fetchone() for row in rows]
+            with self._storage(name) as storage:
+                found = [storage.execute(question, (row,)).fetchone() for row in rows]
         except sqlite3.DatabaseError as error:
             raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
         return [_point(row[0], shape) for row in found if row is not None]  # None: replaced now
@@ -133,35 +136,68 @@ class LocalFiles:
         """Id -> row; the latest of several rows, as local mode has it."""
         rows: dict[Any, int] = {}
         damaged = 0
+        question = "SELECT rowid, point FROM points ORDER BY 1 DESC"
         try:
-            found = self._storage(name).execute("SELECT rowid, point FROM points ORDER BY 1 DESC")
-            for number, row in found:
-                try:
-                    with contained():
-                        rows.setdefault(_point(row, self._shapes[name]).id, number)
-                except QdrantMcpError:
-                    damaged += 1
+            with self._storage(name) as storage:
+                for number, row in storage.execute(question):
+                    try:
+                        with contained():
+                            rows.setdefault(_point(row, self._shapes[name]).id, number)
+                    except QdrantMcpError:
+                        damaged += 1
         except sqlite3.DatabaseError:
             damaged += 1  # nothing is known of the rest of the file
         self.unreadable[name] = damaged
         return rows
 
-    def _storage(self, name: str) -> sqlite3.Connection:
+    def _storage(self, name: str) -> contextlib.closing[sqlite3.Connection]:
         """The collection's rows; SQLite itself undoes a write whose process was killed."""
-        if name not in self._open:
-            path = self._folder / "collection" / name / "storage.sqlite"
-            self._open[name] = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode=rw",  # what is not there is not made
-                uri=True,
-                timeout=LOCKED_SECONDS,
-                check_same_thread=False,
-            )
-        return self._open[name]
+        path = self._folder / "collection" / name / "storage.sqlite"
+        uri = f"{path.resolve().as_uri()}?mode=rw"  # what is not there is not made
+        return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS))
 
-    async def close(self) -> None:
-        """Let the files go."""
-        for connection in self._open.values():
-            connection.close()
+
+class ImportJournal:
+    """The state of each collection's import, in `imported.json` of the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "imported.json"
+        self._states: dict[str, str] = {}
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            found = json.loads(self._path.read_text("utf-8"))
+            self._states = {str(name): str(state) for name, state in found.items()}
+
+    def state(self, name: str) -> str | None:
+        """`begun`, `done`, `refused` or None."""
+        return self._states.get(name)
+
+    def write(self, name: str, state: str) -> None:
+        """Durable when it returns."""
+        self._states[name] = state
+        write_atomically(self._path, json.dumps(self._states))
+
+
+@contextlib.asynccontextmanager
+async def import_due(folder: Path) -> AsyncIterator[ImportJournal | None]:
+    """Yield the journal where the folder holds collections of local mode that were not imported.
+
+    One process at a time is inside: the others wait here, and find the import done.
+    """
+    if not is_local_mode(folder) or not _outstanding(folder):
+        yield None
+        return
+    async with AsyncFileLock(folder / "imported.lock", mode=0o600, poll_interval=_POLL_SECONDS):
+        yield ImportJournal(folder) if _outstanding(folder) else None
+
+
+def _outstanding(folder: Path) -> bool:
+    """True where a collection is neither imported nor refused, or nobody can tell."""
+    try:
+        names = json.loads((folder / META).read_text("utf-8"))["collections"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return True
+    journal = ImportJournal(folder)
+    return any(journal.state(name) not in ("done", "refused") for name in names)
 
 
 def _shapes(meta: Path) -> dict[str, Shape]:

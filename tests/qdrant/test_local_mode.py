@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
     contained,
 )
-from mcp_server_qdrant.qdrant.local.files import LocalFiles, _point, is_local_mode
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point, is_local_mode
 from mcp_server_qdrant.qdrant.write.bulk import Shape
 from tests.local_mode import TEXTS, VECTOR, files, leave, pickled, replace, row, rows, stored
 from tests.support import COSINE, IDF, dense
@@ -36,8 +36,7 @@ async def folder(tmp_path):
 @pytest.fixture
 async def local(folder):
     local = LocalFiles(folder)
-    yield local
-    await local.close()
+    return local
 
 
 async def everything(local: LocalFiles, name: str = "notes") -> dict:
@@ -85,7 +84,6 @@ async def test_reading_changes_no_file_and_needs_no_lock(folder):
 
     local = LocalFiles(folder)
     assert len(await everything(local)) == len(TEXTS)
-    await local.close()
 
     await client.close()
     assert files(folder) == before
@@ -180,7 +178,6 @@ async def test_a_write_whose_process_was_killed_is_undone(folder):
 
     local = LocalFiles(killed)
     assert len(await everything(local)) == len(TEXTS)
-    await local.close()
 
     assert files(killed) == expected
 

@@ -1,1 +1,0 @@
-"""Folders of qdrant-client's local mode: read and imported, never written."""
