@@ -34,7 +34,7 @@ from fill_ours import NEVER, Notes, fill, notes_of, synthetic_notes
 from processes import Memory, await_end, memory
 from qdrant_client import models
 
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import copy_sparse
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service

@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.recall import answering
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.http.monitor import Monitor
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, memory_engine, memory_services, registry, remember, served

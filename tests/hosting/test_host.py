@@ -13,7 +13,7 @@ import pytest
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.host import Work, listening
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous, ask
+from mcp_server_qdrant.hosting.wire import Rendezvous, ask
 
 WIRE = 1
 
@@ -107,13 +107,13 @@ async def test_who_knows_the_key_is_answered_and_nobody_else(tmp_path):
         found = Rendezvous.read(place)
         stranger = found._replace(key=b"another")
 
-        assert await asyncio.to_thread(stranger.dial, WIRE, 20.0) is None
+        assert await asyncio.to_thread(stranger.dial, 20.0) is None
         assert here == set()
-        line = await asyncio.to_thread(found.dial, WIRE, 20.0)
+        line = await asyncio.to_thread(found.dial, 20.0)
         assert len(here) == 1
         assert await asyncio.to_thread(ask, line, 20.0, "do", 1) == ""
     assert not place.exists()
-    assert await asyncio.to_thread(found.dial, WIRE, 20.0) is None
+    assert await asyncio.to_thread(found.dial, 20.0) is None
 
 
 @pytest.mark.parametrize("sent", [b"", b"short", b"x" * 64, b"x" * 5_000])

@@ -252,9 +252,6 @@ ODD = [
     ([], "cannot be read"),
     ({}, "cannot be read"),
     ({"format": 99}, "cannot be read: it is damaged, or another version's"),
-    ({"engine": "other"}, "cannot be read"),
-    ({"engine": ["embedded"]}, "cannot be read"),
-    ({"engine": "server"}, "cannot be read"),
     ({"collections": [1]}, "cannot be read"),
     ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
     ({"collections": {"notes": {"points": "x", "files": {}}}}, "cannot be read"),
@@ -347,7 +344,7 @@ async def test_a_restore_that_does_not_fit_on_the_disk_changes_nothing(
 ):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
-    monkeypatch.setattr(Folder, "_require", full)
+    monkeypatch.setattr(Folder, "require_space", full)
 
     with pytest.raises(DiskFull, match="Nothing was written"):
         await restore(own, place, [], quiet, replace=True)

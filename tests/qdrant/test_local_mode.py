@@ -35,8 +35,7 @@ async def folder(tmp_path):
 
 @pytest.fixture
 async def local(folder):
-    local = LocalFiles(folder)
-    return local
+    return LocalFiles(folder)
 
 
 async def everything(local: LocalFiles, name: str = "notes") -> dict:

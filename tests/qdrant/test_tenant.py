@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE

@@ -5,7 +5,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous, ask
+from mcp_server_qdrant.hosting.wire import Rendezvous, ask
 
 WIRE = 4
 DIAL_SECONDS = 0.4
@@ -20,11 +20,11 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
     until = monotonic() + seconds
     for path in sorted(folder.glob(NAME.format("*"))):
         server, left = Rendezvous.read(path), until - monotonic()
-        if server is None or left <= 0:
+        if server is None or server.wire != WIRE or left <= 0:
             continue
         try:
-            line = server.dial(WIRE, min(DIAL_SECONDS, left))
-        except (TimeoutError, Foreign):
+            line = server.dial(min(DIAL_SECONDS, left))
+        except TimeoutError:
             continue
         if line is None:  # it was killed
             server.withdraw(path)

@@ -22,7 +22,6 @@ from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.link import FULL, LOCKED, Service
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path
 
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
@@ -133,16 +132,16 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
             writer.transport.abort()
             here.discard(client)
 
-    Rendezvous.clear(rendezvous)
+    wire.Rendezvous.clear(rendezvous)
     if sys.platform == "win32":
         server = await asyncio.start_server(hear, "127.0.0.1", 0)
         address = "{}:{}".format(*server.sockets[0].getsockname())
     else:
-        path = socket_path()
+        path = wire.socket_path()
         server = await asyncio.start_unix_server(hear, path, backlog=64)
         path.chmod(0o600)
         address = str(path)
-    own = Rendezvous(address, key, os.getpid(), version)
+    own = wire.Rendezvous(address, key, os.getpid(), version)
     try:
         own.write(rendezvous)
         yield here

@@ -23,7 +23,6 @@ from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.rendezvous import Foreign, Rendezvous
 
 CONNECT_SECONDS = 20.0
 LOCKED = 3  # exit code of a host: another one is at that place
@@ -214,31 +213,32 @@ def connect(service: Service, timeout: float) -> socket.socket:
 
 def _dialled(service: Service) -> socket.socket | None:
     """A socket to the host that is published; None where none answers."""
-    found = Rendezvous.read(service.rendezvous)
+    found = wire.Rendezvous.read(service.rendezvous)
     try:
-        return None if found is None else found.dial(service.wire, _HELLO_SECONDS)
+        line = None if found is None else found.dial(_HELLO_SECONDS)
     except TimeoutError:
         return None
-    except Foreign:
+    if found and line and found.wire != service.wire:
+        line.close()
         raise service.error(
             "Another version of this server is using the folder; stop it or use the same version."
-        ) from None
+        )
+    return line
 
 
 def _own(service: Service) -> None:
     """Make the folder. Raises the service's error when it is not this user's to write to."""
-    folder, named = service.folder, f"The folder of {service.setting}"
+    folder, fault = service.folder, ""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        owner = folder.stat().st_uid
+        if sys.platform != "win32" and folder.stat().st_uid != os.getuid():
+            fault = "belongs to another user: choose one of your own"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            fault = "cannot be written to: fix its permissions, or choose another"
     except OSError as error:
         raise _not_started(service, error.strerror or type(error).__name__) from None
-    if sys.platform != "win32" and owner != os.getuid():
-        raise service.error(f"{named} belongs to another user; choose one of your own.")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise service.error(
-            f"{named} cannot be written to: fix its permissions, or choose another."
-        )
+    if fault:
+        raise service.error(f"The folder of {service.setting} {fault}.")
 
 
 def _not_started(service: Service, reason: str) -> BackendError:

@@ -53,7 +53,6 @@ class Manifest(BaseModel):
     """What a backup holds."""
 
     format: Literal[3] = 3
-    engine: Literal["embedded"] = "embedded"
     made_at: str = ""
     collections: dict[str, Saved]
 

@@ -23,7 +23,7 @@ from mcp_server_qdrant.encoders.local.hosted import (
 )
 from mcp_server_qdrant.encoders.local.listed import SIZES
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.ingest.chunk import split
 from tests.cross_encoder import MODEL as RERANKER
 from tests.cross_encoder import build_cross_encoder

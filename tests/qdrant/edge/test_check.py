@@ -267,9 +267,3 @@ async def test_a_payload_update_is_checked_like_a_point(client):
     (found,) = await client.retrieve("c", [1])
 
     assert found.payload == {"n": 1}
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a\\b", "x" * 256, "nul\x00"])
-async def test_a_name_that_cannot_be_kept_is_refused(client, name):
-    with pytest.raises(RequestError, match="name"):
-        await client.create_collection(name, models.VectorParams(size=2, distance="Dot"))

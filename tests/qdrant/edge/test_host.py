@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.hosting.link import connect
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous, socket_path
+from mcp_server_qdrant.hosting.wire import Rendezvous, socket_path
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
@@ -200,7 +200,7 @@ async def test_a_client_without_the_key_is_refused(tmp_path):
     assert Path(found.address).stat().st_mode & 0o077 == 0
     assert Path(found.address).parent.stat().st_mode & 0o077 == 0
     stranger = found._replace(key=b"x" * 32)
-    assert await asyncio.to_thread(stranger.dial, edge_wire.WIRE, 5.0) is None
+    assert await asyncio.to_thread(stranger.dial, 5.0) is None
     assert (await client.get_collections()).collections == []
     await client.close()
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions

@@ -17,7 +17,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core import disk, errors
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting import link, wire
-from mcp_server_qdrant.hosting.rendezvous import Rendezvous
+from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
 from mcp_server_qdrant.qdrant.edge import shards as edge_shards

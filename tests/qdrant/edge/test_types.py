@@ -8,7 +8,7 @@ import qdrant_edge as edge
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.qdrant.edge import plain, schema, types
+from mcp_server_qdrant.qdrant.edge import plain, types
 
 ONE = UUID(int=1)
 
@@ -16,7 +16,7 @@ ONE = UUID(int=1)
 @pytest.fixture
 def shard(tmp_path):
     params = {"d": {"size": 2, "distance": "Dot"}}
-    shard = edge.EdgeShard.create(str(tmp_path / "s"), schema.shard_config(params, {"s": {}}))
+    shard = edge.EdgeShard.create(str(tmp_path / "s"), types.shard_config(params, {"s": {}}))
     points = [
         types.to_point((i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i})) for i in range(6)
     ]
@@ -131,12 +131,12 @@ def test_results_are_plain_data(shard):
     ],
 )
 def test_every_payload_index_can_be_made(shard, index):
-    shard.update(edge.UpdateOperation.create_field_index("f", schema.index_params(index)))
+    shard.update(edge.UpdateOperation.create_field_index("f", types.index_params(index)))
     kind = index if isinstance(index, str) else index["type"]
 
-    assert schema.index_type(shard.info().payload_schema["f"]) == kind
+    assert types.index_type(shard.info().payload_schema["f"]) == kind
 
 
 def test_an_index_type_nobody_knows_is_refused():
     with pytest.raises(RequestError, match="trie"):
-        schema.index_params("trie")
+        types.index_params("trie")

@@ -7,7 +7,6 @@ host checks everything that depends on the collection.
 """
 
 import contextlib
-import json
 import math
 import re
 import textwrap
@@ -23,51 +22,49 @@ MAX_DEPTH = 96  # 120 levels still load, 124 do not
 MAX_ID = 2**64 - 1
 MAX_INDEX = 2**32 - 1
 MAX_SIZE = 65_536
-_TOO_DEEP = f"The payload is nested deeper than {MAX_DEPTH} levels."
 _NO_FILE_NAME = re.compile(r'[\x00-\x1f/\\:*?"<>|\ud800-\udfff]')
 
 Schema = Mapping[str, Any]
 
 
-def plain_payload(value: Any) -> Any:
+def plain_payload(value: Any, levels: int = MAX_DEPTH) -> Any:
     """The payload as JSON data: dates become ISO 8601 texts.
 
     InvalidPoint for NaN and infinity, lone surrogates, deep nesting and what JSON cannot hold.
     """
-    try:
-        text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=_plain)
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidPoint("The payload holds half a surrogate pair.") from None
-    except TypeError as error:
-        raise InvalidPoint(f"The payload holds what JSON cannot hold: {error}.") from None
-    except ValueError:
-        raise InvalidPoint("The payload holds NaN or infinity, or holds itself.") from None
-    except RecursionError:
-        raise InvalidPoint(_TOO_DEEP) from None
-    plain = json.loads(text)
-    if _deeper(plain, MAX_DEPTH):
-        raise InvalidPoint(_TOO_DEEP)
-    return plain
+    if not isinstance(value, dict | list | tuple):
+        return _plain(value)
+    if levels == 0:
+        raise InvalidPoint(f"The payload is nested deeper than {MAX_DEPTH} levels.")
+    if isinstance(value, dict):
+        return {
+            _plain(key if isinstance(key, str) else str(key)): plain_payload(one, levels - 1)
+            for key, one in value.items()
+        }
+    return [plain_payload(one, levels - 1) for one in value]
 
 
 def _plain(value: Any) -> Any:
-    """What `json` does not know."""
-    if isinstance(value, date):  # a datetime is one too
-        return value.isoformat()
-    if isinstance(value, UUID):
-        return str(value)
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InvalidPoint("The payload holds half a surrogate pair.") from None
+        return value[:]  # of an enumeration its text
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidPoint("The payload holds NaN or infinity.")
+        return float(value)
+    if isinstance(value, date | UUID):  # a datetime is a date too
+        return value.isoformat() if isinstance(value, date) else str(value)
     if hasattr(value, "tolist"):  # numpy
-        return value.tolist()
-    raise TypeError(f"an object of the type {type(value).__name__}")
-
-
-def _deeper(value: Any, levels: int) -> bool:
-    """True for data that is nested deeper than so many levels."""
-    if not isinstance(value, dict | list):
-        return False
-    inside = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(_deeper(item, levels - 1) for item in inside)
+        return plain_payload(value.tolist())
+    kind = type(value).__name__
+    raise InvalidPoint(f"The payload holds what JSON cannot hold: an object of the type {kind}.")
 
 
 def plain_id(point_id: Any) -> int | str:

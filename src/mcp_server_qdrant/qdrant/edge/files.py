@@ -30,7 +30,7 @@ MOVED = {".json": DESCRIPTION, ".count": POINTS}
 _NEXT = ".next"
 _LONGEST_SLUG = 120
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
-_DELETING = 8 << 20  # of the reserve, what deletions may count on
+_DELETING = 8 << 20  # bytes that must stay free after a deletion
 _BLOCK = 1 << 16
 
 
@@ -118,22 +118,18 @@ class Folder:
         following.rename(shard)
         sync(self.shards)
 
-    def require_space(self, wanted: int) -> None:
-        """Raise DiskFull unless `wanted` bytes and the reserve are free.
+    def require_space(self, wanted: int, *, deleting: bool = False) -> None:
+        """Raise DiskFull unless so many bytes are free beside the reserve, which deletions may use.
 
         The engine's files are sparse, so a full disk would kill the host in mid-write.
         """
-        self._require("Nothing was written", self._min_free + wanted)
-
-    def require_space_to_delete(self, wanted: int) -> None:
-        """The same for a deletion, which makes use of the reserve."""
-        self._require("Nothing was deleted", _DELETING + wanted)
-
-    def _require(self, outcome: str, needed: int) -> None:
+        needed = wanted + (_DELETING if deleting else self._min_free)
         free = shutil.disk_usage(self.root).free
         if free < needed:
+            outcome = "deleted" if deleting else "written"
             raise DiskFull(
-                f"{outcome}: {free >> 20} MB are free on the disk, {needed >> 20} MB are needed."
+                f"Nothing was {outcome}: {free >> 20} MB are free on the disk,"
+                f" {needed >> 20} MB are needed."
             )
 
 

@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_query, plain_id
-from mcp_server_qdrant.qdrant.edge.schema import index_type
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge.types import index_type
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Row = tuple[Any, ...]

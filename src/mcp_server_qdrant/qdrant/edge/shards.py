@@ -27,7 +27,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE, Census
 from mcp_server_qdrant.qdrant.edge.files import (
     DESCRIPTION,
@@ -37,7 +36,7 @@ from mcp_server_qdrant.qdrant.edge.files import (
     name_of,
     slug_of,
 )
-from mcp_server_qdrant.qdrant.edge.schema import shard_config
+from mcp_server_qdrant.qdrant.edge.types import shard_config
 
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
@@ -207,8 +206,6 @@ class Shards:
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection."""
-        if fault := name_fault(name):
-            raise RequestError(fault)
         if name in self._all:
             raise RequestError(f"The collection {name!r} already exists.")
         with guarded(name, "could not be created."):

@@ -16,7 +16,7 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import UNSURE, EngineFailure, RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
-from mcp_server_qdrant.qdrant.edge import check, schema, types
+from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.files import DESCRIPTION, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 
@@ -118,7 +118,7 @@ class Writes:
     async def index(self, name: str, field: str, declared: Any) -> None:
         """Index a payload field; cheap while the collection is empty."""
         shard = self._shards.get(name)
-        update = Update.create_field_index(field, schema.index_params(declared))
+        update = Update.create_field_index(field, types.index_params(declared))
         self._room(self._rewritten(shard, self._shards.exact_count(shard)))
         self._apply(shard, update)
         if isinstance(declared, dict):
@@ -133,14 +133,14 @@ class Writes:
         shard = self._shards.get(name)
         known = shard.sidecar[kind].get(vector)
         if known is not None:
-            if schema.same_vector(known, params):
+            if types.same_vector(known, params):
                 return
             raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
         declared = {k: dict(shard.sidecar[k]) for k in _KINDS}
         declared[kind][vector] = params
         check.check_schema(declared["vectors"], declared["sparse_vectors"])
         self._room()
-        self._apply(shard, schema.new_vector(vector, kind, params))
+        self._apply(shard, types.new_vector(vector, kind, params))
         # Durable in the engine first: points may bring the vector once the description has it.
         self._shards.settle(name)
         # The new vector is not optimised yet.
@@ -212,7 +212,7 @@ class Writes:
     async def delete(self, name: str, where: Mapping[str, Any]) -> None:
         """Delete points."""
         shard, chosen, count = self._chosen(name, where)
-        self._shards.folder.require_space_to_delete(_GOING * count)
+        self._shards.folder.require_space(_GOING * count, deleting=True)
         shard.census.forget()
         self._apply(shard, Update.delete_points_by_filter(chosen))
         shard.deleted += count

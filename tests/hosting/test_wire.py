@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.rendezvous import ask
+from mcp_server_qdrant.hosting.wire import ask
 
 PATIENCE = 20.0
 
