@@ -157,11 +157,3 @@ def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:
             raise RequestError(f"{name[:80]!r} cannot name a vector.")
     for name in vectors.keys() & sparse.keys():
         raise RequestError(f"{name!r} cannot name a dense and a sparse vector at once.")
-
-
-def check_query(value: Any, name: str, schema: Schema) -> None:
-    """Refuse a query vector that does not fit the collection's vector of that name."""
-    try:
-        check_vectors({name: value}, schema)
-    except InvalidPoint as refusal:
-        raise RequestError(str(refusal)) from None

@@ -61,12 +61,9 @@ class Optimiser:
 
     def _due(self) -> Shard | None:
         """A shard with much to gain and no recent write."""
-        now = time.monotonic()
-        for shard in self._shards.opened():
-            quiet = now - shard.touched >= self._options.quiet_seconds
-            if quiet and self._worthwhile(shard):
-                return shard
-        return None
+        before = time.monotonic() - self._options.quiet_seconds
+        quiet = (shard for shard in self._shards.opened() if shard.touched <= before)
+        return next(filter(self._worthwhile, quiet), None)
 
     def _worthwhile(self, shard: Shard) -> bool:
         """True if enough was written since the last optimisation, or deleted.

@@ -15,7 +15,7 @@ import qdrant_edge as edge
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import check_query, plain_id
+from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.edge.types import index_type
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
@@ -143,7 +143,7 @@ class Reads:
 
         def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
             vector = {"indices": list(terms), "values": [1.0] * len(terms)}
-            check_query(vector, using, shard.sidecar)
+            check_vectors({using: vector}, shard.sidecar)
             params, _ = _params(shard, using, where)
             found = {term: _idf(engine, using, term, where, params) for term in terms}
             return {term: idf for term, idf in found.items() if idf > 0}
@@ -198,7 +198,7 @@ def _leg(
     """One leg; a sparse vector is a tuple, of its indices and its values."""
     if isinstance(vector, tuple):
         vector = dict(zip(("indices", "values"), vector, strict=True))
-    check_query(vector, using, shard.sidecar)
+    check_vectors({using: vector}, shard.sidecar)
     query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
     return Leg(query, narrowed(where), *_params(shard, using, narrowed(None)), scored)
 

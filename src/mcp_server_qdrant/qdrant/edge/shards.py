@@ -130,8 +130,7 @@ class Shards:
     def exact_count(self, shard: Shard) -> int:
         """The number of points; info's own count can be wrong after a crash."""
         if shard.count is None:
-            with guarded(shard.name):
-                shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
+            shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
         return shard.count
 
     def _load(self, shard: Shard) -> edge.EdgeShard:
