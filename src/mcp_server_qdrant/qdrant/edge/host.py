@@ -29,7 +29,7 @@ from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 _TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
-_TURNS = 3  # of reads between two pieces of a write: one is heard, taken and begun in three
+_TURNS = 3  # of reads between two pieces of a write; the first two hear and begin new ones
 _AHEAD = 64  # shards opened at the start
 
 

@@ -175,7 +175,7 @@ class Reads:
 
 
 def _narrowing(guard: Plain) -> Callable[[Plain], Any]:
-    """Makes a leg's filter, which the guard narrows, of None the guard's own; each once."""
+    """Makes the filter of a leg: its own and the guard; of None the guard alone. Each once."""
     made: dict[int, Any] = {}  # by the identity of the plain one
 
     def narrowed(plain: Plain) -> Any:

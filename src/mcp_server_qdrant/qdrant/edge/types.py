@@ -40,9 +40,7 @@ def to_filter(plain: Mapping[str, Any] | None) -> edge.Filter | None:
         return None
     minimum = plain.get("min_should")
     return edge.Filter(
-        must=_conditions(plain.get("must")),
-        should=_conditions(plain.get("should")),
-        must_not=_conditions(plain.get("must_not")),
+        **{name: _conditions(plain.get(name)) for name in ("must", "should", "must_not")},
         min_should=minimum
         and edge.MinShould(_conditions(minimum["conditions"]) or [], minimum["min_count"]),
     )
@@ -100,18 +98,20 @@ def _value(value: Any) -> edge.MatchValue:
 
 
 def _range(plain: Mapping[str, Any]) -> Any:
-    limits = {key: value for key, value in plain.items() if value is not None}
-    if any(isinstance(value, str) for value in limits.values()):
-        return edge.RangeDateTime(**limits)
-    return edge.RangeFloat(**limits)
+    dates = any(isinstance(value, str) for value in plain.values())
+    return edge.RangeDateTime(**plain) if dates else edge.RangeFloat(**plain)
 
 
-def _geo_point(plain: Mapping[str, float]) -> edge.GeoPoint:
-    return edge.GeoPoint(lon=plain["lon"], lat=plain["lat"])
-
-
-def _geo_line(plain: Mapping[str, Any]) -> list[edge.GeoPoint]:
-    return [_geo_point(point) for point in plain["points"]]
+def _places(plain: Any) -> Any:
+    """The description of an area with its places in the engine's type."""
+    if isinstance(plain, list):
+        return [_places(one) for one in plain]
+    if not isinstance(plain, Mapping):
+        return plain
+    if plain.keys() == {"lon", "lat"}:
+        return edge.GeoPoint(**plain)
+    made = {name: _places(one) for name, one in plain.items()}
+    return made.get("points", made)
 
 
 _MATCHES: dict[str, Callable[[Any], Any]] = {
@@ -128,13 +128,9 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
 _FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
     "match": _match,
     "range": _range,
-    "geo_bounding_box": lambda box: edge.GeoBoundingBox(
-        _geo_point(box["top_left"]), _geo_point(box["bottom_right"])
-    ),
-    "geo_radius": lambda circle: edge.GeoRadius(_geo_point(circle["center"]), circle["radius"]),
-    "geo_polygon": lambda area: edge.GeoPolygon(
-        _geo_line(area["exterior"]), [_geo_line(line) for line in area.get("interiors") or ()]
-    ),
+    "geo_bounding_box": lambda area: edge.GeoBoundingBox(**_places(area)),
+    "geo_radius": lambda area: edge.GeoRadius(**_places(area)),
+    "geo_polygon": lambda area: edge.GeoPolygon(**_places(area)),
     "values_count": lambda counts: edge.ValuesCount(**counts),
     "is_empty": bool,
     "is_null": bool,
