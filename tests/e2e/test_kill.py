@@ -189,7 +189,7 @@ def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
 
     What was replaced or deleted is a version, whenever the kill came.
     """
-    moments, memory, texts = random.Random(7), Memory(), 8
+    moments, memory, texts = random.Random(7), Memory(), 5
     for round_ in range(rounds):
         memory.server = RawServer(env, tmp_path)
 
