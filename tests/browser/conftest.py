@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 from tests import forked
 from tests.e2e.raw import clean_environment, settings_of
 from tests.listening import await_answer, free_port

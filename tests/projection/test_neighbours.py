@@ -9,12 +9,15 @@ import pytest
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.neighbours import neighbours, put_among
+from mcp_server_qdrant.projection.neighbours import NONE, neighbours, put_among, regions
 from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.projection.pca import unit
 from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8
+TOPICS = ("wing lift", "compiler grammar", "protein gene")
+CORNERS = np.array([[0, 0], [40, 0], [0, 40]], np.float32)
+WANTED = pytest.mark.skipif(not maps.installed(), reason="the extra map is missing")
 
 
 def vectors(count: int = COUNT) -> np.ndarray:
@@ -130,3 +133,44 @@ async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeyp
 
         assert seen.map.coming is False
         assert "install opentsne scikit-learn" in seen.map.notes[-1]
+
+
+def scattered(count: int) -> tuple[np.ndarray, list[str]]:
+    """Points around three corners with a phrase each, and a tenth of them anywhere."""
+    chance = np.random.default_rng(3)
+    corner = np.arange(count) % 3
+    places = CORNERS[corner] + chance.normal(size=(count, 2))
+    places[::10] = chance.uniform(-200, 200, size=places[::10].shape)
+    texts = [f"The study of {TOPICS[at]}" for at in corner]
+    texts[::10] = ["Nothing of it"] * len(texts[::10])
+    return places.astype(np.float32), texts
+
+
+@WANTED
+def test_each_blob_is_one_region_named_inside_it_by_its_own_words():
+    places, texts = scattered(600)
+    made = regions(places, texts)
+    region_of, found = made.region_of, made.regions
+
+    assert {one.name for one in found} == set(TOPICS)
+    assert [one.size for one in found] == sorted((one.size for one in found), reverse=True)
+    for number, one in enumerate(found):
+        corner = CORNERS[TOPICS.index(one.name)]
+        far = np.abs(places[region_of == number] - corner).max(axis=1)
+        assert one.size == len(far) >= 170
+        assert (far < 6).mean() >= 0.95
+        assert np.abs(places[one.point] - corner).max() < 1
+
+
+@WANTED
+def test_what_holds_nowhere_together_has_no_name():
+    places = np.stack(np.meshgrid(np.arange(20), np.arange(20)), axis=-1).reshape(-1, 2)
+    found = regions(places.astype(np.float32), ["the same words"] * 400)
+
+    assert found.regions == ()
+    assert (found.region_of == NONE).all()
+
+
+@WANTED
+def test_the_same_points_make_the_same_regions():
+    assert regions(*scattered(90)).regions == regions(*scattered(90)).regions

@@ -2,7 +2,7 @@
 
 import { call } from "./api.js";
 import { $, announce, button, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
-import { decode, layOut, signature } from "./mapdata.js";
+import { decode, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { showTip, swatch, typicalTexts } from "./points.js";
 import { hue } from "./raster.js";
@@ -64,29 +64,20 @@ export async function load(search, signal) {
   }
 }
 
-/** Asks until the map has its layout by neighbours, and is of all that was stored meanwhile. */
+/** Asks until the map has its layout by neighbours and all that was stored meanwhile, and draws that. */
 async function awaitLayout(map) {
-  const laid = () => map.panels.some(({ neighbours }) => neighbours);
-  const answer = await call("map", { collections: map.collections, parts: laid() ? "places" : "neighbours" }).catch(() => null);
+  const answer = await call("map", { collections: map.collections, points: false }).catch(() => null);
   if (map !== state.map) return;
-  if (!answer || answer.coming) polling = setTimeout(awaitLayout, LAID, map);
-  if (!answer) return;
-  if (signature(answer) !== signature(map)) return load(map.search).catch(() => {});
-  Object.assign(map, { coming: answer.coming, notes: answer.notes });
-  if (laid() || !answer.panels.some(({ neighbours }) => neighbours)) return plot && showAround();
-  map.panels.forEach((panel, place) => layOut(panel, answer.panels[place]));
-  plot.camera.lay();
-  plot.arrange(layout());
-  announce("The map has moved: what is alike now lies near.");
-  showAround();
-  if (map.search) place(map.search).catch(() => {});
-  else aim();
+  if (!answer || (answer.coming && signature(answer) === signature(map))) return (polling = setTimeout(awaitLayout, LAID, map));
+  const laid = plot?.panel.neighbours;
+  await load(map.search).catch(() => (polling = setTimeout(awaitLayout, LAID, map)));
+  if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
 }
 
 /** Places a search on the points that are drawn already; draws anew where those have changed. */
 export async function place(search, signal) {
   if (!state.map) return load(search, signal);
-  const answer = await call("map", { collections: state.map.collections, search, parts: "places" }, signal);
+  const answer = await call("map", { collections: state.map.collections, search, points: false }, signal);
   if (signature(answer) !== signature(state.map)) return load(search, signal);
   showPlaces({ ...answer, search });
 }
