@@ -53,7 +53,9 @@ async def panels(points: int) -> Sequence[Panel]:
 def measured(panel: Panel) -> Iterator[tuple[str, int, float, float]]:
     assert panel.neighbours is not None, "There is no layout by neighbours: install the extra map."
     blob = blobs(panel.neighbours.places)
-    texts = [" ".join(text.lower().split()) for text in panel.texts]
+    texts = [
+        " ".join(text.lower().split()) for group in panel.groups for text in group.points.texts
+    ]
     for number, region in enumerate(panel.regions):
         inside = panel.neighbours.region_of == number
         held = blob[inside]
@@ -81,8 +83,8 @@ def least(name: str, texts: Sequence[str], inside: NDArray[np.bool_], panel: Pan
     region_of = panel.neighbours.region_of
     ratios = []
     for phrase in name.lower().split(", "):
-        if phrase.startswith(LANGUAGE):
-            has = np.array([sure(text, "") == phrase.removeprefix(LANGUAGE) for text in texts])
+        if phrase.endswith(LANGUAGE):
+            has = np.array([sure(text, "") == phrase.removesuffix(LANGUAGE) for text in texts])
         else:
             has = standing(phrase, texts)
         others = [has[region_of == one].mean() for one in set(region_of[~inside].tolist())]

@@ -90,9 +90,15 @@ def test_what_a_cluster_of_another_language_has_in_common_is_the_language():
     topics = ("Speicher", "Garten", "Wetter", "Bahnhof", "Kuchen", "Fahrrad", "Schule", "Urlaub")
     german = [f"Wir haben gestern noch lange über {one} gesprochen" for one in topics]
 
-    assert names([german, WINGS, PARSERS])[0][0] == "texts in German"
-    apart = names([german[:4], german[4:], WINGS * 2])
-    assert not [one for one in apart if "texts in German" in one]
+    spanish = [f"Ayer hablamos mucho tiempo con los vecinos sobre la casa {n}" for n in "abcdefgh"]
+
+    assert called(names([german, WINGS, PARSERS])[0]) == "German texts"
+    both = called(names([german + spanish, WINGS * 2, PARSERS])[0])
+    assert set(both.split(", ")) == {"German texts", "Spanish texts"}
+    beside = called(names([german[:4] + spanish[:4], german[4:], WINGS, PARSERS])[0])
+    assert set(beside.split(", ")) == {"German texts", "Spanish texts"}
+    mixed = names([german[:3] + WINGS, german[3:] + PARSERS])
+    assert not [one for phrases in mixed for one in phrases if one.endswith("texts")]
 
 
 def test_texts_without_spaces_have_phrases_without_particles():

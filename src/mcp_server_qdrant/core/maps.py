@@ -145,11 +145,6 @@ class Panel:
         return sum(len(group.points.ids) for group in self.groups)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """How the texts of the points begin."""
-        return tuple(text for group in self.groups for text in group.points.texts)
-
-    @property
     def regions(self) -> tuple[Region, ...]:
         """Those of the layout by neighbours, where it is there."""
         return self.neighbours.regions if self.neighbours else ()

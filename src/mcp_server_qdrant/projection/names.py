@@ -19,15 +19,14 @@ from mcp_server_qdrant.encoders.language import sure
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
 CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
-FEWEST, SHARE = 3, 0.06  # texts of a cluster that have a phrase of its name
-MOST = 0.5  # share of them that are in its language, where that is its name
+FEWEST, SHARE = 3, 0.1  # texts of a cluster that have a phrase of its name
+MOST, LARGE = 0.8, 0.3  # share of those that are in other languages, and in each that is its name
 TITLE = 2.0  # times as much as elsewhere weighs a phrase in a title
 CLEARLY = 2.0  # times as frequent as in any other cluster
 SPOKEN = 0.003  # share of the texts from which on their language counts
 ALIKE = 5  # letters by which forms of a word are known
 
-NO_PHRASE = "nothing"
-LANGUAGE = "texts in "  # before its name
+LANGUAGE = " texts"  # after its name
 CODE = {"def", "self", "none", "null", "str", "int", "bool", "return", "import", "elif"}
 
 WORD = re.compile(r"[^\W\d_]{3,30}")
@@ -58,9 +57,7 @@ class Phrases:
         spoken = [sure(text, NEUTRAL) for text in texts]
         telling, foreign = _telling(spoken), _foreign(spoken)
         counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
-        # A phrase more than there is, as a vocabulary must not be empty.
-        whole = [*zip(texts, foreign, strict=True), (NO_PHRASE, "")]
-        held = counter.fit_transform(whole)[:-1]
+        held = counter.fit_transform(zip(texts, foreign, strict=True))
         everywhere = np.asarray(held.sum(axis=0))[0]
         frequent = (everywhere >= FEWEST) & (counter.get_feature_names_out() != "")
         titles, own = _parted(texts)
@@ -69,7 +66,7 @@ class Phrases:
         self._own = counter.transform(zip(own, foreign, strict=True))[:, frequent]
         self._titled = counter.transform((title, "") for title in titles)[:, frequent]
         self._everywhere = everywhere[frequent] / len(texts)
-        self._least = np.where(np.isin(self._words, foreign), MOST, SHARE)
+        self._spoken = np.isin(self._words, foreign)
         self._length = np.sqrt([_length(phrase) for phrase in self._words])
 
     def names(self, clusters: NDArray[np.int64]) -> list[list[str]]:
@@ -79,8 +76,11 @@ class Phrases:
         share, own = inside @ self._held / sizes, inside @ self._own
         best, second = -np.sort(-np.vstack([share, 0 * share[:1]]), axis=0)[:2]
         elsewhere = np.where(share == best, second, best)
-        enough = (own >= FEWEST) & (own >= self._least * sizes)
+        enough = (own >= FEWEST) & (own >= np.where(self._spoken, LARGE, SHARE) * sizes)
+        enough &= ~self._spoken | (own @ self._spoken[:, None] >= MOST * sizes)
         tells = enough & (own >= CLEARLY * elsewhere * sizes)
+        # Where one of its languages tells, all that it is in are its name.
+        tells |= enough & self._spoken & (tells & self._spoken).any(axis=1, keepdims=True)
         lift = np.log1p(share / self._everywhere)
         score = tells * (own + (TITLE - 1) * (inside @ self._titled)) * lift * self._length
         made = []
@@ -92,7 +92,12 @@ class Phrases:
 
 
 def called(phrases: Sequence[str]) -> str:
-    """What a cluster is called: its best phrase; with a single word the next, which may have it."""
+    """What a cluster is called: its best phrase; with a single word the next, which may have it.
+
+    Or the languages that it is in.
+    """
+    if spoken := [one for one in phrases[:2] if one.endswith(LANGUAGE)]:
+        return ", ".join(spoken)
     if len(phrases) < 2 or not WORD.fullmatch(phrases[0]) or PAIRED.match(phrases[0]):
         return ", ".join(phrases[:1])
     first, second = phrases[:2]
@@ -157,7 +162,7 @@ def _foreign(spoken: Sequence[str | None]) -> list[str]:
     """What tells a text by its language; "" where that is the one of most, or not known."""
     known = Counter(one for one in spoken if one not in (None, NEUTRAL))
     others = [language for language, _ in known.most_common()[1:]]
-    return [f"{LANGUAGE}{one.title()}" if one and one in others else "" for one in spoken]
+    return [f"{one.title()}{LANGUAGE}" if one and one in others else "" for one in spoken]
 
 
 def _telling(spoken: Sequence[str | None]) -> Callable[[str], bool]:

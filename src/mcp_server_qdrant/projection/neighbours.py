@@ -42,6 +42,7 @@ async def neighbours(panel: Panel) -> Neighbours:
 
     Raises BackendError.
     """
+    texts = [text for group in panel.groups for text in group.points.texts]
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", __name__),
@@ -52,7 +53,7 @@ async def neighbours(panel: Panel) -> Neighbours:
     except OSError as error:
         raise BackendError(FAILED) from error
     try:
-        made, _ = await process.communicate(pickle.dumps((panel.reduced, panel.texts)))
+        made, _ = await process.communicate(pickle.dumps((panel.reduced, texts)))
     finally:
         if process.returncode is None:
             process.kill()

@@ -13,7 +13,7 @@ const SHOWN = 6; // documents of a region
 const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
 const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
 
-let on; // open(text), ask(words), visit(change), show(), point(hit or null)
+let on; // open(text), ask(words), visit(change), show(), drawn(), point(hit or null)
 let plot = null;
 let polling;
 let seen = ""; // of the map, as the address has it
@@ -58,6 +58,7 @@ export async function load(search, signal) {
     state.map = { ...decode(answer), collections, search };
     if (!state.map.panels[state.panel]) state.panel = 0;
     showPanel();
+    on.drawn();
     if (answer.coming) polling = setTimeout(awaitLayout, LAID, state.map);
   } finally {
     busy(false);
@@ -181,12 +182,17 @@ function showLayouts() {
   if (focused) $("#layout input:checked").focus();
 }
 
+/** What the points can be coloured by: pairs of a name in the address and words. */
+function colourings() {
+  const words = { tags: "tag", created_at: "age" };
+  return [["", "Colour by collection"], ...plot.panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
+}
+
 /** The points' colours and their legend: by collection, or by what their payloads have in common. */
 function showColours() {
   const { panel } = plot;
-  const words = { tags: "tag", created_at: "age" };
   const facet = panel.facets.find((one) => one.key === state.route.colour);
-  const choices = [["", "Colour by collection"], ...panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
+  const choices = colourings();
   $("#colouring").hidden = choices.length < 2;
   $("#colouring").onchange = ({ target }) => on.visit({ colour: target.value });
   $("#colouring").replaceChildren(...choices.map(([value, label]) => h("option", { value, selected: value === (facet?.key ?? "") }, label)));
@@ -349,7 +355,7 @@ export const highlight = (result) => plot?.highlight(plot.hits.find((hit) => res
 export function commands() {
   if (!plot) return [];
   const regions = plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => goTo(region) }));
-  const colours = [...$("#colouring").options].map(({ value, text }) => ({ kind: "Map:", name: text, act: () => on.visit({ colour: value }) }));
+  const colours = colourings().map(([colour, name]) => ({ kind: "Map:", name, act: () => on.visit({ colour }) }));
   return [...regions, ...colours];
 }
 
