@@ -133,6 +133,7 @@ def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
     yield open_
     for page in opened:
         faults = page.faults
+        page.unroute_all(behavior="ignoreErrors")
         page.context.close()
         assert faults == []
 

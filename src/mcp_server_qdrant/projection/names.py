@@ -96,8 +96,8 @@ def called(phrases: Sequence[str]) -> str:
 
     Or the languages that it is in.
     """
-    if spoken := [one for one in phrases[:2] if one.endswith(LANGUAGE)]:
-        return ", ".join(spoken)
+    if phrases and phrases[0].endswith(LANGUAGE):
+        return ", ".join(one for one in phrases if one.endswith(LANGUAGE))
     if len(phrases) < 2 or not WORD.fullmatch(phrases[0]) or PAIRED.match(phrases[0]):
         return ", ".join(phrases[:1])
     first, second = phrases[:2]
