@@ -5,7 +5,7 @@ import { $, announce, button, download, fixed, h, key, percent, plural, sized, t
 import { decode, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { showTip, swatch, typicalTexts } from "./points.js";
-import { hue } from "./raster.js";
+import { hue, shape } from "./raster.js";
 import { colour, go, named, state } from "./state.js";
 
 const LAID = 1500; // ms between two questions for the layout by neighbours
@@ -206,7 +206,7 @@ function showColours() {
 }
 
 /** A collection, whose points are taken off the map or put back. */
-function legend({ collection, count, total }) {
+function legend({ collection, count, total }, place) {
   const { hidden } = state;
   const toggle = (event) => {
     if (!hidden.delete(collection)) hidden.add(collection);
@@ -214,7 +214,7 @@ function legend({ collection, count, total }) {
     plot.hide(hidden);
   };
   const number = h("span", { class: "count" }, drawnOf(count, total));
-  return h("li", {}, button([swatch(colour(collection)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
+  return h("li", {}, button([swatch(colour(collection), shape(place)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
 }
 
 /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
