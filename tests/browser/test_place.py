@@ -347,6 +347,8 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         assert f"{empty.address}/mcp" in page.locator("pre").first.inner_text()
         page.get_by_role("button", name="Load three demo collections").click()
         page.locator(".tile h3", has_text="recipes").wait_for(timeout=120_000)
+        page.locator("canvas[data-points]").wait_for(timeout=120_000)
+        assert page.locator("canvas").get_attribute("data-points") == "111"  # all of it at once
         page.close()
     finally:
         empty.stop()

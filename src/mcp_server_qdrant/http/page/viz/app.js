@@ -89,7 +89,7 @@ async function setUp() {
 async function watch() {
   const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs }) => [name, points, legs]));
   const empty = !collections().length;
-  const wanted = empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts" && !state.running);
+  const wanted = !state.running && (empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts"));
   const setup = wanted && (await call("setup").catch(() => null));
   if (setup && counts(setup) !== counts(state.setup)) await changed();
   watching = setTimeout(watch, collections().length ? LATER : SOON);
@@ -372,7 +372,7 @@ function nothingYet() {
   $("#map").classList.add("nothing");
   $("#map-notes").replaceChildren(h("p", { class: "empty" }, "The map is drawn as soon as something is stored."));
   $("#home").hidden = false;
-  showEmpty({ failed, changed });
+  showEmpty({ failed, changed, progress });
 }
 
 // What is going wrong, and how it gets well again.

@@ -72,7 +72,7 @@ export function showHome(on) {
   );
 }
 
-/** Nothing is stored yet. `on`: failed(error, again), changed(). */
+/** Nothing is stored yet. `on`: failed(error, again), changed(), progress(by). */
 export function showEmpty(on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);
@@ -80,12 +80,15 @@ export function showEmpty(on) {
   const demo = button("Load three demo collections", () => fill(), { class: "primary" });
   const fill = async () => {
     demo.disabled = true;
+    on.progress(1);
     try {
-      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name }))); // which appear as they are stored
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name })));
       await on.changed();
     } catch (error) {
       demo.disabled = false;
       on.failed(error, fill);
+    } finally {
+      on.progress(-1);
     }
   };
   $("#home").replaceChildren(
