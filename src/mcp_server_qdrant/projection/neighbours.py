@@ -104,7 +104,10 @@ def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
     from the others is no region.
     """
     phrases = Phrases(texts)
-    whole, clusters = _clusters(places, 1.0), _clusters(places, LARGEST)
+    fewest = max(FEWEST, int(len(places) ** 0.5 / 2))
+    largest = max(2 * FEWEST, int(len(places) * LARGEST))
+    # What is seen as one must not fall in two: its halves would have the same phrases, and no name.
+    whole, clusters = _clusters(places, 2 * fewest, None), _clusters(places, fewest, largest)
     told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
     for one in range(whole.max() + 1):
         if told[whole == one].mean() < MUCH:
@@ -121,16 +124,12 @@ def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
     return Neighbours(places, region_of, tuple(found))
 
 
-def _clusters(places: Vectors, largest: float) -> NDArray[np.int64]:
-    """The number of each point's cluster, -1 for none; one has at most such a share of them all."""
+def _clusters(places: Vectors, fewest: int, largest: int | None) -> NDArray[np.int64]:
+    """The number of each point's cluster, -1 for none; a cluster has so many points."""
     from sklearn.cluster import HDBSCAN
 
-    count = len(places)
     found: NDArray[np.int64] = HDBSCAN(
-        min_cluster_size=max(FEWEST, int(count**0.5 / 2)),
-        max_cluster_size=max(2 * FEWEST, int(count * largest)),
-        min_samples=DENSE,
-        copy=True,
+        min_cluster_size=fewest, max_cluster_size=largest, min_samples=DENSE, copy=True
     ).fit_predict(places)
     return found
 
