@@ -12,12 +12,7 @@ import pytest
 from tests.e2e.raw import RawServer, text_of
 from tests.http_stub import serving
 
-# Few tries: it cannot be reached.
-SERVICE = {
-    "EMBEDDING_PROVIDER": "openai",
-    "EMBEDDING_MODEL": "any",
-    "EMBEDDING_TIMEOUT": "1",
-}
+SERVICE = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "any"}
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 
@@ -72,21 +67,14 @@ def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
     assert "\nx" not in listed
 
 
-@pytest.mark.parametrize(
-    ("variable", "keys"),
-    [
-        ("EMBEDDING_SERVICE_URL", {"EMBEDDING_API_KEY": "s3cr3t", **SERVICE}),
-        ("QDRANT_URL", {"QDRANT_API_KEY": "s3cr3t"}),
-        ("RERANK_URL", {"RERANK_API_KEY": "s3cr3t"}),
-        ("HTTPS_PROXY", {"OPENAI_API_KEY": "s3cr3t", **SERVICE}),
-    ],
-)
-def test_an_address_that_lies_there_is_sent_no_key(variable, keys, person, tmp_path):
+def test_addresses_that_lie_there_are_sent_no_key(person, tmp_path):
     folder = tmp_path / "repo"
     folder.mkdir()
+    keys = ("EMBEDDING_API_KEY", "OPENAI_API_KEY", "QDRANT_API_KEY", "RERANK_API_KEY")
+    addresses = ("EMBEDDING_SERVICE_URL", "QDRANT_URL", "RERANK_URL", "HTTPS_PROXY")
     with listener() as (url, heard):
-        (folder / ".env").write_text(f"{variable}={url}\n")
-        _, log = used(person | keys, folder)
+        (folder / ".env").write_text("".join(f"{name}={url}\n" for name in addresses))
+        _, log = used(person | dict.fromkeys(keys, "s3cr3t") | SERVICE, folder)
 
     assert heard == []
     assert "s3cr3t" not in log
