@@ -64,7 +64,7 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         raise click.UsageError("token list takes no option but --file.")
     if given["revoke"] and asked > {"revoke"}:
         raise click.UsageError("--revoke takes no other option but --file.")
-    with frame.ending(at_once=False):
+    with frame.ending():
         if name == LIST:
             _list(_named(file))
         elif given["revoke"]:
