@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from tests import forked
 from tests.e2e.raw import RawServer, text_of
 from tests.http_stub import serving
 
@@ -37,9 +38,9 @@ def person(env, tmp_path) -> dict[str, str]:
     return {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"} | home | offline
 
 
-def used(person: dict[str, str], folder) -> tuple[str, str]:
+def used(person: dict[str, str], folder, popen=forked.Popen) -> tuple[str, str]:
     """The server does its work in that folder: its list of collections, its log."""
-    server = RawServer(person, folder, options=(), popen=subprocess.Popen)
+    server = RawServer(person, folder, options=(), popen=popen)
     for text in ("My own text.", "Another text of mine."):
         server.call("qdrant-store", information=text, collection_name="notes")
     server.call("qdrant-find", query="a text of mine", rerank=True)
@@ -105,4 +106,5 @@ def test_modules_that_lie_there_are_not_imported(path, person, tmp_path):
     (plugin / "entry_points.txt").write_text("[pydantic]\nevil = evil:plugin\n")
     (folder / "evil.py").write_text("raise SystemExit('loaded as a plugin')")
 
-    assert used(person | {"PYTHONPATH": path}, folder)[0].startswith("- notes")
+    own = person | {"PYTHONPATH": path}
+    assert used(own, folder, subprocess.Popen)[0].startswith("- notes")
