@@ -167,9 +167,9 @@ def load(*, serving: bool = False) -> "Settings":
 
 
 def leave_folder() -> Path | None:
-    """Be nowhere that others choose; where it was, unless that folder has been removed.
+    """Change to a folder of Python's own; returns the one before, None where it is removed.
 
-    Libraries look for files where they run: numba, matplotlib.
+    Some libraries look for files in the working directory, which may be a stranger's.
     """
     try:
         return Path.cwd()

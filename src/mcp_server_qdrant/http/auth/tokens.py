@@ -132,7 +132,7 @@ class NamedTokens:
 
     def _find(self, wanted: str) -> Entry | None:
         found = None
-        for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
+        for entry in [*self._single, *self._entries]:  # all, so that the time tells nothing
             if hmac.compare_digest(entry.sha256, wanted):
                 found = entry
         return found
