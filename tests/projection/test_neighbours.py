@@ -1,5 +1,6 @@
 """The layout by neighbours: what is alike lies near, and what comes later is put among its like."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -45,6 +46,21 @@ def laid() -> Panel:
     return replace(panel(vectors()), neighbours=Neighbours(places, nothing, ()))
 
 
+@pytest.fixture
+def go(monkeypatch) -> dict[int, asyncio.Event]:
+    """Layouts without the process that makes them: number of points -> what one waits for."""
+    events = {30: asyncio.Event(), 31: asyncio.Event()}
+
+    async def places(panel: Panel) -> Neighbours:
+        await events[panel.count].wait()
+        nothing = np.full(panel.count, 255, np.uint8)
+        return Neighbours(np.zeros((panel.count, 2), np.float32), nothing, ())
+
+    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "neighbours", places)
+    return events
+
+
 def test_a_further_vector_lies_among_its_like(laid):
     corner = laid.basis.project(np.eye(SIZE)[1])
 
@@ -52,9 +68,9 @@ def test_a_further_vector_lies_among_its_like(laid):
     assert put_among(panel(vectors()), corner) is None
 
 
-async def test_it_is_made_in_the_background_and_then_there(engine):
+async def test_it_is_made_in_the_background_and_then_there():
     pytest.importorskip("openTSNE")
-    async with memory_services(engine=engine) as services:
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         request = MapRequest(("notes",))
         first = await services.projector.view(request)
@@ -83,41 +99,42 @@ async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
         assert (inside % 4 == topics.index(one.name)).mean() >= 0.95
 
 
-async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(engine):
-    pytest.importorskip("openTSNE")
-    async with memory_services(engine=engine) as services:
+async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(go):
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         request = MapRequest(("notes",))
         await services.projector.view(request)
         (old,) = services.projector._maps.values()
         await remember(services, "notes", "one more about copper")
+        go[31].set()
         seen = await services.projector.view(replace(request, patience=60))
 
         assert old.laying.cancelled()
         assert len(seen.map.panels[0].neighbours.places) == 31
 
 
-async def test_a_stream_of_texts_does_not_put_the_layout_off(engine):
-    pytest.importorskip("openTSNE")
-    async with memory_services(engine=engine) as services:
+async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         request = MapRequest(("notes",))
         await services.projector.view(request)
         (first,) = services.projector._maps.values()
         await remember(services, "notes", "one more about copper")
         await services.projector.view(request)
+        go[30].set()
         await first.laying
         seen = await services.projector.view(request)
 
         assert (seen.map.coming, len(seen.map.panels[0].neighbours.places)) == (True, 30)
+        go[31].set()
         later = await services.projector.view(replace(request, patience=60))
         assert len(later.map.panels[0].neighbours.places) == 31
 
 
-async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(engine, monkeypatch):
+async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: True)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    async with memory_services(engine=engine) as services:
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         seen = await services.projector.view(MapRequest(("notes",), patience=60))
 
@@ -125,9 +142,9 @@ async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(engine, monkey
         assert seen.map.panels[0].count == 30
 
 
-async def test_without_the_extra_one_sentence_says_how_to_get_it(engine, monkeypatch):
+async def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: False)
-    async with memory_services(engine=engine) as services:
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         seen = await services.projector.view(MapRequest(("notes",)))
 
