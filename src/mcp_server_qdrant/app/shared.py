@@ -19,7 +19,6 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
@@ -54,8 +53,6 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
-        remote = settings.qdrant_url not in (None, ":memory:")
-        self._version = partial(_version, client) if remote else None
         self._all = View(client)
         self.everything = self._catalog_of(self._all)
         # It fills points of all tenants, and no caller sees them.
@@ -118,7 +115,7 @@ class Shared:
     def queries(self, view: View) -> Queries:
         """The searches of a view."""
         if isinstance(self.client, EdgeClient):
-            return EdgeQueries(view.client, self.dates)
+            return Queries(view.client, self.dates, together=True)
         read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
         return Queries(view.client, self.dates, read)
 
@@ -131,7 +128,7 @@ class Shared:
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
         return View(
-            client=TenantClient(self.client, kept, self._version),
+            client=TenantClient(self.client, kept),
             identify=point_ids_of(tenant),
             indexes=kept.indexes,
             tenant=tenant,
@@ -144,7 +141,3 @@ class Shared:
         await self.rerank.close()
         await self.encoders.close()
         await self.client.close()
-
-
-async def _version(client: Any) -> str:
-    return str((await client.info()).version)
