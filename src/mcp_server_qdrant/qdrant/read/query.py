@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.hosting.wire import error_in
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, parse
+from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
 
 # The embedded engine is asked for many collections in a trip, in so many trips: the answers to one
@@ -71,21 +71,17 @@ class Queries:
 
         A first part is: its version may be the present one by now.
         """
-        versions = {
-            (doc.document, doc.version, str(doc.head))
-            for doc in replaced
-            if doc.document and doc.version
-        }
-        if not versions:
+        known = [doc for doc in replaced if doc.document and doc.version]
+        if not known:
             return condition
-        parts = [
-            models.Filter(
-                must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)],
-                must_not=[among([head])],
-            )
-            for document, version, head in sorted(versions)
-        ]
-        return both(models.Filter(must_not=parts), condition)
+        parts = models.Filter(
+            must=[
+                one_of(DOCUMENT_KEY, sorted({str(doc.document) for doc in known})),
+                one_of(VERSION_KEY, sorted({str(doc.version) for doc in known})),
+            ],
+            must_not=[among(sorted({str(doc.head) for doc in known}))],
+        )
+        return both(models.Filter(must_not=[parts]), condition)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
         """The targets in groups that are asked together."""
@@ -150,15 +146,8 @@ def _of_text(text: Document) -> models.Filter:
 def _carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
     """The points that carry one of the tags (payload key, value) and meet the condition."""
     keys = dict.fromkeys(key for key, _ in tags)
-    either = models.Filter(
-        should=[
-            models.FieldCondition(
-                key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
-            )
-            for key in keys
-        ]
-    )
-    return both(either, condition)
+    either = [one_of(key, (value for k, value in tags if k == key)) for key in keys]
+    return both(models.Filter(should=either), condition)
 
 
 def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[tuple[Any, ...]]:

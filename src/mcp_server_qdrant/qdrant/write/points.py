@@ -1,6 +1,6 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.datatypes import (
     SUPERSEDED_KEY,
     TAG_KEYS,
     Document,
+    Payload,
     PointId,
     Sparse,
     Target,
@@ -22,12 +23,20 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.filters import FieldType, among, equal, index_type, parse
+from mcp_server_qdrant.qdrant.filters import (
+    FieldType,
+    among,
+    equal,
+    index_type,
+    one_of,
+    parse,
+)
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
+    FILE_KEY,
     PENDING_KEY,
     SOURCE_KEY,
     VERSION_KEY,
@@ -304,6 +313,28 @@ class Points:
         """All points that match; of their payload only which document they are of."""
         found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
         return [self._document(collection, record) async for page in found for record in page]
+
+    async def of_files(
+        self, collection: str, sources: Iterable[str]
+    ) -> list[tuple[PointId, Payload]]:
+        """Every point of a file of these sources: its id, and `doc` of its payload."""
+        where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
+        found = pages(self._client, collection, IDS_PAGE, where, with_payload=["doc"])
+        return [
+            (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
+        ]
+
+    async def delete_of_files(
+        self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
+    ) -> None:
+        """Remove these points as far as they are still of a file with these contents.
+
+        What another run has written to them meanwhile stays.
+        """
+        old = one_of(f"{FILE_KEY}.hash", sorted(contents))
+        for first in range(0, len(ids), IDS_PAGE):
+            these = among(ids[first : first + IDS_PAGE])
+            await self._client.delete(collection, models.Filter(must=[these, old]))
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
