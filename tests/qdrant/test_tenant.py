@@ -219,7 +219,7 @@ async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
 
 async def test_a_collection_of_others_is_as_new_to_who_makes_it(engine):
     view = view_of(engine)
-    assert not await view.create_collection("blues", vectors_config={})
+    assert await view.create_collection("blues", vectors_config={})
     assert await view.create_collection("new", vectors_config=VECTORS)
 
     assert (await view.get_collection("blues")).points_count == 0

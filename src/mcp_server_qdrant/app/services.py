@@ -275,5 +275,4 @@ def _pipeline(
         Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
         catalog.forget,
         facets.check_keys,
-        shared.leftovers,
     )

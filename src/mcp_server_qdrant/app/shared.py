@@ -1,12 +1,11 @@
 """The parts that all services over one engine share: engine, models, the filling of points."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.app.models import open_choice, open_rerank
-from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
@@ -20,7 +19,6 @@ from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
-from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
@@ -57,10 +55,7 @@ class Shared:
         self.everything = self._catalog_of(self._all)
         # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all)
-        self._leftovers = Leftovers(points)
-        sweep = self._leftovers.sweep
-        pace = Pace(SYNC_SHARE).of
-        self._backfill = Backfill(self.everything, points, encoders, sweep, pace)
+        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -93,11 +88,6 @@ class Shared:
             folder=self.settings.qdrant_folder,
             dates=self.dates,
         )
-
-    def leftovers(self, met: Sequence[Document]) -> None:
-        """A search met parts that no reader is shown."""
-        if due := self._leftovers.due(met):
-            self._backfill.met(due)
 
     def points(self, view: View) -> Points:
         """The points of a view by id."""

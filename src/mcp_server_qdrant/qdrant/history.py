@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
-    EngineFailure,
     QdrantMcpError,
     RequestError,
     UnknownCollection,
@@ -37,7 +36,7 @@ from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.qdrant.filters import among, equal
 from mcp_server_qdrant.qdrant.payload import read, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
-from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, of a tenant where these are apart
 TENDED = 500  # versions that are kept between two looks at that limit
@@ -213,10 +212,7 @@ class History:
         client = self._client
         if not await client.collection_exists(HISTORY):
             sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
-            with suppress(EngineFailure, RequestError):  # made by another meanwhile, or said below
-                await client.create_collection(
-                    HISTORY, vectors_config={}, sparse_vectors_config=sparse
-                )
+            await create(client, HISTORY, vectors_config={}, sparse_vectors_config=sparse)
         there = (await client.get_collection(HISTORY)).payload_schema
         for key in self._indexes.keys() - there.keys():
             await client.create_payload_index(HISTORY, key, self._indexes[key])

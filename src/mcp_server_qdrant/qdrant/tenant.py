@@ -14,7 +14,6 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import (
-    EngineFailure,
     InvalidPoint,
     RequestError,
     UnknownCollection,
@@ -23,6 +22,7 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both, equal
+from mcp_server_qdrant.qdrant.write.points import create
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
@@ -130,23 +130,14 @@ class TenantClient:
         )
 
     async def create_collection(self, collection_name: str, **made: Any) -> bool:
-        """Make it, or use what others have made of this name; whether it was made.
+        """Make it, or use what others have made of this name: nobody is told which.
 
         The tenant sees it from now on, to write its first point, and no longer if it does not.
         """
-        made_now = await self._make(collection_name, made)
+        if not await self._inner.collection_exists(collection_name):
+            await create(self._inner, collection_name, **made)
         self._see(collection_name, seen=True)
-        return made_now
-
-    async def _make(self, collection_name: str, made: Mapping[str, Any]) -> bool:
-        if await self._inner.collection_exists(collection_name):
-            return False
-        try:
-            return bool(await self._inner.create_collection(collection_name, **made))
-        except (EngineFailure, RequestError):
-            if await self._inner.collection_exists(collection_name):
-                return False  # made by another meanwhile
-            raise
+        return True
 
     async def create_payload_index(
         self, collection_name: str, field_name: str, field_schema: Any = None

@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, Blueprint, Points
+from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
@@ -316,11 +316,11 @@ class TestVersions:
 
     async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
         async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):
-            marked = await points.writing("c")
+            marked = await points.matching("c", models.Filter(must=[WRITING]))
             await points.settle("c", [one.id for one in marked])
 
             assert [one.writing for one in marked] == [100, 100]
-            assert await points.writing("c") == []
+            assert await points.matching("c", models.Filter(must=[WRITING])) == []
 
     async def test_a_document_is_removed_as_it_was_seen(self, folder):
         async with versions(*TWO, folder=folder) as (engine, points):
@@ -367,7 +367,7 @@ async def test_errors_are_ours():
             points.by_id("gone", [1]),
             points.first("gone", "d"),
             points.settle("gone", [1]),
-            points.writing("gone"),
+            points.sweep("gone"),
             points.further(Document(1, "gone", "", document="d")),
             points.count("gone", [1]),
             points.delete_seen(Document(1, "gone", "", document="d")),

@@ -1,6 +1,7 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,7 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
+PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 IDS_PAGE = 1_000
 DATE_INDEX = models.PayloadSchemaType.DATETIME
 _INDEXES = {
@@ -111,23 +113,18 @@ class Points:
         """
         if fault := name_fault(collection):
             raise RequestError(fault)
-        try:
-            made = await self._client.create_collection(
-                collection,
-                vectors_config=_dense(blueprint),
-                sparse_vectors_config={
-                    SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                },
-                metadata=dict(blueprint.metadata),
-            )
-        except (EngineFailure, RequestError):
-            if await self._client.collection_exists(collection):
-                return False  # made by another caller since we looked
-            raise
-        self._indexed.discard(collection)
+        keywords = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        made = await create(
+            self._client,
+            collection,
+            vectors_config=_dense(blueprint),
+            sparse_vectors_config={SPARSE_NAME: keywords},
+            metadata=dict(blueprint.metadata),
+        )
         if made:
+            self._indexed.discard(collection)
             await self.index(collection, ())
-        return True
+        return made
 
     async def index(self, collection: str, present: Container[str]) -> None:
         """Make the indexes that are not among the `present` ones; once in this process.
@@ -141,20 +138,19 @@ class Points:
             await self._client.create_payload_index(collection, field, self._indexes[field])
         self._indexed.add(collection)
 
-    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+    async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
+        """Write a point in the place of the one that was seen, if that is still as it was.
+
+        None: where there was none.
+        """
+        if seen is None:
+            await self.upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
+        else:
+            only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
+            await self.upsert(target, [point], update_filter=only, update_mode=mode)
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
         """Write the points with the vectors that the collection has. Acknowledged when durable."""
-        await self._upsert(target, points)
-
-    async def insert(self, target: Target, point: StoredPoint) -> None:
-        """Write a point unless there is one of its id, which stays as it is."""
-        await self._upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
-
-    async def exchange(self, target: Target, point: StoredPoint, seen: Document) -> None:
-        """Write a point in the place of the one that was seen, if that is still as it was."""
-        only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
-        await self._upsert(target, [point], update_filter=only, update_mode=mode)
-
-    async def _upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
         structs = [
             models.PointStruct(
                 id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
@@ -298,9 +294,30 @@ class Points:
         records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
         return [self._document(collection, record) for record in records]
 
-    async def writing(self, collection: str) -> list[Document]:
-        """All points that are marked as being written, without their texts."""
-        return await self.matching(collection, models.Filter(must=[WRITING]))
+    async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
+        """Finish interrupted writes of texts, and return the number of points removed.
+
+        No reader is shown a part that is not of the version of its first part. Such parts take
+        room, and count as points until then. A write that may still be under way is left alone.
+        """
+        marked = await self.matching(collection, models.Filter(must=[WRITING]))
+        heads = [head for head in marked if head.head is None]
+        further = [part for head in heads for part in await self.further(head)]
+        found = [*marked, *(part for part in further if part.writing is None)]
+        present = await self.current(found)
+        before = now() - PATIENCE
+        over = [
+            part
+            for part, there in zip(found, present, strict=True)
+            if there is not part and (part.writing is None or part.writing < before)
+        ]
+        drafts = [part.id for part in over if part.writing is not None]
+        replaced = [part.id for part in over if part.writing is None]
+        whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
+        await self.delete_points(collection, drafts, writing=True)
+        await self.delete_points(collection, replaced, writing=False)
+        await self.settle(collection, whole)
+        return len(over)
 
     async def further(self, head: Document) -> list[Document]:
         """All further parts of a document, of whatever version, without their texts."""
@@ -355,6 +372,16 @@ class Points:
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
         return read(collection, record.id, record.payload, fields, identify)
+
+
+async def create(client: Any, name: str, **how: Any) -> bool:
+    """Make a collection; False where there is one, made by another caller since we looked."""
+    try:
+        return bool(await client.create_collection(name, **how))
+    except (EngineFailure, RequestError):
+        if await client.collection_exists(name):
+            return False
+        raise
 
 
 def unchanged(seen: Document) -> list[models.Condition]:
