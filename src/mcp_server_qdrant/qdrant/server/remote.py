@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
+import httpx
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
@@ -22,12 +23,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.core.retry import retried
-from mcp_server_qdrant.qdrant.errors import (
-    FOREIGN,
-    kind_of,
-    may_have_happened,
-    status_of,
-)
+from mcp_server_qdrant.qdrant.errors import FOREIGN, cause_of, may_have_happened, status_of
 from mcp_server_qdrant.qdrant.server import connections
 from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
 from mcp_server_qdrant.qdrant.server.search import SearchClient
@@ -159,4 +155,7 @@ def _has_proxy(uri: str) -> bool:
 
 def _passing(error: Exception) -> bool:
     """True where a node was away or a connection broke: the next try may succeed."""
-    return kind_of(error) == "unreachable" or status_of(error) in _PASSING
+    cause = cause_of(error)
+    if isinstance(cause, httpx.TimeoutException | TimeoutError):
+        return False
+    return isinstance(cause, httpx.HTTPError | OSError) or status_of(error) in _PASSING
