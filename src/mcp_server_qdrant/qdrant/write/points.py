@@ -121,9 +121,10 @@ class Points:
             sparse_vectors_config={SPARSE_NAME: keywords},
             metadata=dict(blueprint.metadata),
         )
-        if made:
+        if made:  # a tenant may have been given what others made before
             self._indexed.discard(collection)
-            await self.index(collection, ())
+            there = await self._client.get_collection(collection)
+            await self.index(collection, there.payload_schema)
         return made
 
     async def index(self, collection: str, present: Container[str]) -> None:
