@@ -27,7 +27,7 @@ from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import read, title_of
+from mcp_server_qdrant.qdrant.payload import document_of, title_of
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.qdrant.read.facets import Facets
@@ -246,7 +246,7 @@ def _pipeline(
     fields, identify = settings.qdrant_content_fields, view.identify
 
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, fields, identify)
+        return document_of(collection, point, payload, fields, identify)
 
     understanding = Understanding(
         resolve=catalog.resolve,
@@ -272,7 +272,7 @@ def _pipeline(
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).listed,
         catalog.forget,
         facets.check_keys,
     )

@@ -34,7 +34,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.versions import Version
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.qdrant.filters import among, equal
-from mcp_server_qdrant.qdrant.payload import read, stored_payload
+from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
@@ -123,11 +123,12 @@ class History:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
         for record in await self._client.retrieve(HISTORY, [found[0].id]):
             held = record.payload[KEY]
-            own, parts = held["ids"][0], json.loads(record.payload[PARTS])
-            parts = [
-                read(held["collection"], held["head"], part, ("document",))._replace(document=own)
-                for part in parts
+            place, head, own = held["collection"], held["head"], held["ids"][0]
+            read = [
+                document_of(place, head, part, ("document",))
+                for part in json.loads(record.payload[PARTS])
             ]
+            parts = [part._replace(document=own) for part in read]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
             return _version(held, document, parts)
         return None

@@ -22,7 +22,7 @@ from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     VERSION_KEY,
     WRITING_KEY,
-    read,
+    document_of,
     title_of,
 )
 
@@ -70,7 +70,7 @@ class Drawer:
             async for records in found:
                 page = []
                 for record in records:
-                    document = read(name, record.id, record.payload, self._fields)
+                    document = document_of(name, record.id, record.payload, self._fields)
                     if document.writing is not None and document.chunk:
                         continue  # a part of a text that is not all there
                     if (vector := vector_of(record, leg)) is None:

@@ -39,7 +39,7 @@ class Newest:
         self._shown = [*dates, CHUNK_KEY, FILE_KEY, "doc.dated"]
         self._content = frozenset(content_fields)
 
-    async def of(
+    async def listed(
         self, target: Target, where: models.Filter | None, period: Period | None, limit: int
     ) -> Listed:
         """The `limit` newest points that meet the filter and have a date of the period."""

@@ -18,7 +18,7 @@ from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.write.points import as_vector
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
@@ -224,7 +224,7 @@ class Bulk:
         await self._client.upsert(name, structs)
 
     def _document(self, name: str, record: Any) -> Document:
-        return read(name, record.id, record.payload, self._content_fields)
+        return document_of(name, record.id, record.payload, self._content_fields)
 
     async def close(self) -> None:
         """Leave the engine."""

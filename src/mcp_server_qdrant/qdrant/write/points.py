@@ -43,7 +43,7 @@ from mcp_server_qdrant.qdrant.payload import (
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
-    read,
+    document_of,
 )
 
 PENDING = "dense"
@@ -372,7 +372,7 @@ class Points:
 
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
-        return read(collection, record.id, record.payload, fields, identify)
+        return document_of(collection, record.id, record.payload, fields, identify)
 
 
 async def create(client: Any, name: str, **how: Any) -> bool:
