@@ -15,9 +15,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
+from mcp_server_qdrant.core.datatypes import Hit, ModelChoice, NewDocument, SearchPage
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.hosting.wire import error_in
@@ -26,6 +25,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
+from mcp_server_qdrant.qdrant.payload import read
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -189,6 +189,11 @@ async def nearest(
         models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
         for point, score in zip(ids, scores, strict=True)
     ]
+
+
+def read_hit(hit: Hit) -> Hit:
+    """The hit with the document that its payload is."""
+    return hit._replace(document=read(hit.collection, hit.id, hit.payload, ("document",)))
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

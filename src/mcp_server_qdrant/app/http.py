@@ -76,7 +76,7 @@ def _add_page(
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
     options = options_of(settings)
-    preferred = Preferences.of(settings).model_dump()
+    preferred = Preferences.among(settings).model_dump()
     defaults = {
         **Tuning(**preferred).model_dump(),
         "version": __version__,

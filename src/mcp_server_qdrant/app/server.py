@@ -14,7 +14,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.types import SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import calling, speaking
+from mcp_server_qdrant.core.context import calling, speaking
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.http.caller import ForCaller

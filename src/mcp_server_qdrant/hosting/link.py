@@ -14,8 +14,7 @@ from socket import socket
 from time import monotonic
 from typing import Any, Self
 
-from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import caller, left
 from mcp_server_qdrant.core.errors import BackendError, unsure
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.connect import Service, connect

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -20,6 +21,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.search.texts import Reader, Words
 
 # Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
 # large one. Of many collections each gives fewer.
@@ -48,7 +50,7 @@ class Rules:
     time_fields: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Query:
     """A request as understood: all that a search depends on.
 
@@ -58,7 +60,8 @@ class Query:
     is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
     are those that the query names, by collection.
     `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
-    Of one text at most so many `passages` are shown.
+    Of one text at most so many `passages` are shown. `reader` gives what gives the BM25 terms of
+    texts like one.
     """
 
     request: SearchRequest
@@ -73,11 +76,17 @@ class Query:
     pool: int
     now: datetime
     left: Callable[[], float]
+    reader: Reader
     condition: Any = None
     period: Period | None = None
     exact: Exact = field(default_factory=Exact)
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     passages: int = PASSAGES
+
+    @cached_property
+    def words(self) -> Words:
+        """What is asked, to be found in texts."""
+        return Words(self.terms, self.reader)
 
     def seconds(self) -> float:
         """The time that is left; a second at least, to show what was found."""

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.fields import Positive, pairs, variable
-from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Folder, Url, revealed
 

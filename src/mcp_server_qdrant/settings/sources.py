@@ -13,9 +13,9 @@ from typing import Annotated
 from platformdirs import user_config_path
 from pydantic import AfterValidator
 
+from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import printable
-from mcp_server_qdrant.core.ownership import others_may_write
 
 ENV_FILE = ".env"
 RELATIVE = (

@@ -1,17 +1,13 @@
 """Texts that another one supersedes."""
 
-from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.ranking import SUPERSEDED
-from mcp_server_qdrant.search.ranking import retire as retired
+from mcp_server_qdrant.core.datatypes import Document, Hit
+from mcp_server_qdrant.search.ranking import SUPERSEDED, retire
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:
-    payload = {"superseded_by": str(by)} if by else None
-    return Hit("a", point, score, score, 0.0, None, None, payload)
-
-
-def retire(hits: list[Hit]) -> list[Hit]:
-    return retired(hits, lambda collection, text: int(text))
+    by_id = str(by) if by else None
+    document = Document(point, "a", "text", document=str(point), superseded_by=by_id)
+    return Hit("a", point, score, score, 0.0, None, None, {}, document)
 
 
 def test_a_successor_takes_the_place_whatever_its_relevance():

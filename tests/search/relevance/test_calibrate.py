@@ -31,10 +31,8 @@ def found(name, dense=None, sparse=None, ids=None) -> Scored:
     return Scored(
         target=target,
         candidates=[Candidate(point, 1 / 60, {"document": str(point)}) for point in ids],
-        dense=dense or {},
-        sparse=sparse or {},
-        dense_searched=dense is not None,
-        sparse_searched=sparse is not None,
+        dense=dense,
+        sparse=sparse,
     )
 
 

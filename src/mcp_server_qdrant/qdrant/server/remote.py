@@ -13,11 +13,10 @@ from weakref import WeakValueDictionary
 from qdrant_client import models
 from typing_extensions import override
 
-from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import caller, left
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
