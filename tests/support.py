@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import Hit, ModelChoice, NewDocument, SearchPage
+from mcp_server_qdrant.core.datatypes import Document, ModelChoice, NewDocument, SearchPage
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
@@ -26,6 +27,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -191,9 +193,20 @@ async def nearest(
     ]
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A document that was read already; equal ones are equal."""
+
+    document: Document
+
+    def __call__(self) -> Document:
+        return self.document
+
+
 def read_hit(hit: Hit) -> Hit:
     """The hit with the document that its payload is."""
-    return hit._replace(document=read(hit.collection, hit.id, hit.payload, ("document",)))
+    fields = ("document", "text")
+    return hit._replace(read=Reading(read(hit.collection, hit.id, hit.payload, fields)))
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

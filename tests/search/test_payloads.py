@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.notation import part_id, point_id
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.retrieve import current
 from tests.support import read_hit
 

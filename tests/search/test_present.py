@@ -4,10 +4,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Status, Terms
+from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.present import notes, present
-from mcp_server_qdrant.search.query import Query, Ranked, Retrieved, Rules
+from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Ranked, Retrieved, Rules
+from mcp_server_qdrant.search.texts import Terms
 from tests.support import read_hit
 
 OK = [Status("a", "ok")]

@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.engine import LATE
-from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
+from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Retrieved, Rules, depth_of
 from mcp_server_qdrant.search.retrieve import Fetch, retrieve
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.understand import embed
 from tests.fakes import FakeEncoder
 from tests.support import (

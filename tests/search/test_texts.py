@@ -2,9 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Terms
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.texts import SHORT, Quote, Words, folded, quote
+from mcp_server_qdrant.search.texts import SHORT, Quote, Terms, Words, folded, quote
 
 BM25 = Bm25Encoder()
 ROOM = 200

@@ -8,12 +8,11 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 
-from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
 from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.present import weak
-from mcp_server_qdrant.search.query import SHALLOW, Query
+from mcp_server_qdrant.search.query import SHALLOW, Hit, Query
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.retrieve import candidates_of
 from mcp_server_qdrant.search.understand import Understanding, embed, narrowed

@@ -3,21 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import (
-    Hit,
-    Passage,
-    Result,
-    SearchPage,
-    Status,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.search.engine import ask, failed
 from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
-from mcp_server_qdrant.search.query import ROOM
+from mcp_server_qdrant.search.query import ROOM, Hit
 from mcp_server_qdrant.search.retrieve import Fetch
 
 BEGINNING = 300  # characters of a text

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 from rapidfuzz import fuzz, utils
 
-from mcp_server_qdrant.core.datatypes import Document, Hit, PointId, Priority, Scored, by_score
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority
 from mcp_server_qdrant.core.dates import age_from
 from mcp_server_qdrant.core.notation import date_paths, document_id
-from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.search.query import Hit, Query, Scored, by_score
 from mcp_server_qdrant.search.relevance import (
     calibrate,
     lift_neighbours,
@@ -113,7 +113,7 @@ def group(hits: Iterable[Hit]) -> list[Hit]:
 
 def key_of(hit: Hit) -> TextKey:
     """The text that a hit is of; points of other tools are texts of their own."""
-    return hit.collection, hit.document.document or hit.id
+    return hit.collection, hit.own or hit.id
 
 
 def decay(
@@ -173,6 +173,8 @@ def retire(hits: Sequence[Hit]) -> list[Hit]:
 
 def successor_of(hit: Hit) -> TextKey | None:
     """The text that supersedes this one."""
+    if not (hit.payload or {}).get(SUPERSEDED_KEY):
+        return None
     by, place = hit.document.superseded_by, hit.document.superseded_in
     return (place or hit.collection, by) if by else None
 

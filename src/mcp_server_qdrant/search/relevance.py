@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import Hit, Payload, Scored, TagMatch, Terms, by_score
+from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.search.texts import Words, written
+from mcp_server_qdrant.search.query import Hit, Scored, TagMatch, by_score
+from mcp_server_qdrant.search.texts import Terms, Words, written
 
 DIGITS = 5  # of a relevance: the legs are float32
 KNEE = 0.8
@@ -176,8 +177,8 @@ def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
         return list(hits)
 
     def raised(hit: Hit) -> Hit:
-        title = hit.document.title
-        if not title or stored_with_title(hit):
+        title = None if stored_with_title(hit) else hit.document.title
+        if not title:
             return hit
         return lifted(hit, "title", TITLE_GAIN * words.part(set(words.tokens(title))), alpha)
 
@@ -225,7 +226,7 @@ def lift_neighbours(hits: Sequence[Hit]) -> list[Hit]:
     for sentence retrieval to include local context", Information Retrieval 14, 2011; share and
     reach are measured (docs/ranking.md).
     """
-    places = [_place(hit.collection, hit.document.document) for hit in hits]
+    places = [_place(hit.collection, hit.own) for hit in hits]
     known = {place: hit.relevance for place, hit in zip(places, hits, strict=True) if place}
     if len(known) < 2:
         return list(hits)

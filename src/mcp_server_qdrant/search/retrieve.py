@@ -6,22 +6,21 @@ A collection that fails becomes a status; the others answer.
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
-    Hit,
     LegQuery,
     Legs,
     Payload,
     PointId,
-    Scored,
     State,
     Status,
     Target,
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
-from mcp_server_qdrant.search.query import Query, Retrieved
+from mcp_server_qdrant.search.query import Hit, Query, Retrieved, Scored
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 
 AT_ONCE = 64  # requests of one search
@@ -67,8 +66,8 @@ class Fetch:
             if payload is None:
                 payload = known.get(hit.collection, {}).get(hit.id)
             if payload is not None:
-                document = self.to_document(hit.collection, hit.id, payload)
-                fetched.append(hit._replace(payload=payload, document=document))
+                read = cache(partial(self.to_document, hit.collection, hit.id, payload))
+                fetched.append(hit._replace(payload=payload, read=read))
         return fetched, late
 
 
@@ -187,8 +186,9 @@ async def with_successors(
     for _ in range(LONGEST):
         wanted: list[Hit] = []
         for hit in newest:
-            new, first = successor_of(hit), hit.document.heir
-            if new and first and new[0] in fetch.targets and (new[0], first) not in known:
+            if not (new := successor_of(hit)) or not (first := hit.document.heir):
+                continue
+            if new[0] in fetch.targets and (new[0], first) not in known:
                 known.add((new[0], first))
                 wanted.append(Hit(new[0], first, 0.0, 0.0, 0.0, None, None))
         if not wanted:

@@ -7,22 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
-from mcp_server_qdrant.core.datatypes import (
-    Algorithm,
-    Dense,
-    Document,
-    QueryVectors,
-    TagMatch,
-    Target,
-    Terms,
-)
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Document, Target
 from mcp_server_qdrant.core.dates import Period, span
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
-from mcp_server_qdrant.search.texts import Reader
+from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
+from mcp_server_qdrant.search.texts import Reader, Terms
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights

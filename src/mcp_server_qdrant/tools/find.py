@@ -8,14 +8,7 @@ from typing import Annotated, Any
 from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    Mode,
-    Passage,
-    Reranked,
-    Result,
-    SearchPage,
-)
+from mcp_server_qdrant.core.datatypes import Document, Mode, Passage, Reranked, Result, SearchPage
 from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.core.find import LINES, MAX_LIMIT, FilterableField, SearchRequest
 from mcp_server_qdrant.core.notation import (

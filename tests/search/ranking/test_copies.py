@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import fold, plain_words
 from tests.support import read_hit
 
@@ -158,7 +158,7 @@ def test_titles_must_agree_in_their_numbers_where_both_have_one(one, other, expe
 
 
 def test_points_without_a_text_are_not_taken_for_copies():
-    bare = [Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n}) for n in range(3)]
+    bare = [read_hit(Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n})) for n in range(3)]
 
     assert folded(bare) == bare
     assert {one.document.text for one in bare} == {bare[0].document.text}

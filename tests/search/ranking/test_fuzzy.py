@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Document, Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import (
     FUZZY_POOL,
     MOST_FUZZY,
@@ -14,14 +14,15 @@ from mcp_server_qdrant.search.ranking import (
     likeness_factor,
     ordered,
 )
+from tests.support import read_hit
 
 few = settings(max_examples=60, deadline=None)
 texts = st.text("abcd é1", max_size=30)
 
 
 def hit(point: int, score: float, title: str | None = None, text: str = "") -> Hit:
-    document = Document(point, "notes", text, title)
-    return Hit("notes", point, score, score, 0.01, 0.5, 0.5, {}, document)
+    payload = {"title": title, "text": text}
+    return read_hit(Hit("notes", point, score, score, 0.01, 0.5, 0.5, payload))
 
 
 def likeness(query: str, text: str) -> float:

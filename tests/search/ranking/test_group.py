@@ -1,6 +1,6 @@
 """A document is one hit."""
 
-from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import group
 from tests.support import read_hit
 

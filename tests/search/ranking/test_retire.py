@@ -1,13 +1,13 @@
 """Texts that another one supersedes."""
 
-from mcp_server_qdrant.core.datatypes import Document, Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import SUPERSEDED, retire
+from tests.support import read_hit
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:
-    by_id = str(by) if by else None
-    document = Document(point, "a", "text", document=str(point), superseded_by=by_id)
-    return Hit("a", point, score, score, 0.0, None, None, {}, document)
+    payload = {"doc": {"id": str(point)}} | ({"superseded_by": str(by)} if by else {})
+    return read_hit(Hit("a", point, score, score, 0.0, None, None, payload))
 
 
 def test_a_successor_takes_the_place_whatever_its_relevance():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import jaccard, spread
 from tests.support import read_hit
 

@@ -4,15 +4,10 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import (
-    Candidate,
-    DenseLeg,
-    Scored,
-    SparseLeg,
-    Target,
-    Terms,
-)
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.search.query import Scored
 from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.terms import global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")

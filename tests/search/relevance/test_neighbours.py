@@ -2,16 +2,14 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_neighbours
 
 
 def hit(own: str | None, relevance: float, collection: str = "talks") -> Hit:
-    point = own or relevance
-    document = Document(str(point), collection, "text", document=own)
-    return Hit(
-        collection, str(point), relevance, relevance, 0.0, relevance, relevance, {}, document
-    )
+    payload = {"doc": {"id": own}}
+    point = own or str(relevance)
+    return Hit(collection, point, relevance, relevance, 0.0, relevance, relevance, payload)
 
 
 def ranked(*hits: Hit) -> list[tuple[str, float]]:

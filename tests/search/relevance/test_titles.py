@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
 from mcp_server_qdrant.search import relevance as module
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_titles, stored_with_title
-from mcp_server_qdrant.search.texts import Words
+from mcp_server_qdrant.search.texts import Terms, Words
 from tests.support import (
     COSINE,
     IDF,

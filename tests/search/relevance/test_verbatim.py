@@ -2,15 +2,16 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Hit, Terms
 from mcp_server_qdrant.core.exact import Exact
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_verbatim
-from mcp_server_qdrant.search.texts import Words
+from mcp_server_qdrant.search.texts import Terms, Words
+from tests.support import read_hit
 
 TERMS = Terms("release 1.2", {1: 2.0, 2: 2.0, 12: 4.0, 7: 2.0}, {})  # 1, 2, 1.2, release
 TEXTS = {1: "a release of 1, then 2", 2: "the release 1.2", 3: "release notes"}
 HITS = [
-    Hit("c", n, 0.7 - n / 10, 0.7 - n / 10, 0.01, 0.5, 0.5, {}, Document(n, "c", text))
+    read_hit(Hit("c", n, 0.7 - n / 10, 0.7 - n / 10, 0.01, 0.5, 0.5, {"text": text}))
     for n, text in TEXTS.items()
 ]
 

@@ -12,10 +12,11 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 
-from mcp_server_qdrant.core.datatypes import TagMatch, Target
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, some
 from mcp_server_qdrant.core.tasks import Tasks, gathered
+from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.relevance import folded_tag
 from mcp_server_qdrant.search.texts import Tokens
 

@@ -15,9 +15,10 @@ from functools import cached_property
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.core.datatypes import Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import SearchEngine, ask
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import Variant
 
 VARIANT_SHARE = 0.3
