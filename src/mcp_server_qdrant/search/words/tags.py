@@ -58,6 +58,8 @@ class TagIndex:
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
+        if not any(map(str.isalnum, query)):
+            return {}
         stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
         if tasks := [self._looking_up(name) for name in stale]:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
