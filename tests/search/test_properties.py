@@ -122,7 +122,7 @@ def test_a_quote_is_one_stretch_of_the_text_and_fits(text, length):
     def tokens(piece):
         return [1] if "b" in piece or "备" in piece else []
 
-    shown = quote(text, (), Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length).text
+    shown = quote(text, (), Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length)[0]
 
     assert "".join(shown.split()) in "".join(text.split())
     assert len(shown) <= length

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved, Scored
 from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
-from mcp_server_qdrant.search.texts import quoted, share, written
+from mcp_server_qdrant.search.texts import passage, share, written
 
 NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
@@ -41,7 +41,7 @@ def present(
     """The page of the best hits, as many as the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
-    quoted = [()] * len(shown) if full else _quoted(shown, query, room)
+    chosen = [()] * len(shown) if full else _chosen(shown, query, room)
     ranks = ranks_of(found.found.values()) if request.explain else {}
     results = [
         Result(
@@ -54,7 +54,7 @@ def present(
             left=_left(hit, passages),
             supersedes=hit.supersedes,
         )
-        for hit, passages in zip(shown, quoted, strict=True)
+        for hit, passages in zip(shown, chosen, strict=True)
     ]
     lacking = absent(ranked.hits, query) if results else []
     weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
@@ -80,7 +80,7 @@ def present(
     )
 
 
-def _quoted(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage, ...]]:
+def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage, ...]]:
     """The passages of each hit that have room on the page, by their worth.
 
     The texts whose passages have no room keep a line of their own.
@@ -101,9 +101,9 @@ def _quoted(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage,
             sample = document.text[:longest]
             letters = len(sample) / (tokens(sample) or 1)
             size = int(min(longest, left * letters))
-        quote = quoted(document, query.words, size)
-        chosen[place].append(Passage(quote.text, document, quote.section))
-        room -= cost + tokens((quote.section or "")[:NAMED]) + tokens(quote.text)
+        shown = passage(document, query.words, size)
+        chosen[place].append(shown)
+        room -= cost + tokens((shown.section or "")[:NAMED]) + tokens(shown.text)
     return [tuple(passages) for passages in chosen]
 
 

@@ -9,9 +9,8 @@ differs from the text: lines of a paragraph are joined.
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from mcp_server_qdrant.core.datatypes import Correction, Document, Sparse
+from mcp_server_qdrant.core.datatypes import Correction, Document, Passage, Sparse
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences
 
 LONGEST = 20_000  # characters of a part that are looked at
@@ -26,13 +25,6 @@ _INDENT = re.compile(r"[ \t]*")
 Tokens = Callable[[str], Collection[int]]
 Reader = Callable[[str], Tokens]
 Sections = Sequence[tuple[int, str]]
-
-
-class Quote(NamedTuple):
-    """A stretch of a part as it is shown, and the headings above it."""
-
-    text: str
-    section: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,27 +114,30 @@ def gist(document: Document, words: Words, length: int) -> str:
     """Title and text of a part; of a long text the `length` characters nearest the query."""
     text = document.text
     if len(text) > length:
-        text = quote(text, (), words, length).text
+        text, _ = quote(text, (), words, length)
     return f"{document.title}\n{text}" if document.title else text
 
 
-def quoted(document: Document, words: Words, room: int) -> Quote:
+def passage(document: Document, words: Words, room: int) -> Passage:
     """What is shown of a part, in at most `room` characters."""
     sections = ((0, document.section or ""), *document.sections)
-    return quote(document.text, sections, words, room, document.title)
+    text, section = quote(document.text, sections, words, room, document.title)
+    return Passage(text, document, section)
 
 
 def quote(
     text: str, sections: Sections, words: Words, room: int, title: str | None = None
-) -> Quote:
-    """The quote of a part, in at most `room` characters; `sections` begin at places in the part.
+) -> tuple[str, str | None]:
+    """A stretch of a part in at most `room` characters, and the headings above it.
+
+    `sections` begin at places in the part.
 
     A first heading that is the `title` is left out, as it stands above the quote.
     """
     text = text[:LONGEST]
     units = sentences(text, LONGEST)
     if not units:  # rules and fences alone
-        return Quote(_cut(folded(text), room), _section(sections, 0))
+        return _cut(folded(text), room), _section(sections, 0)
     first, last, shares = 0, len(units) - 1, list[float]()
     starts = [start for start, _ in sections if start > units[0].body]
     if starts:  # from the section on that has the sentence with the most of the query
@@ -161,7 +156,7 @@ def quote(
     elif title and text[start:body].strip("#= \n") == title:
         start = body
     shown = folded(text[start : units[last].end if last + 1 < len(units) else len(text)])
-    return Quote(_around(shown, words, room) if len(shown) > room else shown, section)
+    return _around(shown, words, room) if len(shown) > room else shown, section
 
 
 def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:
