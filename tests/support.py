@@ -5,7 +5,6 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,14 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import Document, ModelChoice, NewDocument, SearchPage
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    ModelChoice,
+    NewDocument,
+    Payload,
+    PointId,
+    SearchPage,
+)
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
@@ -27,7 +33,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import read
-from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.query import Hit, Reading
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -193,20 +199,23 @@ async def nearest(
     ]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A document that was read already; equal ones are equal."""
-
-    document: Document
-
-    def __call__(self) -> Document:
-        return self.document
-
-
 def read_hit(hit: Hit) -> Hit:
     """The hit with the document that its payload is."""
-    fields = ("document", "text")
-    return hit._replace(read=Reading(read(hit.collection, hit.id, hit.payload, fields)))
+    assert hit.payload is not None
+    return hit._replace(reading=Read(to_document, hit.collection, hit.id, hit.payload))
+
+
+def to_document(collection: str, point: PointId, payload: Payload) -> Document:
+    return read(collection, point, payload, ("document", "text"))
+
+
+class Read(Reading):
+    """One that compares by what is read."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Read) and self.document == other.document
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

@@ -95,7 +95,6 @@ async def test_a_successor_is_shown_though_its_collection_has_none_of_the_words(
     assert [one.document.document for one in page.results] == ["new", "old"]
 
 
-
 async def test_an_identifier_that_no_text_contains_is_named_and_others_of_its_kind_are_weak():
     async with memory_services() as services:
         await remember(services, "notes", "CVE-2024-1234 is in the parser", "the parser reads JSON")

@@ -15,10 +15,10 @@ from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved, ToDocument
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import Fetch, ToDocument, completed, retrieve
+from mcp_server_qdrant.search.retrieve import Fetch, completed, retrieve
 from mcp_server_qdrant.search.texts import gist
 from mcp_server_qdrant.search.understand import Understanding, period_of
 

@@ -4,9 +4,8 @@ A collection that fails becomes a status; the others answer.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
@@ -20,13 +19,10 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
-from mcp_server_qdrant.search.query import Hit, Query, Retrieved, Scored
+from mcp_server_qdrant.search.query import Hit, Query, Reading, Retrieved, Scored, ToDocument
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 
 AT_ONCE = 64  # requests of one search
-
-# Collection, id and payload of a point -> what it says.
-ToDocument = Callable[[str, PointId, Payload], Document]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +62,8 @@ class Fetch:
             if payload is None:
                 payload = known.get(hit.collection, {}).get(hit.id)
             if payload is not None:
-                read = cache(partial(self.to_document, hit.collection, hit.id, payload))
-                fetched.append(hit._replace(payload=payload, read=read))
+                reading = Reading(self.to_document, hit.collection, hit.id, payload)
+                fetched.append(hit._replace(payload=payload, reading=reading))
         return fetched, late
 
 
