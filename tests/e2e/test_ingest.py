@@ -123,7 +123,7 @@ def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
 
 
 def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
-    for number in range(400):
+    for number in range(100):
         (notes / f"n{number}.md").write_text(f"# Note {number}\n\n" + f"Words of {number}. " * 60)
     ours, theirs = pty.openpty()
     process = forked.Popen(

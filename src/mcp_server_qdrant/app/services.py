@@ -20,6 +20,7 @@ from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
+from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.near import Near
@@ -87,6 +88,10 @@ class Services:
         """A sentence on each thing in the background that died, but for the sync of folders."""
         parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
+
+    async def demo(self, name: str) -> int:
+        """Store one of the demo's collections; how many texts it has."""
+        return await store_demo(self.store, name)
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
         """These collections; one without a description by the words that tell it from others."""

@@ -172,7 +172,7 @@ class Store:
         new, kept = fields.kept(new, before)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-        parts = self._parts(new, collection, document, before, pieces)
+        parts = self.parts(new, collection, document, before, pieces)
         job = Job(parts=parts, before=before, exact=seen is not None)
         done = await self.put(job, target, encoder, progress, compared=True)
         replaced = before.chunks if before else 0
@@ -300,7 +300,7 @@ class Store:
         self.catalog.forget(collection)
         return made
 
-    def _parts(
+    def parts(
         self,
         new: NewDocument,
         collection: str,
@@ -308,6 +308,7 @@ class Store:
         before: Document | None,
         pieces: Sequence[Chunk],
     ) -> list[Document]:
+        """The parts of a text that takes the place of `before`."""
         now = self.now()
         given = Document(id="", collection=collection, text="", metadata=new.metadata)
         own = new.created_at or own_date(given)
