@@ -15,7 +15,6 @@ from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -135,8 +134,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
         points = services.store.points
-        sweep = Leftovers(points).sweep
-        backfill = Backfill(services.catalog, points, services.encoders, sweep)
+        backfill = Backfill(services.catalog, points, services.encoders)
         filled = await backfill._fill(target)
         found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 

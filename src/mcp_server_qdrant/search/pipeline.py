@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder, within
-from mcp_server_qdrant.core.datatypes import Document, SearchPage, State, Status, Target
+from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
@@ -31,8 +31,7 @@ class Pipeline:
 
     `to_document` makes a document of a point's payload.
     `forget` makes the next search look a collection up anew; `check_keys` refuses a filter by a
-    key that no text has. `leftovers` takes the parts that were found and belong to no present
-    version of their text.
+    key that no text has.
     """
 
     understanding: Understanding
@@ -42,7 +41,6 @@ class Pipeline:
     newest: Newest
     forget: Callable[[str], None]
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
-    leftovers: Callable[[Sequence[Document]], None]
 
     async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
         """The answer to one request, on a page of so many tokens.
@@ -85,10 +83,7 @@ class Pipeline:
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
         with recorder().phase("retrieve"):
-            found = await retrieve(self._fetch(query.targets), query)
-        if found.replaced:
-            self.leftovers(found.replaced)
-        return found
+            return await retrieve(self._fetch(query.targets), query)
 
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
         """The hits, best first, one per text."""

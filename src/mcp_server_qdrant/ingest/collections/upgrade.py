@@ -7,7 +7,6 @@ was interrupted goes on with the next call.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, PointId, Sparse
@@ -15,7 +14,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text, keywords
-from mcp_server_qdrant.qdrant.paging import paged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
@@ -122,7 +120,7 @@ class Upgrades:
         done, textless = 0, set[PointId]()
         for _ in range(PASSES):
             before = done
-            async for documents in paged(partial(self.bulk.lacking, name, new.vector, new.batch)):
+            async for documents in self.bulk.lacking(name, new.vector, new.batch):
                 left = [one for one in documents if one.id not in textless]
                 for _ in range(PASSES):
                     if not left:

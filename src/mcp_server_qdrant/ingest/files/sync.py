@@ -21,7 +21,6 @@ from mcp_server_qdrant.ingest.files.state import Known, KnownFile, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Source, walk_all
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
 from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items, Writer
-from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
@@ -94,7 +93,6 @@ class Sync:
     """Keeps files and collections in step. `pace` slows a model down."""
 
     store: Store
-    files: Files
     pace: Callable[[Encode], Encode] = lambda encode: encode
 
     async def run(
@@ -138,7 +136,8 @@ class Sync:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
-        points = await self.files.scan(request.collection, {one.name for one in request.sources})
+        sources = {one.name for one in request.sources}
+        points = await self.store.points.of_files(request.collection, sources)
         whole = tuple(f"{source.name}/" for source in request.sources if source.only is None)
         single = {source.only for source in request.sources}
         return {
@@ -153,7 +152,6 @@ class _Run:
 
     def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
         self._store = sync.store
-        self._files = sync.files
         self._pace = sync.pace
         self._request = request
         self._report = report
@@ -289,9 +287,10 @@ class _Run:
             if point not in kept and self._owners.get(document) in (None, path)
         ]
         if points:
-            await self._files.drop(self._request.collection, points, known.hashes)
-            self._store.catalog.count_stored(self._request.collection, -len(points))
-            self._store.written(self._request.collection, ())
+            name = self._request.collection
+            await self._store.points.delete_of_files(name, points, known.hashes)
+            self._store.catalog.count_stored(name, -len(points))
+            self._store.written(name, ())
 
 
 async def _measures(encoder: Encoder | None) -> tuple[int, str | None]:
