@@ -21,8 +21,8 @@ from fill_ours import NEVER, synthetic_notes, write
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.core.context import PHASES, Recorder, recording
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.telemetry import PHASES, Recorder, recording
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions

@@ -16,8 +16,14 @@ import corpus
 import numpy as np
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Document, SparseLeg, Target
-from mcp_server_qdrant.core.models import MODEL_KEY
+from mcp_server_qdrant.core.datatypes import (
+    MODEL_KEY,
+    SPARSE_NAME,
+    DenseLeg,
+    Document,
+    SparseLeg,
+    Target,
+)
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder

@@ -21,7 +21,7 @@ import servers
 
 from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.selection import Selection
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer

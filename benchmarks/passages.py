@@ -25,7 +25,7 @@ import servers
 from jsonrpc import StdioServer
 
 import answers
-from mcp_server_qdrant.core.tokens import tokens
+from mcp_server_qdrant.core.sentences import tokens
 
 HERE = servers.BUILD / "bench" / "passages"
 _MARKS = re.compile(r"[`*]|:[\w:]+:(?=`)|<[^<>]+>")

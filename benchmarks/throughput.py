@@ -45,15 +45,14 @@ def bare() -> Any:
     from mcp.server import MCPServer
     from mcp.types import CallToolResult, TextContent
 
-    from mcp_server_qdrant.tools import output as tool_output
-    from mcp_server_qdrant.tools import rendering
+    from mcp_server_qdrant.tools.find import FindOutput, as_data, as_text
 
     mcp = MCPServer("bare", log_level="WARNING")
     made = page("x")
-    text, structured = rendering.page(made, "minimal"), tool_output.find_output(made, "minimal")
+    text, structured = as_text(made, "minimal"), as_data(made, "minimal")
 
     @mcp.tool(name="qdrant-find")
-    async def find(query: str) -> Annotated[CallToolResult, tool_output.FindOutput]:  # noqa: ARG001
+    async def find(query: str) -> Annotated[CallToolResult, FindOutput]:  # noqa: ARG001
         """Search."""
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=structured

@@ -16,9 +16,15 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    ModelChoice,
+    NewDocument,
+    Payload,
+    PointId,
+    SearchPage,
+)
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.models import ModelChoice
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
@@ -26,7 +32,9 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.search import SearchClient
+from mcp_server_qdrant.search.query import Hit, Reading
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -192,6 +200,25 @@ async def nearest(
         models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
         for point, score in zip(ids, scores, strict=True)
     ]
+
+
+def read_hit(hit: Hit) -> Hit:
+    """The hit with the document that its payload is."""
+    assert hit.payload is not None
+    return hit._replace(reading=Read(to_document, hit.collection, hit.id, hit.payload))
+
+
+def to_document(collection: str, point: PointId, payload: Payload) -> Document:
+    return document_of(collection, point, payload, ("document", "text"))
+
+
+class Read(Reading):
+    """One that compares by what is read."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Read) and self.document == other.document
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

@@ -10,7 +10,7 @@ from mcp.types import CallToolResult
 
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
 from mcp_server_qdrant.ingest.demo import TEXTS
-from mcp_server_qdrant.tools.output import find_output
+from mcp_server_qdrant.tools.find import as_data
 
 DEMO = Path(__file__).parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")
@@ -138,7 +138,7 @@ def test_a_right_answer_has_the_expected_text_first_and_no_collection_failed():
 
     def answer(*states: str) -> CallToolResult:
         statuses = [Status(f"c{n}", state, "late") for n, state in enumerate(states)]
-        data = find_output(SearchPage("q", [found], statuses), "minimal")
+        data = as_data(SearchPage("q", [found], statuses), "minimal")
         return CallToolResult(content=[], structured_content=data)
 
     assert is_right(answer("ok", "ok"), "UPS")

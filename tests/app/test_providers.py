@@ -10,7 +10,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.models import EmbeddingOptions
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient

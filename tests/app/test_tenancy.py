@@ -8,7 +8,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
-from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.context import Caller, calling
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
     ConfigError,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from mcp_server_qdrant.cli.logs import TEXT, JsonLines, TextLines
-from mcp_server_qdrant.core.telemetry import within_request
+from mcp_server_qdrant.core.context import within_request
 
 SECRET = "the combination of the safe"
 

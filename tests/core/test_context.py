@@ -1,8 +1,22 @@
-"""How long the work under way may still take."""
+"""How long the work under way may still take, and who asked for it."""
 
 import asyncio
 
-from mcp_server_qdrant.core.context import left, within
+import pytest
+
+from mcp_server_qdrant.core.context import (
+    READ,
+    Caller,
+    caller,
+    calling,
+    granted,
+    left,
+    speaker,
+    speaking,
+    within,
+)
+
+ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
 
 
 def test_nobody_set_an_end():
@@ -37,3 +51,45 @@ def test_the_inner_end_counts_inside():
         with within(5):
             assert left() <= 5
         assert left() > 5
+
+
+def test_nobody_calls_outside_of_a_call():
+    assert caller() is None
+
+
+def test_the_caller_is_known_inside_a_call_only():
+    with calling(ANA):
+        assert caller() is ANA
+
+    assert caller() is None
+
+
+def test_who_speaks_is_the_program_and_the_caller_as_far_as_they_are_known():
+    assert speaker() == {}
+    with speaking(("cursor", "1.2")):
+        assert speaker() == {"client": "cursor", "version": "1.2"}
+        with calling(ANA):
+            assert speaker() == {"client": "cursor", "version": "1.2", "caller": "ana"}
+
+
+async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
+    with calling(ANA):
+        task = asyncio.create_task(asyncio.to_thread(caller))
+
+    assert await task is ANA
+
+
+@pytest.mark.parametrize(
+    ("named", "held"),
+    [
+        ([], set()),
+        (["read"], {"read"}),
+        (["write"], {"read", "write"}),
+        (["admin"], {"read", "write", "admin"}),
+        (["read", "admin"], {"read", "write", "admin"}),
+        (["openid", "profile"], set()),
+        (["Read", "READ", "reader"], set()),
+    ],
+)
+def test_a_scope_includes_those_before_it_and_other_words_grant_nothing(named, held):
+    assert granted(named) == held

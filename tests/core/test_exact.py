@@ -43,8 +43,8 @@ def test_a_text_of_numbers_has_no_more_than_two_hundred():
     ],
 )
 def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
-    assert Exact.of(query) == Exact(pieces, phrases)
-    assert bool(Exact.of(query)) == bool(pieces or phrases)
+    assert Exact.in_query(query) == Exact(pieces, phrases)
+    assert bool(Exact.in_query(query)) == bool(pieces or phrases)
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
     ],
 )
 def test_a_text_has_it_as_it_is_written(query, text, held):
-    assert bool(Exact.of(query).held(text)) == held
+    assert bool(Exact.in_query(query).held(text)) == held

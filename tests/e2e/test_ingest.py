@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.opening import OUTSIDE
+from mcp_server_qdrant.core.disk import OUTSIDE
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment
 

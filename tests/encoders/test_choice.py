@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.datatypes import ModelChoice
 from mcp_server_qdrant.encoders.choice import NO_MODEL, Choice
 from mcp_server_qdrant.encoders.prefixes import prefixes_of
 from mcp_server_qdrant.encoders.providers import split_provider

@@ -8,8 +8,7 @@ from socket import MSG_WAITALL, socket, socketpair
 
 import pytest
 
-from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.context import within
+from mcp_server_qdrant.core.context import Caller, calling, within
 from mcp_server_qdrant.core.errors import (
     UNSURE,
     DiskFull,

@@ -8,7 +8,7 @@ import pytest
 from mcp import MCPError
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import app

@@ -5,7 +5,7 @@ import json
 import pytest
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 
-from mcp_server_qdrant.core.access import CALLER, Caller
+from mcp_server_qdrant.core.context import CALLER, Caller
 from mcp_server_qdrant.http.limits import HEALTH, IDLE_SECONDS, PLACE, Limits, Load, Places
 from tests.asgi import Exchange, Work, turn
 from tests.support import Clock

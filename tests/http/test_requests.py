@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from mcp_server_qdrant.core.telemetry import request_id
+from mcp_server_qdrant.core.context import request_id
 from mcp_server_qdrant.http.monitor import Identified
 from tests.asgi import Exchange
 

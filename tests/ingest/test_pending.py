@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.write.points import Points
-from mcp_server_qdrant.tools.toolset import Tools
+from mcp_server_qdrant.tools.toolset import Options, make_tools
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -250,7 +250,7 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         services = wire(make_settings(), engine, registry(encoder))  # type: ignore[arg-type]
 
         async def sleep(seconds: float) -> None:
-            told = await Tools(opened).collections()
+            told = await listing.run({}, None)
             pauses.append((seconds, said(told), told.structured_content["notes"]))
             if len(pauses) == 2:
                 del encoder.encode_documents
@@ -259,10 +259,13 @@ async def test_a_filling_that_dies_is_told_by_qdrant_collections_and_begun_anew(
         async def opened() -> Services:
             return services
 
+        (listing,) = (
+            tool for tool in make_tools(opened, Options()) if tool.name == "qdrant-collections"
+        )
         services.shared.tasks._sleep = sleep
         while await pending(engine):
             await asyncio.sleep(0)
-        after = await Tools(opened).collections()
+        after = await listing.run({}, None)
         await services.close()
 
     died = "The filling of vectors stopped: an unexpected OverflowError; it starts again in"

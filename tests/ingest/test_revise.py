@@ -11,7 +11,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.access import Caller, calling, granted
+from mcp_server_qdrant.core.context import Caller, calling, granted
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import (

@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.access import Caller, calling
+from mcp_server_qdrant.core.context import Caller, calling
 from mcp_server_qdrant.core.datatypes import Correction, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest

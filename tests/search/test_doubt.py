@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.search.present import doubt
+from mcp_server_qdrant.search.query import Hit
 
 
 def best(relevance: float, dense: float | None = 0.2, sparse: float | None = 1.0, **fields) -> Hit:

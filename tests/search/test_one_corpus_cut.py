@@ -99,9 +99,9 @@ async def test_a_corpus_cut_into_eight_collections_is_answered_like_one(
     print(f"{cut}: same first {first:.3f}, ten {ten:.3f}, order {order:.3f}, drift {drift:.1e}")
 
     assert len({status.collection for status in parts[0].statuses}) == PARTS
-    assert all(len(page.results) == 10 for page in parts if not Exact.of(page.query).phrases)
+    assert all(len(page.results) == 10 for page in parts if not Exact.in_query(page.query).phrases)
     # A quoted phrase leaves fewer: those that have it, however the corpus is cut.
-    assert all(ids(one) == ids(other) for one, other in pairs if Exact.of(one.query).phrases)
+    assert all(ids(one) == ids(other) for one, other in pairs if Exact.in_query(one.query).phrases)
     assert first >= SAME_FIRST
     assert ten >= SAME_TEN
     assert drift < DRIFT

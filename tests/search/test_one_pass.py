@@ -83,6 +83,18 @@ async def test_a_successor_is_shown_in_the_place_of_what_it_supersedes():
     assert (last.document.document, last.document.superseded_by) == ("old", "new")
 
 
+async def test_a_successor_is_shown_though_its_collection_has_none_of_the_words():
+    """By keywords such a collection gives no candidates."""
+    async with memory_services() as services:
+        await remember(services, "notes", "Visitors come at nine.", id="old")
+        old, _ = await services.lookup.located(["old"], "notes")
+        new = NewDocument("Guests arrive later now.", id="new")
+        await services.store.store(new, "others", create=True, supersedes=old[0])
+        page = await find(services, "visitors nine", "*", algorithm="keyword")
+
+    assert [one.document.document for one in page.results] == ["new", "old"]
+
+
 async def test_an_identifier_that_no_text_contains_is_named_and_others_of_its_kind_are_weak():
     async with memory_services() as services:
         await remember(services, "notes", "CVE-2024-1234 is in the parser", "the parser reads JSON")

@@ -4,27 +4,22 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Status, Terms
+from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.payload import document_of, title_of
 from mcp_server_qdrant.search.present import notes, present
-from mcp_server_qdrant.search.query import Query, Ranked, Retrieved, Rules
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Ranked, Retrieved, Rules
+from mcp_server_qdrant.search.texts import Terms
+from tests.support import read_hit
 
 OK = [Status("a", "ok")]
 
 
 def hit(point, relevance=0.5, collection="a") -> Hit:
     payload = {"document": f"text {point}"}
-    return Hit(collection, point, relevance, relevance, 0.01, relevance, None, payload)
+    return read_hit(Hit(collection, point, relevance, relevance, 0.01, relevance, None, payload))
 
 
 def page(hits, *, limit=10, shown=None, statuses=OK, **request):
-    texts = Texts(
-        lambda collection, point, payload: document_of(collection, point, payload, ("document",)),
-        title_of,
-        lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
-    )
     query = Query(
         request=SearchRequest(query="q", limit=limit, **request),
         rules=Rules(0.5),
@@ -38,8 +33,9 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         pool=60,
         now=datetime.now(UTC),
         left=lambda: 5.0,
+        reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits), Retrieved(hits, {}, {}), query, statuses, texts)
+    return present(Ranked(hits), Retrieved(hits, {}, {}), query, statuses)
 
 
 def test_results_keep_the_order_of_the_hits_and_their_numbers():
@@ -57,7 +53,8 @@ def test_no_more_than_the_limit_is_shown():
 
 def test_the_passage_is_the_part_that_holds_the_query():
     text = "One two. " * 30 + "Here is zeppelin. " + "One two. " * 30
-    (result,) = page([Hit("a", 1, 0.5, 0.5, 0.01, 0.5, None, {"document": text})]).results
+    found = read_hit(Hit("a", 1, 0.5, 0.5, 0.01, 0.5, None, {"document": text}))
+    (result,) = page([found]).results
 
     assert "Here is zeppelin." in result.passage
     assert result.document.text == text

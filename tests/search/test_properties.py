@@ -5,16 +5,10 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import (
-    Candidate,
-    DenseLeg,
-    Scored,
-    SparseLeg,
-    Target,
-    Terms,
-)
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.search.query import Scored
 from mcp_server_qdrant.search.relevance import calibrate, relevance
-from mcp_server_qdrant.search.texts import Words, quote
+from mcp_server_qdrant.search.texts import Terms, Words, quote
 from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
 
 few = settings(max_examples=60, deadline=None)
@@ -128,7 +122,7 @@ def test_a_quote_is_one_stretch_of_the_text_and_fits(text, length):
     def tokens(piece):
         return [1] if "b" in piece or "备" in piece else []
 
-    shown = quote(text, (), Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length).text
+    shown = quote(text, (), Words(Terms("b", {1: 1.0}, {}), lambda _: tokens), length)[0]
 
     assert "".join(shown.split()) in "".join(text.split())
     assert len(shown) <= length

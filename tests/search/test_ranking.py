@@ -8,7 +8,7 @@ import pytest
 SEARCH = Path(__file__).parent.parent.parent / "src" / "mcp_server_qdrant" / "search"
 
 
-@pytest.mark.parametrize("name", ["relevance", "copies", "ranking"])
+@pytest.mark.parametrize("name", ["relevance", "ranking"])
 def test_a_ranking_step_asks_no_clock_and_no_engine_and_waits_for_nothing(name):
     tree = ast.parse((SEARCH / f"{name}.py").read_text("utf-8"))
     nodes = [*ast.walk(tree)]

@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Target, Terms
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
 from mcp_server_qdrant.search import retrieve as retrieving
 from mcp_server_qdrant.search.engine import LATE
-from mcp_server_qdrant.search.query import Query, Retrieved, Rules, depth_of
-from mcp_server_qdrant.search.retrieve import hydrate, retrieve
+from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Retrieved, Rules, depth_of
+from mcp_server_qdrant.search.retrieve import Fetch, retrieve
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.understand import embed
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -68,9 +69,13 @@ class Fixture:
             pool=pool,
             now=datetime.now(UTC),
             left=lambda: deadline,
+            reader=lambda _: BM25.tokens,
         )
-        pipeline = self.services.pipeline
-        return await retrieve(queries(self.engine), query, pipeline.texts)
+        return await retrieve(self.fetch(queries), query)
+
+    def fetch(self, queries: type[Queries] = Queries) -> Fetch:
+        targets = {target.collection: target for target in self.targets}
+        return Fetch(queries(self.engine), targets, self.services.pipeline.to_document)
 
 
 @asynccontextmanager
@@ -188,7 +193,8 @@ async def test_a_dense_only_collection_is_searched_by_meaning():
         )
         (found,) = (await fixture.retrieve()).found.values()
 
-    assert (found.dense_searched, found.sparse_searched, found.sparse) == (True, False, {})
+    assert found.dense
+    assert found.sparse is None
     assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
     best = max(found.dense, key=found.dense.__getitem__)
     assert found.candidates[0].id == best
@@ -211,7 +217,7 @@ async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kep
         retrieved = await fixture.retrieve()
 
     (found,) = retrieved.found.values()
-    assert (found.dense_searched, found.sparse_searched, found.dense) == (False, True, {})
+    assert found.dense is None
     assert set(found.sparse) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
     assert by_collection(retrieved) == {"words": ("ok", "keywords only: it has no dense vector")}
 
@@ -226,7 +232,7 @@ async def test_keywords_serve_where_the_model_failed_and_that_is_said():
         retrieved = await fixture.retrieve()
 
     (found,) = retrieved.found.values()
-    assert not found.dense_searched
+    assert found.dense is None
     assert len(found.sparse) == 4
     assert by_collection(retrieved) == {
         "north": ("degraded", "keywords only: The model fake/Bag-of-Words is failed.")
@@ -287,7 +293,7 @@ async def test_lacking_payloads_are_read_in_one_trip_for_each_collection():
         found = (await fixture.retrieve()).found
         hits = [bare(name, c.id) for name, one in found.items() for c in one.candidates[:3]]
         fixture.engine.calls.clear()
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
+        kept, statuses = await fixture.fetch().hits(hits, 5.0)
 
     assert statuses == []
     assert [(hit.collection, hit.id) for hit in kept] == [(hit.collection, hit.id) for hit in hits]
@@ -299,7 +305,7 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
         found = (await fixture.retrieve()).found
         hits = [bare(name, one.candidates[0].id) for name, one in found.items()]
         fixture.engine.broken["east"] = EngineFailure("gone")
-        kept, statuses = await hydrate(Queries(fixture.engine), found, hits, 5.0)
+        kept, statuses = await fixture.fetch().hits(hits, 5.0)
 
     assert {hit.collection for hit in kept} == set(FIVE) - {"east"}
     assert [(s.collection, s.state, s.reason) for s in statuses] == [("east", "failed", "gone")]
@@ -307,8 +313,7 @@ async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_sai
 
 async def test_a_hit_that_was_deleted_meanwhile_is_left_out():
     async with filled("north") as fixture:
-        found = (await fixture.retrieve()).found
-        gone = await hydrate(Queries(fixture.engine), found, [bare("north", 4711)], 5.0)
+        gone = await fixture.fetch().hits([bare("north", 4711)], 5.0)
 
     assert gone == ([], [])
 

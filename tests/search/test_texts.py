@@ -2,9 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Terms
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.texts import SHORT, Quote, Words, folded, quote
+from mcp_server_qdrant.search.texts import SHORT, Terms, Words, folded, quote
 
 BM25 = Bm25Encoder()
 ROOM = 200
@@ -23,7 +22,7 @@ def words_of(query: str, **weights: float) -> Words:
 
 
 def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
-    cut = quote(text, (), words_of(query, **weights), room).text
+    cut = quote(text, (), words_of(query, **weights), room)[0]
     assert len(cut) <= room
     assert "".join(cut.split()) in "".join(text.split()), "one stretch of the text"
     return cut
@@ -120,7 +119,7 @@ def test_the_section_is_that_of_the_quote():
     )
 
     def section(query: str, room: int) -> str | None:
-        return quote(text, sections, words_of(query), room).section
+        return quote(text, sections, words_of(query), room)[1]
 
     assert section("restic uplink", 80) == "Backup > Prune"
     assert section("fox", 60) == "Shed"
@@ -132,17 +131,17 @@ def test_a_heading_that_is_shown_as_the_section_is_not_repeated(filler):
     text = f"## Backup\n\n### Prune\n\n{ANSWER} {filler}"
     prune = ((0, "Backup"), (text.index("###"), "Backup > Prune"))
 
-    found = quote(text, prune, words_of("restic"), ROOM)
-    assert found.section == "Backup > Prune"
-    assert found.text.startswith(ANSWER)
-    assert quote(text, (), words_of("restic"), ROOM).text.startswith("## Backup")
+    shown, section = quote(text, prune, words_of("restic"), ROOM)
+    assert section == "Backup > Prune"
+    assert shown.startswith(ANSWER)
+    assert quote(text, (), words_of("restic"), ROOM)[0].startswith("## Backup")
 
 
 def test_an_underlined_heading_is_not_repeated_either():
     text = f"Pruning\n-------\n\n{ANSWER}"
 
     found = quote(text, ((0, "Backup > Pruning"),), words_of("restic"), ROOM)
-    assert found == Quote(ANSWER, "Backup > Pruning")
+    assert found == (ANSWER, "Backup > Pruning")
 
 
 def test_a_quote_begins_at_the_section_that_answers():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.settings.environment import load
 
 

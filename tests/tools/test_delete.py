@@ -14,6 +14,8 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.ingest import delete as deletion
+from mcp_server_qdrant.qdrant.write import points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -336,20 +338,22 @@ class TestByFilter:
                 arguments = {"collection_name": "notes"} | given
                 assert expected in refusal(await delete(client, **arguments))
 
-    async def test_more_points_than_a_page_are_deleted(self, engine):
+    async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):
+        monkeypatch.setattr(points, "IDS_PAGE", 30)
+        monkeypatch.setattr(deletion, "BATCH", 40)
         await foreign(
             engine,
             "many",
-            {n: {"text": f"n{n}"} for n in range(2_100)},
+            {n: {"text": f"n{n}"} for n in range(100)},
             vectors=COSINE,
             values=lambda n: dense("x"),
         )
         async with client_of(engine) as client:
             done = await deleted(
-                client, query_filter=ALL, collection_name="many", confirm_count=2_100
+                client, query_filter=ALL, collection_name="many", confirm_count=100
             )
 
-        assert (done["deleted"], len(done["versions"])) == (2_100, 50)
+        assert (done["deleted"], len(done["versions"])) == (100, 50)
         assert await count(engine, "many") == 0
 
 

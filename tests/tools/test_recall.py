@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.tokens import tokens
+from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.tools.recall import FENCE, ROOM, SESSIONS, Recall
 from tests.support import memory_services, remember
@@ -28,7 +28,7 @@ class Hooks:
 
     async def run(self, event: str, session: str = SESSION, **more) -> str:
         hook = {"hook_event_name": event, "session_id": session, "cwd": str(self.folder)}
-        return await self.recall.of(hook | more)
+        return await self.recall.tell(hook | more)
 
     async def prompt(self, text: str, session: str = SESSION) -> str:
         return await self.run("UserPromptSubmit", session, prompt=text)
@@ -102,7 +102,7 @@ async def test_what_is_no_hook_of_a_prompt_or_start_in_a_folder_is_told_nothing(
     async with hooks(tmp_path) as one:
         await remember(one.services, "house", PUMP)
 
-        assert await one.recall.of(hook) == ""
+        assert await one.recall.tell(hook) == ""
 
 
 async def test_a_prompt_without_spaces_has_words_too(tmp_path):

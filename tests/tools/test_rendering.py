@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.access import Caller, calling, speaking
+from mcp_server_qdrant.core.context import Caller, calling, speaking
 from mcp_server_qdrant.core.datatypes import (
     CollectionInfo,
     Correction,
@@ -18,12 +18,12 @@ from mcp_server_qdrant.core.datatypes import (
     Result,
     SearchPage,
 )
-from mcp_server_qdrant.core.notation import part_id, point_id
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.notation import document_id, part_id, point_id, shown_id
 from mcp_server_qdrant.ingest.delete import Matching, Named
-from mcp_server_qdrant.tools import page as tool_page
-from mcp_server_qdrant.tools import rendering
+from mcp_server_qdrant.tools import collections, get, rendering
 from mcp_server_qdrant.tools.delete import about_documents, about_points
-from mcp_server_qdrant.tools.output import find_output
+from mcp_server_qdrant.tools.find import as_data, as_text, concluded, result
 from mcp_server_qdrant.tools.rendering import details
 from tests import answers
 from tests.support import memory_server, said
@@ -116,7 +116,7 @@ FORGED_PASSAGE = Passage(FORGED[0], FORGERY, FORGED[0])
 
 def known(found: Document) -> tuple[str, str]:
     """Where a result is, as an agent reads it."""
-    return found.collection, rendering.shown_id(found)
+    return found.collection, shown_id(found)
 
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
@@ -132,7 +132,7 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
         [Correction("word", FORGED[0])],
     )
 
-    text = rendering.page(page, mode)
+    text = as_text(page, mode)
 
     assert answers.of(text, "result") == [known(one.document) for one in found]
     assert len(answers.of(text, "note")) == len(notes)
@@ -142,10 +142,10 @@ def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
 @given(st.lists(documents, max_size=3), st.lists(texts, max_size=2), st.lists(texts, max_size=2))
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
-    notes = [*rendering.torn(found), *rendering.read_on(found, 2), *rendering.unseen(failures)]
-    notes += tool_page.fitting(found, 10, 20)[1] if found else []
+    notes = [*get.torn(found), *get.read_on(found), *get.unseen(failures)]
+    notes += get.fitting(found, 10, 20)[1] if found else []
 
-    text = rendering.documents(found, missing, notes)
+    text = get.whole_texts(found, missing, notes)
 
     assert answers.of(text, "head") == list(map(known, found))
     assert len(answers.of(text, "note")) == len(notes)
@@ -161,8 +161,8 @@ def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     st.dictionaries(names, texts, max_size=2),
 )
 def test_no_name_makes_a_collection(infos, syncs):
-    lines = [rendering.collection(info, brief=len(syncs) > 1) for info in infos]
-    text = rendering.collections(lines, syncs)
+    lines = [collections.described(info, brief=len(syncs) > 1) for info in infos]
+    text = collections.as_text(lines, syncs)
 
     told = [*(info.name for info in infos), *syncs]
     assert [name for (name,) in answers.of(text, "listed")] == told
@@ -172,7 +172,7 @@ def test_no_name_makes_a_collection(infos, syncs):
 @given(results)
 def test_data_holds_what_was_stored_as_it_is(one):
     page = SearchPage("q", [one], ())
-    (data,) = find_output(page, "full")["results"]
+    (data,) = as_data(page, "full")["results"]
 
     assert data["text"] == one.document.text
     assert data.get("tags", []) == list(one.document.tags)
@@ -185,9 +185,7 @@ def test_no_document_adds_to_what_a_person_is_asked(found):
     by_ids = about_documents(Named(tuple(found), ()))
     by_filter = about_points(Matching("notes", 3, tuple(found), 30), None)
 
-    assert answers.of(by_ids, "deletion") == [
-        (one.collection, rendering.document_id(one)) for one in found
-    ]
+    assert answers.of(by_ids, "deletion") == [(one.collection, document_id(one)) for one in found]
     assert [one[:2] for one in by_filter.splitlines()[1:]] == ["- "] * len(found)
 
 
@@ -225,11 +223,11 @@ def test_a_result_takes_few_words_more():
     shed = Document(7, "notes", "whole", "Shed")
     one = Result(shed, 0.5, 0.5, (Passage("The key hangs inside.", shed),))
 
-    assert rendering.page(SearchPage("q", [one], ()), "minimal") == (
+    assert as_text(SearchPage("q", [one], ()), "minimal") == (
         "1. [0.50] notes (id 7) · Shed\n> The key hangs inside."
     )
     whole = replace(one, document=one.document._replace(text="def f():\n\treturn 1\n\n"))
-    assert rendering.page(SearchPage("q", [whole], ()), "full") == (
+    assert as_text(SearchPage("q", [whole], ()), "full") == (
         "1. [0.50] notes (id 7) · Shed\n> def f():\n> \treturn 1\n>"
     )
 
@@ -240,8 +238,8 @@ def noted(number: int, letters: int) -> Document:
 
 def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
     found = [noted(1, 300), noted(2, 10), noted(3, 10)]
-    fitting, notes = tool_page.described([noted(2, 10), noted(3, 10)], 100)
-    shown, left = tool_page.described(found, 100)
+    fitting, notes = rendering.described([noted(2, 10), noted(3, 10)], 100)
+    shown, left = rendering.described(found, 100)
 
     assert (fitting, notes) == ([noted(2, 10), noted(3, 10)], [])
     assert [one.metadata for one in shown] == [found[0].metadata, None, None]
@@ -250,7 +248,9 @@ def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
 
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     results = [Result(noted(n, 90), 0.5, 0.5) for n in (1, 2)]
-    page = tool_page.slim(SearchPage("q", results, (), ["A note."]), 100)
+    page = concluded(
+        SearchPage("q", results, (), ["A note."]), SearchRequest(query="q", mode="full"), room=100
+    )
 
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
     assert page.notes[0] == "A note."
@@ -278,7 +278,7 @@ def test_a_day_that_all_results_have_is_said_once(days, said):
         for number, day in enumerate(days, 1)
     ]
 
-    assert rendering.page(SearchPage("q", found, (), ()), "minimal").splitlines() == said
+    assert as_text(SearchPage("q", found, (), ()), "minimal").splitlines() == said
 
 
 @pytest.mark.parametrize(("own", "day"), [(True, "2020-05-06"), (False, "2026-05-01")])
@@ -317,7 +317,7 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
         version="v",
         head=whole,
     )
-    line = rendering.result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
+    line = result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
     assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"
 
@@ -335,8 +335,8 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
 def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
     one = Document(7, "notes", "moss", stored_by=stored_by)
     with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
-        text = rendering.documents([one], [])
-        page = rendering.page(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
+        text = get.whole_texts([one], [])
+        page = as_text(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
 
     assert text.splitlines()[0] == shown
     assert page.splitlines()[0] == f"1. [0.50] {shown}"

@@ -13,9 +13,10 @@ from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
-from mcp_server_qdrant.tools.page import tokens
-from mcp_server_qdrant.tools.toolset import MAX_CHARACTERS, MAX_IDS, MAX_TEXT
+from mcp_server_qdrant.tools.get import MAX_CHARACTERS, MAX_IDS
+from mcp_server_qdrant.tools.store import MAX_TEXT
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

@@ -4,7 +4,7 @@ from functools import partial
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
-from mcp_server_qdrant.core.models import MODEL_KEY, EmbeddingOptions
+from mcp_server_qdrant.core.datatypes import MODEL_KEY, EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import (

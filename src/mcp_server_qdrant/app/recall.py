@@ -32,7 +32,7 @@ class Answers(Work):
         try:
             async with asyncio.timeout(call.until - time.monotonic()):
                 with contained():
-                    return await self._recall.of(*call.arguments)
+                    return await self._recall.tell(*call.arguments)
         except (QdrantMcpError, TimeoutError) as error:
             logger.info("Nothing was recalled: %s", error)
             return ""

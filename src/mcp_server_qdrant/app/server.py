@@ -16,7 +16,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.types import SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.core.access import calling, speaking
+from mcp_server_qdrant.core.context import calling, speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
@@ -231,7 +231,7 @@ def _add_page(
     from mcp_server_qdrant.http.page.routes import register
 
     options = replace(options_of(settings), arbitrary_filter=True)
-    preferred = Preferences.of(settings).model_dump()
+    preferred = Preferences.among(settings).model_dump()
     defaults = {
         **Tuning(**preferred).model_dump(),
         "version": __version__,

@@ -16,7 +16,7 @@ from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
-from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
@@ -28,7 +28,7 @@ from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import document_of, title_of
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.qdrant.read.facets import Facets
@@ -36,7 +36,6 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
-from mcp_server_qdrant.search.texts import Texts
 from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -258,12 +257,13 @@ def _pipeline(
         locate=lookup.one,
         prepare=queries.prepare,
         encode=encoders.encode_query,
+        reader=bm25.reader,
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
         speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
         tags=TagIndex(facets.tags, bm25.tokens),
         timeout=settings.search_timeout,
         results=settings.qdrant_search_limit,
-        preferences=Preferences.of(settings),
+        preferences=Preferences.among(settings),
         rules=Rules(
             alpha=settings.hybrid_alpha,
             order=settings.priority_order,
@@ -275,7 +275,7 @@ def _pipeline(
     return Pipeline(
         understanding,
         queries,
-        Texts(document, title_of, bm25.reader, view.identify),
+        document,
         shared.rerank,
         Newest(view.client, shared.dates, settings.qdrant_content_fields).listed,
         catalog.forget,

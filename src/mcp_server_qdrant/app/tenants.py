@@ -5,7 +5,7 @@ from typing import Any
 
 from mcp_server_qdrant.app.services import Services, services_of, wire
 from mcp_server_qdrant.app.shared import Shared
-from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.read.catalog import Catalog

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.notation import amount, called, own_id, plain
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.core.versions import Version
+    from mcp_server_qdrant.core.writes import Version
 
 
 @click.command()

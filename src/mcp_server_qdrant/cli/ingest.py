@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
 from mcp_server_qdrant.core.notation import amount, printable
-from mcp_server_qdrant.core.selection import Selection
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.files.state import Known

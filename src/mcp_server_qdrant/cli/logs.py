@@ -10,7 +10,7 @@ from typing import Literal
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.telemetry import request_id
+from mcp_server_qdrant.core.context import request_id
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

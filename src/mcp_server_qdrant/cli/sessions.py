@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.notation import amount
-from mcp_server_qdrant.core.selection import Selection
 
 COLLECTION = "sessions"
 MB = 1_000_000

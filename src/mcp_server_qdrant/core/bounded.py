@@ -6,10 +6,8 @@ import httpx
 
 LARGEST = 4_000_000  # bytes of an answer; as text each may take four more, and once again
 HEAVIEST = 32_000_000  # bytes that its objects, lists and items may take
-# The bytes that these signs of a JSON text stand for at most: parsed, and read into pydantic's
-# models, which say of each item that they refuse why.
+# The bytes that these signs of a JSON text stand for at most, when it is parsed.
 PARSED: Mapping[bytes, int] = {b"{": 240, b"[": 90, b",": 32}
-MODELS: Mapping[bytes, int] = {b"{": 1_000, b"[": 90, b",": 400}
 SMALL = HEAVIEST // 1_000  # bytes of an answer that cannot be too heavy
 PLAIN = {"Accept-Encoding": "identity"}  # of a request, so that its answer is not packed
 
@@ -27,7 +25,7 @@ def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
 
 
 async def bounded(
-    response: httpx.Response, costs: Mapping[bytes, int] = PARSED, largest: int | None = None
+    response: httpx.Response, costs: Mapping[bytes, int] = PARSED, largest: int = LARGEST
 ) -> None:
     """Bound an answer before it is read, and leave it packed: a hook of httpx's clients.
 
@@ -35,7 +33,7 @@ async def bounded(
     """
     response.headers.pop("content-encoding", None)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    response.stream = _Bounded(response.stream, costs, largest or LARGEST)
+    response.stream = _Bounded(response.stream, costs, largest)
 
 
 class _Bounded(httpx.AsyncByteStream):

@@ -1,20 +1,15 @@
-"""The data that moves through the server. All of it is frozen; a stage returns changed copies.
-
-What a search makes by the hundred is a named tuple: made in a quarter of a dataclass's time.
-"""
+"""The data that moves through the server. All of it is frozen; a stage returns changed copies."""
 
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
-from mcp_server_qdrant.core.models import Dense
-
 Payload = dict[str, Any]
 PointId = str | int
+Dense = Sequence[float]
 Distance = Literal["cosine", "dot", "euclid", "manhattan"]
 Mode = Literal["minimal", "full"]
 Algorithm = Literal["hybrid", "semantic", "keyword", "fuzzy"]
@@ -22,6 +17,7 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
+MODEL_KEY = "embedding_model"  # in a collection's metadata
 SUPERSEDED_KEY = "superseded_by"
 STORED_BY = "stored_by"
 SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
@@ -100,55 +96,11 @@ class LegQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class TagMatch:
-    """The tags of one collection that a query names.
-
-    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
-    the match counts.
-    """
-
-    values: tuple[tuple[str, str], ...]
-    names: frozenset[str]
-    boost: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Correction:
     """A word that no searched collection has, and what was searched for instead."""
 
     word: str
     to: str
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The query as BM25 sees it, weighed over all searched collections.
-
-    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
-    collection -> the query vector that makes the engine return BM25 under that idf, `local`
-    collection -> the engine's own idf of the terms that it has. `failures` maps a collection whose
-    own idf could not be read to the reason. `ceiling` is the sum of weights that a document can
-    earn at most, where that is not the sum of `idf`. `languages` are
-    those of the texts there, besides English.
-    """
-
-    query: str
-    idf: Mapping[int, float]
-    sparse: Mapping[str, Sparse]
-    local: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    unknown: frozenset[int] = frozenset()
-    failures: Mapping[str, str] = field(default_factory=dict)
-    ceiling: float | None = None
-    corrections: tuple[Correction, ...] = ()
-    languages: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
-    """One query vector per model; `failures` maps a model to why it has none."""
-
-    dense: Mapping[str, Dense]
-    failures: Mapping[str, str]
 
 
 class Candidate(NamedTuple):
@@ -171,67 +123,6 @@ class Status:
     collection: str
     state: State
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One collection's candidates with their exact leg scores.
-
-    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
-    candidate absent from one does not have that vector, or shares no term with the query.
-    """
-
-    target: Target
-    candidates: Sequence[Candidate]
-    dense: Mapping[PointId, float]
-    sparse: Mapping[PointId, float]
-    dense_searched: bool = True
-    sparse_searched: bool = True
-
-
-class Hit(NamedTuple):
-    """One point on its way to the answer.
-
-    `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did, `gains` what was
-    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance where a reranker read the text. `also`: its copies;
-    `parts`: what else was found of its document, best first; `supersedes`: the id of the text in
-    whose place it stands.
-    """
-
-    collection: str
-    id: PointId
-    relevance: float
-    score: float
-    rrf: float
-    dense: float | None
-    sparse: float | None
-    payload: Payload | None = None
-    factors: tuple[tuple[str, float], ...] = ()
-    gains: tuple[tuple[str, float], ...] = ()
-    tags: tuple[str, ...] = ()
-    reranked: float | None = None
-    also: tuple["Hit", ...] = ()
-    parts: tuple["Hit", ...] = ()
-    supersedes: str | None = None
-
-    def rescored(self, step: str, factor: float) -> "Hit":
-        """A copy whose score is multiplied by `factor`, with the step recorded."""
-        return self._replace(score=self.score * factor, factors=(*self.factors, (step, factor)))
-
-    def lifted(self, step: str, relevance: float) -> "Hit":
-        """A copy that is more relevant, by what is recorded as the step's gain."""
-        return self._replace(
-            relevance=relevance,
-            score=relevance * math.prod(factor for _, factor in self.factors),
-            gains=(*self.gains, (step, relevance - self.relevance)),
-        )
-
-
-def by_score(hits: Iterable[Hit]) -> list[Hit]:
-    """Best first; ties by collection and id, so that the same request gives the same order."""
-    return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
 
 
 class Document(NamedTuple):
@@ -408,3 +299,38 @@ class CollectionInfo:
     note: str | None = None
     description: str | None = None
     writers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The model that encodes the queries of a collection; `fault` says why there is none.
+
+    `certain` where the collection or a setting says so, and it is not merely the default.
+    """
+
+    model: str | None
+    certain: bool = False
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """Requests to an embedding service: seconds, and sizes.
+
+    A request has at most `texts` texts; a part of a text has `text_tokens`. After a failure there
+    is no request for `cooldown` seconds.
+    """
+
+    seconds: float = 60.0
+    query_seconds: float = 3.0
+    cooldown: float = 30.0
+    texts: int = 32
+    text_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The files of a folder that are wanted: patterns as in .gitignore, relative to the folder."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()

@@ -55,7 +55,7 @@ class Exact:
     phrases: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, query: str) -> "Exact":
+    def in_query(cls, query: str) -> "Exact":
         """Those of a query; of a quoted phrase the compounds do not count again."""
         phrases = tuple(dict.fromkeys(filter(None, map(_words, _quoted(query)))))
         if len(phrases) > PHRASES or len(query.split()) > WORDS:

@@ -5,7 +5,6 @@ types accept that, and refuse text that no index, file or terminal should see.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -36,39 +35,10 @@ class Offered:
     description: str
 
 
-def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
-    """A value from its text in JSON; as it is where it is no text. Raises ValueError."""
-    if not isinstance(value, str):
-        return value
-    try:
-        read = json.loads(value)
-    except (ValueError, RecursionError):
-        read = None
-    if not isinstance(read, kinds):
-        raise ValueError(wanted)  # noqa: TRY004
-    return read
-
-
-def pairs(value: Any) -> Any:
-    """A mapping from `name=value,name=value`, or from a JSON object. Raises ValueError."""
-    wanted = "must be name=value pairs separated by commas, or a JSON object"
-    if not isinstance(value, str) or value.lstrip().startswith("{"):
-        return from_json(value, (dict,), wanted)
-    split = [part.partition("=") for part in value.split(",") if part.strip()]
-    if not all(name.strip() and text.strip() for name, _, text in split):
-        raise ValueError(wanted)
-    return {name.strip(): text.strip() for name, _, text in split}
-
-
 def choices(kind: Any) -> tuple[Any, ...]:
     """The values of a Literal, or of an optional one; none of any other type."""
     literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
     return get_args(literal)
-
-
-def no_such_key(name: object, known: Iterable[str]) -> str:
-    """What is said of a key that nothing knows."""
-    return f"there is no {name!r}; there are {', '.join(known)}"
 
 
 def sound(value: Any) -> Any:

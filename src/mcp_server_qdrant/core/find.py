@@ -63,7 +63,7 @@ class Preferences(BaseModel):
     )
 
     @classmethod
-    def of(cls, settings: "Preferences") -> "Preferences":
+    def among(cls, settings: "Preferences") -> "Preferences":
         """The preferences among all settings."""
         return Preferences.model_construct(
             **{name: getattr(settings, name) for name in Preferences.model_fields}

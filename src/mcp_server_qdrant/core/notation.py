@@ -73,7 +73,7 @@ def visible_in(allowed: Collection[str], name: str) -> bool:
 
 def plain(text: str) -> str:
     """The text without what would steer a terminal, turn the writing or end the line."""
-    return _STEERING.sub("", text)
+    return text if text.isprintable() else _STEERING.sub("", text)
 
 
 def printable(text: str, mark: str = "\ufffd") -> str:
@@ -272,17 +272,25 @@ def moment(value: Any) -> datetime | None:
 
     None where it is neither, or where UTC has no such moment. A time without a zone is UTC.
     """
+    if isinstance(value, date):
+        value = value.isoformat()
+    if isinstance(value, str):
+        return _moment_in(value)
     try:
-        if isinstance(value, date):
-            value = value.isoformat()
-        if isinstance(value, str):
-            when = datetime.fromisoformat(_SPACED_ZONE.sub("", value))
-            return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return datetime.fromtimestamp(value / 1000 if abs(value) > 1e11 else value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None
+
+
+@lru_cache(4096)  # a search reads the same dates for several steps
+def _moment_in(text: str) -> datetime | None:
+    try:
+        when = datetime.fromisoformat(_SPACED_ZONE.sub("", text))
+        return when.astimezone(UTC) if when.tzinfo else when.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def date_paths(fields: Iterable[str]) -> list[str]:

@@ -1,8 +1,8 @@
-"""Background tasks: one that fails is logged, reported, and started again after a growing pause."""
+"""Work at the same time, work that is tried again, and work in the background."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 class Tasks:
     """The background tasks of one part of the server.
 
+    One that fails is logged, and started again after a growing pause.
     `faults` maps the name of each that failed, and was not started again yet, to a sentence on it.
     """
 
@@ -72,3 +73,37 @@ class Tasks:
             await self._sleep(pause)
             self.faults.pop(name, None)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def gathered(
+    names: Sequence[str], ask: Callable[[str], Awaitable[T]]
+) -> tuple[dict[str, T], dict[str, QdrantMcpError]]:
+    """The answers by name, and our errors by name; any other error is raised."""
+    answers = await asyncio.gather(*map(ask, names), return_exceptions=True)
+    found: dict[str, T] = {}
+    failed: dict[str, QdrantMcpError] = {}
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, QdrantMcpError):
+            failed[name] = answer
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found[name] = answer
+    return found, failed
+
+
+async def retried(
+    call: Callable[[], Awaitable[T]],
+    pauses: Sequence[float],
+    faults: tuple[type[Exception], ...],
+    passing: Callable[[Exception], bool] = lambda _: True,
+) -> T:
+    """The call's answer; tried again after each pause (seconds) while its fault may pass."""
+    for pause in pauses:
+        try:
+            return await call()
+        except faults as error:
+            if not passing(error):
+                raise
+        await asyncio.sleep(pause)
+    return await call()

@@ -1,14 +1,15 @@
-"""The data of a text that is stored."""
+"""The data of a text that is stored, and of its earlier versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, Sparse
-from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.datatypes import Dense, Document, Payload, Sparse
+from mcp_server_qdrant.core.notation import called, line
 
 # How often a word of a title counts in the BM25 vectors that are stored.
 TITLE_FACTOR = 3
+LINE = 100  # characters of the title and text of a version
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +81,33 @@ class Changes:
             created_at=self.created_at or part.created_at,
             dated=part.dated or self.created_at is not None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a text was until it was replaced or `deleted`, and by whom.
+
+    `id` ends in `until`, ISO 8601 in UTC; `by` is as `Document.stored_by`. The `document` has its
+    beginning only, unless its `parts` were read.
+    """
+
+    id: str
+    collection: str
+    until: str
+    by: Mapping[str, str]
+    deleted: bool
+    document: Document
+    parts: tuple[Document, ...] = ()
+
+    @property
+    def ended(self) -> str:
+        """What became of it, and whose doing that was."""
+        who = self.by.get("caller") or self.by.get("client")
+        return f"{'deleted' if self.deleted else 'replaced'}{f' by {called(who)}' if who else ''}"
+
+    @property
+    def line(self) -> str:
+        """All of it on one line."""
+        title, text = self.document.title, self.document.text
+        about = line(f"{title}: {text}" if title else text, LINE)
+        return f"{called(self.collection)} (id {called(self.id)}) · {self.ended} · {about}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from mcp_server_qdrant.core.models import MODEL_KEY, ModelChoice
+from mcp_server_qdrant.core.datatypes import MODEL_KEY, ModelChoice
 from mcp_server_qdrant.encoders.local.listed import LISTED
 from mcp_server_qdrant.encoders.providers import NONE, named, split_provider
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry

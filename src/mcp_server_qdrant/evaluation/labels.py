@@ -1,7 +1,7 @@
 """Labelled queries: a JSON list, JSON lines, or a BEIR folder."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -17,7 +17,7 @@ from pydantic import (
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import Id, Text, no_such_key, one_or_many
+from mcp_server_qdrant.core.fields import Id, Text, one_or_many
 
 TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # of collections of any maker
 QRELS = ("qrels/test.tsv", "qrels.tsv")
@@ -206,3 +206,8 @@ def _beir(folder: Path) -> list[Label]:
     if unknown := sorted(grades.keys() - queries.keys()):
         raise RequestError(f"{qrels} names query {unknown[0]!r}, which queries.jsonl has not.")
     return [Label(text, grades[query]) for query, text in queries.items() if query in grades]
+
+
+def no_such_key(name: object, known: Iterable[str]) -> str:
+    """What is said of a key that nothing knows."""
+    return f"there is no {name!r}; there are {', '.join(known)}"

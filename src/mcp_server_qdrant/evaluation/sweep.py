@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import no_such_key
 from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
+from mcp_server_qdrant.evaluation.labels import no_such_key
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mcp_server_qdrant.core.access import caller
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import caller, left
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, unsure
 from mcp_server_qdrant.hosting import wire
 

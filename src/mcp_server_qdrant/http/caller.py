@@ -11,7 +11,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 
-from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, calling
+from mcp_server_qdrant.core.context import ADMIN, CALLER, Caller, calling
 
 
 class ForCaller:

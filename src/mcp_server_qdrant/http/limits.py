@@ -13,7 +13,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.core.access import CALLER, Caller
+from mcp_server_qdrant.core.context import CALLER, Caller
 
 SHARE = 0.5  # of each limit that one caller may take
 STREAMS = SESSIONS = 1000

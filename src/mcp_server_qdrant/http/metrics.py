@@ -16,8 +16,8 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
+from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.core.telemetry import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4

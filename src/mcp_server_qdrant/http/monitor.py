@@ -1,6 +1,7 @@
 """What an operator sees of a server: health, figures, a line for each request and call."""
 
 import logging
+import re
 import time
 import uuid
 from asyncio import CancelledError, Task
@@ -15,12 +16,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mcp_server_qdrant.core.access import ADMIN, CALLER, Caller, caller
-from mcp_server_qdrant.core.telemetry import (
+from mcp_server_qdrant.core.context import (
+    ADMIN,
+    CALLER,
     Call,
+    Caller,
     Outcome,
+    caller,
     recording,
-    sane_id,
     within_call,
     within_request,
 )
@@ -34,6 +37,7 @@ REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work i
 
 logger = logging.getLogger(__name__)
 
+_SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
 
 Next = Callable[[Any], Awaitable[Any]]
@@ -148,7 +152,8 @@ class Identified:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = sane_id(Headers(scope=scope).get(HEADER)) or uuid.uuid4().hex
+        given = Headers(scope=scope).get(HEADER, "")
+        request = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex  # it is logged
         began, status = time.perf_counter(), 0
 
         async def marked(message: Message) -> None:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import Chunk, NewDocument
+from mcp_server_qdrant.core.datatypes import Chunk, Dense, NewDocument
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.store import Store

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from mcp_server_qdrant.core.datatypes import Document, LegQuery, Target
+from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points
 

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mcp_server_qdrant.core.access import ADMIN, caller
+from mcp_server_qdrant.core.context import ADMIN, caller
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, stamp
-from mcp_server_qdrant.core.versions import Version
-from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.encoding import Progress, silent
 from mcp_server_qdrant.ingest.parts import numbered

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
-from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Target
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineTimeout,
@@ -23,8 +23,7 @@ from mcp_server_qdrant.core.errors import (
     UnusableFile,
     contained,
 )
-from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
 from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mcp_server_qdrant.core.disk import sync, write_atomically
+from mcp_server_qdrant.core.disk import opened, sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
@@ -23,7 +23,6 @@ from mcp_server_qdrant.core.errors import (
     UnusableFile,
 )
 from mcp_server_qdrant.core.notation import every
-from mcp_server_qdrant.core.opening import opened
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import (
     MOVED,

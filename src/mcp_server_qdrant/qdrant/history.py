@@ -13,7 +13,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.access import speaker
+from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -31,8 +31,7 @@ from mcp_server_qdrant.core.notation import (
     point_id,
     short_id,
 )
-from mcp_server_qdrant.core.versions import Version
-from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.core.writes import Kept, Version
 from mcp_server_qdrant.qdrant.filters import among, equal
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined

@@ -5,8 +5,7 @@ from typing import Any, Protocol, cast
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, SparseLeg
-from mcp_server_qdrant.core.models import ModelChoice
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, ModelChoice, SparseLeg
 from mcp_server_qdrant.qdrant import marks
 
 

@@ -3,7 +3,7 @@
 pipeline   the read path, top to bottom
 query      what travels along it: the request as understood, what was found, the ranked hits
 engine     the engine that is searched; retrieve asks it
-ranking    the ranking steps in their order; relevance and copies are some of them
+ranking    the ranking steps in their order; relevance has some of them
 words/     query -> terms, corrections, tags
 rerank     the best hits scored by a second model, where asked for
 present    hits -> page: passages, notes, explanations

@@ -75,12 +75,14 @@ LATE = (
 
 
 async def ask(
-    engine: SearchEngine,
-    targets: Sequence[Target],
+    groups: Sequence[Sequence[Target]],
     question: Callable[[Sequence[Target]], Awaitable[Sequence[T | QdrantMcpError]]],
     seconds: float,
 ) -> list[tuple[Target, T | QdrantMcpError]]:
-    """Each target with its answer; all trips at the same time, EngineTimeout for late ones."""
+    """Each target of these groups with its answer, EngineTimeout where it is late.
+
+    Each group is one trip; all are asked at the same time.
+    """
 
     async def trip(group: Sequence[Target]) -> Sequence[T | QdrantMcpError]:
         try:
@@ -88,7 +90,6 @@ async def ask(
         except QdrantMcpError as error:
             return [error] * len(group)
 
-    groups = engine.trips(targets)
     with within(seconds):
         tasks = [asyncio.ensure_future(trip(group)) for group in groups]
     try:

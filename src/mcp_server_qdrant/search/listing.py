@@ -3,26 +3,15 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import (
-    Hit,
-    Passage,
-    PointId,
-    Result,
-    Scored,
-    SearchPage,
-    Status,
-    Target,
-)
+from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
+from mcp_server_qdrant.search.engine import ask, failed
 from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
-from mcp_server_qdrant.search.query import ROOM
-from mcp_server_qdrant.search.retrieve import payloads_of
-from mcp_server_qdrant.search.texts import Texts
+from mcp_server_qdrant.search.query import ROOM, Hit
+from mcp_server_qdrant.search.retrieve import Fetch
 
 BEGINNING = 300  # characters of a text
 
@@ -31,27 +20,21 @@ AllListed = Mapping[str, Listed]  # by collection
 
 
 async def newest_points(
-    engine: SearchEngine,
     newest: Newest,
     targets: Sequence[Target],
-    request: SearchRequest,
+    condition: Any,
     period: Period | None,
     limit: int,
     seconds: float,
 ) -> tuple[AllListed, list[Status]]:
     """The newest points of each collection, which `newest` lists; one that fails is a status."""
-    condition = engine.prepare(request.where())
 
-    async def question(group: Sequence[Target]) -> Sequence[Listed | QdrantMcpError]:
-        by_name = {target.collection: target for target in group}
-        found, lost = await gathered(
-            [*by_name], lambda name: newest(by_name[name], condition, period, limit)
-        )
-        return [found[name] if name in found else lost[name] for name in by_name]
+    async def question(group: Sequence[Target]) -> Sequence[Listed]:
+        return [await newest(target, condition, period, limit) for target in group]
 
     listed: dict[str, Listed] = {}
     statuses: list[Status] = []
-    for target, answer in await ask(engine, targets, question, seconds):
+    for target, answer in await ask([[target] for target in targets], question, seconds):
         name = target.collection
         if isinstance(answer, QdrantMcpError):
             statuses.append(failed(name, answer))
@@ -62,28 +45,15 @@ async def newest_points(
 
 
 async def newest_hits(
-    engine: SearchEngine,
-    targets: Sequence[Target],
-    listed: AllListed,
-    limit: int,
-    seconds: float,
-    texts: Texts,
+    fetch: Fetch, listed: AllListed, limit: int, seconds: float
 ) -> tuple[list[Hit], list[Status]]:
-    """The newest of all with their payloads; those without a date and superseded ones last."""
+    """The newest of all with their documents; those without a date and superseded ones last."""
     points = [(name, *point) for name, one in listed.items() for point in one.points]
     points.sort(key=lambda point: (point[0], str(point[1])))
     points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
-    wanted: dict[str, list[PointId]] = {}
-    for name, point, _ in points[:limit]:
-        wanted.setdefault(name, []).append(point)
-    found = {t.collection: Scored(t, (), {}, {}) for t in targets}
-    payloads, late = await payloads_of(engine, found, wanted, seconds)
-    hits = [
-        Hit(name, point, 0.0, 0.0, 0.0, None, None, payloads[name, point])
-        for name, point, _ in points[:limit]
-        if (name, point) in payloads
-    ]
-    hits.sort(key=lambda hit: texts.document(hit).superseded_by is not None)
+    newest = [Hit(name, point, 0.0, 0.0, 0.0, None, None) for name, point, _ in points[:limit]]
+    hits, late = await fetch.hits(newest, seconds)
+    hits.sort(key=lambda hit: hit.document.superseded_by is not None)
     return hits, late
 
 
@@ -93,7 +63,6 @@ def listing_page(
     statuses: Sequence[Status],
     request: SearchRequest,
     targets: Sequence[Target],
-    texts: Texts,
     *,
     dated: bool,
 ) -> SearchPage:
@@ -104,7 +73,7 @@ def listing_page(
     full, room = request.mode == "full", BEGINNING
     if request.limit is None and hits:  # else the page may be as long as it was asked for
         room = min(room, max(4 * (ROOM // len(hits) - LINE), SHORT))
-    documents = [texts.document(hit) for hit in hits]
+    documents = [hit.document for hit in hits]
     results = [
         Result(
             one,

@@ -4,24 +4,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.context import within
+from mcp_server_qdrant.core.context import recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
-from mcp_server_qdrant.core.telemetry import recorder
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.engine import SearchEngine
 from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved, ToDocument
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import completed, retrieve
-from mcp_server_qdrant.search.texts import Texts, Words
+from mcp_server_qdrant.search.retrieve import Fetch, completed, retrieve
+from mcp_server_qdrant.search.texts import gist
 from mcp_server_qdrant.search.understand import Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -31,13 +29,14 @@ SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3
 class Pipeline:
     """One search over many collections.
 
+    `to_document` makes a document of a point's payload.
     `forget` makes the next search look a collection up anew; `check_keys` refuses a filter by a
     key that no text has.
     """
 
     understanding: Understanding
     engine: SearchEngine
-    texts: Texts
+    to_document: ToDocument
     rerank: Rerank
     newest: Newest
     forget: Callable[[str], None]
@@ -66,24 +65,30 @@ class Pipeline:
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
         limit = understanding.shown(request, targets)
+        condition = self.engine.prepare(request.where())
         listed, statuses = await newest_points(
-            self.engine, self.newest, targets, request, period, limit, seconds
+            self.newest, targets, condition, period, limit, seconds
         )
-        hits, late = await newest_hits(self.engine, targets, listed, limit, seconds, self.texts)
+        hits, late = await newest_hits(self._fetch(targets), listed, limit, seconds)
         if not hits:
             await self._doubt(request, targets, seconds)
         statuses, dated = self._settle([*statuses, *late]), period is not None
-        return listing_page(hits, listed, statuses, request, targets, self.texts, dated=dated)
+        return listing_page(hits, listed, statuses, request, targets, dated=dated)
+
+    def _fetch(self, targets: Sequence[Target]) -> Fetch:
+        return Fetch(
+            self.engine, {target.collection: target for target in targets}, self.to_document
+        )
 
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
         with recorder().phase("retrieve"):
-            return await retrieve(self.engine, query, self.texts)
+            return await retrieve(self._fetch(query.targets), query)
 
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
         """The hits, best first, one per text."""
         with recorder().phase("rank"):
-            return Ranked(rank(found.hits, query, self.texts))
+            return Ranked(rank(found.hits, query))
 
     def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
@@ -101,13 +106,16 @@ class Pipeline:
         """The hits in the order of the reranker, where one is asked for and able; never fails."""
         hits, reranked = ranked.hits, None
         if query.request.rerank:
-            gist = partial(self.texts.gist, Words(query.terms, self.texts.reader))
+            words = query.words
             with recorder().phase("rerank"):
                 hits, reranked = await self.rerank.apply(
-                    hits, query.terms.query, gist, query.left()
+                    hits,
+                    query.terms.query,
+                    lambda hit, length: gist(hit.document, words, length),
+                    query.left(),
                 )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
-        hits = finish(hits, query, self.texts)
+        hits = finish(hits, query)
         return replace(ranked, hits=hits, best=best, reranked=reranked)
 
     async def _present(
@@ -116,17 +124,15 @@ class Pipeline:
         """The page, with what is to be said of it."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
-        ranked = replace(
-            ranked, hits=await completed(self.engine, ranked.hits, found, query, self.texts)
-        )
+        hits = await completed(self._fetch(query.targets), ranked.hits, query)
+        ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
-        page = present(ranked, found, query, statuses, self.texts, room)
+        page = present(ranked, found, query, statuses, room)
         answer = worth(page)
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
-        parts = self.understanding, self.engine, self.texts
-        better = await better_elsewhere(*parts, query, ranked.best)
+        better = await better_elsewhere(self.understanding, self.engine, query, ranked.best)
         return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:

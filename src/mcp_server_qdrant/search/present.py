@@ -1,24 +1,17 @@
-"""Hits -> the page that is shown: passages and notes."""
+"""Hits -> the page that is shown: passages, reasons and notes."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from mcp_server_qdrant.core.datatypes import (
-    Document,
-    Hit,
-    Passage,
-    Result,
-    SearchPage,
-    Status,
-)
+from mcp_server_qdrant.core.context import Answer
+from mcp_server_qdrant.core.datatypes import Document, Passage, PointId, Result, SearchPage, Status
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
-from mcp_server_qdrant.core.telemetry import Answer
-from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.search.explain import ranks_of, why
-from mcp_server_qdrant.search.query import ROOM, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.relevance import share, term_weights
-from mcp_server_qdrant.search.texts import Texts, Words
+from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved, Scored
+from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
+from mcp_server_qdrant.search.texts import passage, share, written
 
 NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
@@ -34,6 +27,7 @@ NEARLY = 0.5  # of the relevance of its best: then another part of a text fits t
 MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 HALF = 0.5  # of the query
+Ranks = dict[str, int]  # by leg
 WEAK = "Weak matches only"  # how the sentence on them begins
 
 
@@ -42,29 +36,28 @@ def present(
     found: Retrieved,
     query: Query,
     statuses: Sequence[Status],
-    texts: Texts,
     room: int = ROOM,
 ) -> SearchPage:
     """The page of the best hits, as many as the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
-    quoted = [()] * len(shown) if full else _quoted(shown, query, texts, room)
+    chosen = [()] * len(shown) if full else _chosen(shown, query, room)
     ranks = ranks_of(found.found.values()) if request.explain else {}
     results = [
         Result(
-            document=_shown(hit, passages, texts),
+            document=_shown(hit, passages),
             relevance=hit.relevance,
             score=hit.score,
             passages=passages,
             why=why(hit, query, ranks) if request.explain else None,
-            also=tuple(map(texts.document, hit.also)),
+            also=tuple(copy.document for copy in hit.also),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
         )
-        for hit, passages in zip(shown, quoted, strict=True)
+        for hit, passages in zip(shown, chosen, strict=True)
     ]
-    lacking = absent(ranked.hits, query, texts) if results else []
-    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query, texts)) if results else []
+    lacking = absent(ranked.hits, query) if results else []
+    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
     silent = [
         one.target.collection
         for one in found.found.values()
@@ -87,14 +80,11 @@ def present(
     )
 
 
-def _quoted(
-    hits: Sequence[Hit], query: Query, texts: Texts, room: int
-) -> list[tuple[Passage, ...]]:
+def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage, ...]]:
     """The passages of each hit that have room on the page, by their worth.
 
     The texts whose passages have no room keep a line of their own.
     """
-    words = Words(query.terms, texts.reader)
     order, asked = by_worth(hits, query.passages), query.request.limit or 0
     wanted = asked * (OWN if query.request.within else EACH)
     longest = SIZE * min(room, ROOM) // ROOM
@@ -103,16 +93,17 @@ def _quoted(
     for place, number in order:
         if room < SHORT or len(chosen[place]) < number:
             continue
-        part = (hits[place], *hits[place].parts)[number]
-        document = texts.document(part)
+        document = (hits[place], *hits[place].parts)[number].document
         named = "" if number else f"{document.document or document.collection} {document.title}"
         cost = HEAD + tokens(named[:NAMED])
-        sample = document.text[:longest]
-        letters = len(sample) / (tokens(sample) or 1)
-        size = int(min(longest, max(room - cost, SHORT) * letters))
-        quote = texts.quote(words, part, size)
-        chosen[place].append(Passage(quote.text, document, quote.section))
-        room -= cost + tokens((quote.section or "")[:NAMED]) + tokens(quote.text)
+        size, left = longest, max(room - cost, SHORT)
+        if len(document.text) > left:  # else it has room in any case
+            sample = document.text[:longest]
+            letters = len(sample) / (tokens(sample) or 1)
+            size = int(min(longest, left * letters))
+        shown = passage(document, query.words, size)
+        chosen[place].append(shown)
+        room -= cost + tokens((shown.section or "")[:NAMED]) + tokens(shown.text)
     return [tuple(passages) for passages in chosen]
 
 
@@ -134,16 +125,62 @@ def by_worth(hits: Sequence[Hit], most: int) -> list[tuple[int, int]]:
     return sorted(worth, key=lambda one: (-worth[one], one))
 
 
-def _shown(hit: Hit, passages: Sequence[Passage], texts: Texts) -> Document:
+def _shown(hit: Hit, passages: Sequence[Passage]) -> Document:
     """The document of a hit, under the section of its best passage."""
-    document = texts.document(hit)
-    return document._replace(section=passages[0].section) if passages else document
+    return hit.document._replace(section=passages[0].section) if passages else hit.document
 
 
 def _left(hit: Hit, passages: Sequence[Passage]) -> int:
     """The number of parts of a text that fit nearly as well and are not shown."""
     fitting = sum(part.relevance >= NEARLY * hit.relevance for part in hit.parts)
     return max(fitting + 1 - max(len(passages), 1), 0)
+
+
+def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> dict[str, Any]:
+    """The numbers that made this hit's place, as the ranking used them.
+
+    `meaning` and `words` are the legs (None: not searched), `words` as a share of the largest BM25
+    score that any document could reach; `alpha` is the share of meaning. `ranks` are its places,
+    from 1, among the candidates of its collection; `gains` were added to the relevance, `factors`
+    multiply it.
+    """
+    limit = bound(query.terms)
+    meaning = None if hit.dense is None else within_one(hit.dense)
+    words = None if hit.sparse is None or limit <= 0 else within_one(hit.sparse / limit)
+    alpha = query.alpha
+    if meaning is None or words is None:
+        alpha = 0.0 if meaning is None else 1.0
+    reasons = {
+        "meaning": meaning,
+        "words": words,
+        "alpha": alpha,
+        "rrf": hit.rrf,
+        "score": hit.score,
+        "factors": dict(hit.factors),
+        "ranks": ranks.get((hit.collection, hit.id), {}),
+        "gains": dict(hit.gains),
+        "tags": list(hit.tags),
+    }
+    return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
+
+
+def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
+    """Each candidate's place, from 1, on each leg of its collection; equal scores share one.
+
+    A candidate without that vector, or without any word of the query, has none.
+    """
+    ranks: dict[tuple[str, PointId], Ranks] = {}
+    for part in found:
+        for leg, scores in (("meaning", part.dense), ("words", part.sparse)):
+            for point, place in _places(scores or {}).items():
+                ranks.setdefault((part.target.collection, point), {})[leg] = place
+    return ranks
+
+
+def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
+    scores = {point: round(score, DIGITS) for point, score in exact.items()}
+    ordered = sorted(scores.values(), reverse=True)
+    return {point: ordered.index(score) + 1 for point, score in scores.items() if score > 0}
 
 
 def worth(page: SearchPage) -> Answer:
@@ -204,7 +241,7 @@ def _nothing(request: SearchRequest, best: Hit | None) -> str:
     quotes = "leave out the quotes, within which every word must occur as written"
     ways = {
         "use other words": bool(request.query.strip()),
-        quotes: bool(Exact.of(request.query).phrases),
+        quotes: bool(Exact.in_query(request.query).phrases),
         f"lower score_threshold{highest}": request.score_threshold is not None,
         "drop the filter": bool(request.where()),
         "widen the dates": bool(request.since or request.until),
@@ -227,24 +264,24 @@ def weak(best: Hit, alpha: float) -> bool:
     return best.relevance < dense * MEANING + (1 - dense) * WORDS
 
 
-def absent(hits: Iterable[Hit], query: Query, texts: Texts) -> list[str]:
+def absent(hits: Iterable[Hit], query: Query) -> list[str]:
     """The identifiers, numbers and phrases of the query that none of the texts contains."""
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
-    held = {one for part in parts for one in query.exact.held(texts.written(part))}
+    held = {one for part in parts for one in query.exact.held(written(part.document))}
     return [one for one in (*query.exact.pieces, *query.exact.phrases) if one not in held]
 
 
-def lost(absent: Iterable[str], query: Query, texts: Texts) -> bool:
+def lost(absent: Iterable[str], query: Query) -> bool:
     """True where what no text contains is half of the query or more.
 
     Texts on other identifiers, numbers or phrases of its kind are no match.
     """
-    terms = {term for one in absent for term in texts.tokens(one)}
+    terms = {term for one in absent for term in query.words.tokens(one)}
     if not terms:
         return False
-    weights = term_weights(query.terms, texts.tokens)
+    weights = query.words.weights
     unseen = {term: weights.get(term, max(weights.values(), default=1.0)) for term in terms}
     return share(terms, {**weights, **unseen}) >= HALF
 

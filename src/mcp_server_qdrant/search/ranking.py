@@ -5,26 +5,17 @@ A factor multiplies the score and leaves the relevance alone.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import string
+import unicodedata
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from rapidfuzz import fuzz, utils
 
-from mcp_server_qdrant.core.datatypes import (
-    SUPERSEDED_IN,
-    SUPERSEDED_KEY,
-    Document,
-    Hit,
-    Payload,
-    PointId,
-    Priority,
-    Scored,
-    by_score,
-)
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority
 from mcp_server_qdrant.core.dates import age_from
-from mcp_server_qdrant.core.notation import date_paths, own_id
-from mcp_server_qdrant.search.copies import fold
-from mcp_server_qdrant.search.query import Query
+from mcp_server_qdrant.core.notation import date_paths, document_id
+from mcp_server_qdrant.search.query import Hit, Query, Scored, by_score
 from mcp_server_qdrant.search.relevance import (
     calibrate,
     lift_neighbours,
@@ -32,7 +23,6 @@ from mcp_server_qdrant.search.relevance import (
     lift_titles,
     lift_verbatim,
 )
-from mcp_server_qdrant.search.texts import Texts
 
 BASES: dict[Priority, float] = {"natural": 1.0, "soft": 1.1, "medium": 1.25, "hard": 1.5}
 DAY = timedelta(days=1)
@@ -47,34 +37,40 @@ FUZZY_POOL = 60
 SHORTEST = 8
 QUERY, TEXT = 62, 200  # where both have more than 64 the ratio takes a hundred times as long
 
+# Of copies: marks of Markdown, and signs before and after a word.
+MARKUP = re.compile(r"^[ \t]*(?:[#>*+•|-]+[ \t]+)+", re.MULTILINE)
+QUOTES = "\"'`*«»„“”\u201a\u2018\u2019"
+BEFORE, AFTER = f"{QUOTES}([{{¿¡", f"{QUOTES})]}}.,;:!…"
+SIGNS = (string.punctuation + string.whitespace).encode()
+
 SPREAD_POOL = 50
 SPREAD_TEXT = 2_000
 _WORD = re.compile(r"\w+")
 
-Key = tuple[str, PointId]
+TextKey = tuple[str, PointId]  # its collection, and its own id or that of its point
 
 
-def candidates(found: Iterable[Scored], query: Query, texts: Texts) -> list[Hit]:
+def candidates(found: Iterable[Scored], query: Query) -> list[Hit]:
     """All candidates as one ranking, best first."""
     hits = calibrate(found, query.terms, query.alpha)
-    hits = lift_tags(hits, query.tags, query.terms, query.alpha, texts.tokens)
+    hits = lift_tags(hits, query.tags, query.words, query.alpha)
     return boost(hits, query.rules.order, query.request.priority)
 
 
-def rank(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
-    """The best candidates, with payloads, as one hit per text, best first."""
-    request, rules, terms, alpha = query.request, query.rules, query.terms, query.alpha
-    hits = lift_titles(hits, terms, alpha, texts.title, texts.tokens)
-    hits = lift_verbatim(hits, query.exact, terms, alpha, texts.written, texts.tokens)
+def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
+    """The best candidates, with their documents, as one hit per text, best first."""
+    request, rules = query.request, query.rules
+    hits = lift_titles(hits, query.words, query.alpha)
+    hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
     hits = group(hits)
-    hits = lift_neighbours(hits, lambda hit: document_id(hit.payload))
+    hits = lift_neighbours(hits)
     hits = decay(hits, request.recency_weight, rules.decay, rules.time_fields, query.now)
-    hits = retire(hits, texts.first_of)
+    hits = retire(hits)
     shown = len(hits) if request.rerank or request.diversity > 0 else query.limit
-    return fold(hits, texts.document, shown, likeness_factor(100, query.likeness))
+    return fold(hits, shown, likeness_factor(100, query.likeness))
 
 
-def finish(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
+def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
     """The hits that may be shown, in their final order; `hits` as a reranker left them.
 
     Spelling does not count beside a reranker that read the texts.
@@ -82,9 +78,9 @@ def finish(hits: Sequence[Hit], query: Query, texts: Texts) -> list[Hit]:
     diversity = query.request.diversity
     if not any(hit.reranked is not None for hit in hits):
         shown = len(hits) if diversity > 0 else query.limit
-        hits = fuzzy(hits, query.terms.query, query.likeness, texts.document, shown)
+        hits = fuzzy(hits, query.terms.query, query.likeness, shown)
     hits = cut(hits, query.request.score_threshold)
-    return spread(hits, diversity, texts.document)
+    return spread(hits, diversity)
 
 
 def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
@@ -106,21 +102,18 @@ def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hi
 
 def group(hits: Iterable[Hit]) -> list[Hit]:
     """The first hit of each document, in the order given, with the others as its parts."""
-    documents: dict[Key, list[Hit]] = {}
+    documents: dict[TextKey, list[Hit]] = {}
     for hit in hits:
-        key = (hit.collection, document_id(hit.payload) or hit.id)
-        documents.setdefault(key, []).append(hit)
+        documents.setdefault(key_of(hit), []).append(hit)
     return [
         first._replace(parts=tuple(others)) if others else first
         for first, *others in documents.values()
     ]
 
 
-def document_id(payload: Payload | None) -> str | None:
-    """The document that a chunk is linked to; None for points that other tools wrote."""
-    doc = (payload or {}).get("doc")
-    value = doc.get("id") if isinstance(doc, dict) else None
-    return value if isinstance(value, str) else None
+def key_of(hit: Hit) -> TextKey:
+    """The text that a hit is of; points of other tools are texts of their own."""
+    return hit.collection, hit.own or hit.id
 
 
 def decay(
@@ -151,30 +144,26 @@ def aging(age: timedelta, weight: float, rate: float) -> float:
     return 1 - weight + weight * math.exp(-rate * max(age / DAY, 0.0))
 
 
-def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list[Hit]:
+def retire(hits: Sequence[Hit]) -> list[Hit]:
     """The hits, one per text, best first; a successor stands in the place of what it supersedes.
 
-    The superseded text itself ranks behind all others; its relevance stays. `first_of` gives the
-    first part of the text of an id in a collection.
+    The superseded text itself ranks behind all others; its relevance stays.
     """
-    if not any(map(successor_of, hits)):
+    following = {key_of(hit): new for hit in hits if (new := successor_of(hit))}
+    if not following:
         return list(hits)
-    current = {_key(hit, first_of): hit for hit in hits if not successor_of(hit)}
-    following = {
-        _key(hit, first_of): (new[0], first_of(*new)) for hit in hits if (new := successor_of(hit))
-    }
+    current = {key_of(hit): hit for hit in hits if key_of(hit) not in following}
     retired: list[Hit] = []
     for hit in hits:
-        if not successor_of(hit):
+        key = key_of(hit)
+        if key not in following:
             continue
         retired.append(hit.rescored("superseded", SUPERSEDED))
-        key = _key(hit, first_of)
         for _ in range(LONGEST):
             key = following.get(key, key)
         heir = current.get(key)
         if heir is not None and heir.supersedes is None:
-            old = own_id(*_key(hit, first_of), document_id(hit.payload))
-            heir = heir._replace(supersedes=old)
+            heir = heir._replace(supersedes=document_id(hit.document))
             if hit.score > heir.score:
                 relevance = max(hit.relevance, heir.relevance)
                 heir = heir._replace(score=hit.score, relevance=relevance)
@@ -182,25 +171,76 @@ def retire(hits: Sequence[Hit], first_of: Callable[[str, str], PointId]) -> list
     return by_score([*current.values(), *retired])
 
 
-def successor_of(hit: Hit) -> tuple[str, str] | None:
-    """The collection and the id of the text that supersedes this one."""
-    payload = hit.payload or {}
-    value, place = payload.get(SUPERSEDED_KEY), payload.get(SUPERSEDED_IN)
-    if not value or not isinstance(value, str):
+def successor_of(hit: Hit) -> TextKey | None:
+    """The text that supersedes this one."""
+    if not (hit.payload or {}).get(SUPERSEDED_KEY):
         return None
-    return (place if isinstance(place, str) else hit.collection), value
+    by, place = hit.document.superseded_by, hit.document.superseded_in
+    return (place or hit.collection, by) if by else None
 
 
-def _key(hit: Hit, first_of: Callable[[str, str], PointId]) -> Key:
-    document = document_id(hit.payload)
-    return hit.collection, first_of(hit.collection, document) if document else hit.id
+def fold(hits: Sequence[Hit], shown: int, gain: float = 1.0) -> list[Hit]:
+    """The hits, of each passage the best, which names the places of the others (`also`).
+
+    Two passages are the same where they differ in nothing but capital initials, white space,
+    punctuation and Markdown: one word, one digit or one sign more or less, and they are two. Titles
+    agree in their numbers.
+    The order stays. Hits without a text are all kept. Those that no factor up to `gain` could lift
+    among the best `shown` are not read.
+    """
+    kept: list[Hit] = []
+    alike: dict[bytes, list[int]] = {}  # places of those that may be the same
+    for number, hit in enumerate(hits):
+        if len(kept) >= shown > 0 and hit.score * gain < kept[shown - 1].score:
+            return [*kept, *hits[number:]]
+        passage = hit.document
+        near = [] if passage.textless else alike.setdefault(_bare(passage.text), [])
+        place = next((n for n in near if _same(passage, kept[n].document)), None)
+        if place is None:
+            near.append(len(kept))
+            kept.append(hit)
+        else:
+            also = (*kept[place].also, hit._replace(also=()), *hit.also)
+            kept[place] = kept[place]._replace(also=also)
+    return kept
+
+
+def _bare(text: str) -> bytes:
+    """The text without signs and capitals, and without letters beyond ASCII: quick to make."""
+    return text.encode("ascii", "ignore").translate(None, SIGNS).lower()
+
+
+def _same(first: Document, second: Document) -> bool:
+    if not first.text.strip():
+        return False
+    if first.title and second.title and _marks(first.title) != _marks(second.title):
+        return False
+    own = plain_words(first.text)
+    return first.text == second.text or (bool(own) and own == plain_words(second.text))
+
+
+def plain_words(text: str) -> list[str]:
+    """The words of a text without the differences that copies may have.
+
+    Signs inside a word and before a number stay, as does the case of all but ordinary words: "-5",
+    "10.0.0.1", "C++", "MB" and "userID" are words of their own.
+    """
+    unmarked = MARKUP.sub("", unicodedata.normalize("NFC", text))
+    bare = (word.lstrip(BEFORE).rstrip(AFTER) for word in unmarked.split())
+    return [
+        word.lower() if word[1:].islower() and word.isalpha() else word for word in bare if word
+    ]
+
+
+def _marks(title: str) -> list[str]:
+    """The words of a title that are not letters only: they tell similar titles apart."""
+    return [word for word in plain_words(title) if not word.isalpha()]
 
 
 def fuzzy(
     hits: Sequence[Hit],
     query: str,
     weight: float,
-    document: Callable[[Hit], Document],
     shown: int = FUZZY_POOL,
 ) -> list[Hit]:
     """The hits, best first, with a factor where title or text is spelled like the query.
@@ -222,12 +262,12 @@ def fuzzy(
     most = likeness_factor(100, weight)
     reach = next((n for n, hit in enumerate(hits) if hit.score * most < least), FUZZY_POOL)
     pool = min(reach, FUZZY_POOL)
-    compared = [_compared(hit, words, weight, document(hit)) for hit in hits[:pool]]
+    compared = [_compared(hit, words, weight) for hit in hits[:pool]]
     return by_score([*compared, *hits[pool:]])
 
 
-def _compared(hit: Hit, query: str, weight: float, document: Document) -> Hit:
-    texts = (document.title or "", document.text)
+def _compared(hit: Hit, query: str, weight: float) -> Hit:
+    texts = (hit.document.title or "", hit.document.text)
     similarity = max(alike(query, ordered(text, TEXT)) for text in texts)
     if similarity < LEAST:
         return hit
@@ -264,7 +304,7 @@ def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
     return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
 
 
-def spread(hits: Sequence[Hit], diversity: float, document: Callable[[Hit], Document]) -> list[Hit]:
+def spread(hits: Sequence[Hit], diversity: float) -> list[Hit]:
     """The hits, unlike ones first, by maximal marginal relevance; scores stay.
 
     The next hit is always
@@ -282,7 +322,7 @@ def spread(hits: Sequence[Hit], diversity: float, document: Callable[[Hit], Docu
     if diversity <= 0 or len(pool) < 2 or pool[0].score <= 0:
         return list(hits)
     best = max(hit.score for hit in pool)
-    texts = (document(hit).text[:SPREAD_TEXT] for hit in pool)
+    texts = (hit.document.text[:SPREAD_TEXT] for hit in pool)
     sets = [frozenset(_WORD.findall(text.lower())) for text in texts]
     likeness = [0.0] * len(pool)
 

@@ -7,20 +7,15 @@ the query in its tags, its title or as they are written, and of one beside a bet
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import (
-    Hit,
-    Payload,
-    Scored,
-    TagMatch,
-    Terms,
-    by_score,
-)
+from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.exact import Exact
+from mcp_server_qdrant.search.query import Hit, Scored, TagMatch, by_score
+from mcp_server_qdrant.search.texts import Terms, Words, written
 
 DIGITS = 5  # of a relevance: the legs are float32
 KNEE = 0.8
@@ -36,7 +31,6 @@ REACH = 2
 _TAG_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
 _NUMBERED = re.compile(r"(.*[:#])([0-9]{1,9})", re.DOTALL)
 
-Tokens = Callable[[str], Collection[int]]
 Place = tuple[str, str, int]  # collection, the id up to its number, the number
 
 
@@ -80,9 +74,7 @@ def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
 
 
 def _hits(found: Scored, limit: float, alpha: float) -> Iterator[Hit]:
-    collection = found.target.collection
-    cosines = found.dense if found.dense_searched else None
-    scores = found.sparse if found.sparse_searched else None
+    collection, cosines, scores = found.target.collection, found.dense, found.sparse
     for point, rrf, payload in found.candidates:
         dense = None if cosines is None else cosines.get(point, 0.0)
         sparse = None if scores is None else scores.get(point, 0.0)
@@ -117,24 +109,6 @@ def bent(value: float, gain: float) -> float:
     return knee + room * (1 - math.exp(-over / room))
 
 
-def term_weights(terms: Terms, tokens: Tokens) -> Mapping[int, float]:
-    """The weight of each term of the query: its idf, or 1 where no collection has an idf."""
-    return terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
-
-
-def share(
-    found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
-) -> float:
-    """The part of the query, by weight, that these terms are; in [0, 1].
-
-    A text need hold only one of several near spellings: then the whole is the `ceiling`, not the
-    sum of the weights.
-    """
-    total = sum(weights.values()) if ceiling is None else ceiling
-    held = sum(value for term, value in weights.items() if term in found)
-    return min(held / total, 1.0) if total else 0.0
-
-
 def folded_tag(text: str) -> str:
     """A tag as it is compared: its words in lower case, a space between them.
 
@@ -144,11 +118,7 @@ def folded_tag(text: str) -> str:
 
 
 def lift_tags(
-    hits: Sequence[Hit],
-    matches: Mapping[str, TagMatch],
-    terms: Terms,
-    alpha: float,
-    tokens: Tokens,
+    hits: Sequence[Hit], matches: Mapping[str, TagMatch], words: Words, alpha: float
 ) -> list[Hit]:
     """The hits, best first, those that carry a tag which the query names raised.
 
@@ -156,12 +126,11 @@ def lift_tags(
     """
     if not matches:
         return list(hits)
-    weights = term_weights(terms, tokens)
     fold = cache(folded_tag)  # the same few tags are in many hits
 
     @cache
     def part(tags: tuple[str, ...]) -> float:
-        return share({term for tag in tags for term in tokens(fold(tag))}, weights, terms.ceiling)
+        return words.part({term for tag in tags for term in words.tokens(fold(tag))})
 
     def raised(hit: Hit) -> Hit:
         named = matches.get(hit.collection)
@@ -198,13 +167,7 @@ def capped(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
     return named._replace(tags=tags)
 
 
-def lift_titles(
-    hits: Sequence[Hit],
-    terms: Terms,
-    alpha: float,
-    title: Callable[[Hit], str | None],
-    tokens: Tokens,
-) -> list[Hit]:
+def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
     """The hits, best first, raised by the part of the query that their title holds.
 
     What this server stores has its title in the BM25 vector already. How the vectors of other
@@ -212,14 +175,12 @@ def lift_titles(
     """
     if alpha >= 1:
         return list(hits)
-    weights = term_weights(terms, tokens)
 
     def raised(hit: Hit) -> Hit:
-        words = None if stored_with_title(hit) else title(hit)
-        if not words:
+        title = None if stored_with_title(hit) else hit.document.title
+        if not title:
             return hit
-        part = share(set(tokens(words)), weights, terms.ceiling)
-        return lifted(hit, "title", TITLE_GAIN * part, alpha)
+        return lifted(hit, "title", TITLE_GAIN * words.part(set(words.tokens(title))), alpha)
 
     return by_score(map(raised, hits))
 
@@ -229,15 +190,8 @@ def stored_with_title(hit: Hit) -> bool:
     return hit.sparse is not None and isinstance((hit.payload or {}).get("doc"), dict)
 
 
-def lift_verbatim(
-    hits: Sequence[Hit],
-    exact: Exact,
-    terms: Terms,
-    alpha: float,
-    text: Callable[[Hit], str],
-    tokens: Tokens,
-) -> list[Hit]:
-    """The hits that have the quoted phrases, best first; `text` gives all that is written in one.
+def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float) -> list[Hit]:
+    """The hits that have the quoted phrases, best first.
 
     BM25 finds `1.2.12` in every text that has a 1, a 2 and a 12, and vectors in texts on any
     version. A text with the compound itself is raised by the part of the query, by idf, that it is,
@@ -246,34 +200,33 @@ def lift_verbatim(
     """
     if not exact:
         return list(hits)
-    weights = term_weights(terms, tokens)
     phrases = set(exact.phrases)
     raised = []
     for hit in hits:
-        held = exact.held(text(hit))
+        held = exact.held(written(hit.document))
         if phrases <= set(held):
-            words = {token for written in held for token in tokens(written)}
-            part = share(words, weights, terms.ceiling) if alpha < 1 else 0.0
+            terms = {term for one in held for term in words.tokens(one)}
+            part = words.part(terms) if alpha < 1 else 0.0
             raised.append(lifted(hit, "verbatim", part if part >= HALF else 0.0, alpha=0.0))
     return by_score(raised)
 
 
-def lift_neighbours(hits: Sequence[Hit], document: Callable[[Hit], str | None]) -> list[Hit]:
+def lift_neighbours(hits: Sequence[Hit]) -> list[Hit]:
     """The hits, one per text, best first, those beside a better one raised.
 
         relevance' = relevance + NEIGHBOUR_SHARE * (best - relevance)
 
     with the best relevance of the neighbours that were found, where that is more: an answer often
     stands a line or two from the words that it shares with the question. Neighbours are texts of
-    one collection whose own ids, which `document` gives, end in numbers that differ by REACH at
-    most, behind the same text and a colon or a hash: D1:3 and D1:5, log.txt#42 and log.txt#43. Two,
-    since in a conversation the same person speaks every other turn. No text passes a better
-    neighbour, and the best one gains nothing.
+    one collection whose own ids end in numbers that differ by REACH at most, behind the same text
+    and a colon or a hash: D1:3 and D1:5, log.txt#42 and log.txt#43. Two, since in a conversation
+    the same person speaks every other turn. No text passes a better neighbour, and the best one
+    gains nothing.
     Source of the idea: Fernández, Losada and Azzopardi, "Extending the language modeling framework
     for sentence retrieval to include local context", Information Retrieval 14, 2011; share and
     reach are measured (docs/ranking.md).
     """
-    places = [_place(hit.collection, document(hit)) for hit in hits]
+    places = [_place(hit.collection, hit.own) for hit in hits]
     known = {place: hit.relevance for place, hit in zip(places, hits, strict=True) if place}
     if len(known) < 2:
         return list(hits)

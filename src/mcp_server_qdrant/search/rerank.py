@@ -15,8 +15,9 @@ from time import monotonic
 from typing import Protocol
 
 from mcp_server_qdrant.core.breaker import Breaker
-from mcp_server_qdrant.core.datatypes import Hit, Reranked, RerankState
+from mcp_server_qdrant.core.datatypes import Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
+from mcp_server_qdrant.search.query import Hit
 
 POOL = 30  # hits that are reranked
 SECONDS = 3.0

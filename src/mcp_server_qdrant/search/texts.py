@@ -1,4 +1,4 @@
-"""The texts of hits, and what is shown of a part: one contiguous quote, and its section.
+"""The words of a query in texts, and what is shown of a part: one quote, and its section.
 
 A part that has room is quoted whole, without the headings that are shown above it. Of a longer one
 the run of sentences, list items or code lines is quoted that has the most of the query's words; the
@@ -7,14 +7,12 @@ differs from the text: lines of a paragraph are joined.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from mcp_server_qdrant.core.datatypes import Document, Hit, Payload, PointId, Terms
-from mcp_server_qdrant.core.notation import Identify, point_id
+from mcp_server_qdrant.core.datatypes import Correction, Document, Passage, Sparse
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences
 
-KEPT = 512  # documents: several steps of a search use the same ones
 LONGEST = 20_000  # characters of a part that are looked at
 GRAM = 4
 AFTER = 0.5  # what the words of a sentence count for the one after it
@@ -25,26 +23,48 @@ _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
 _INDENT = re.compile(r"[ \t]*")
 
 Tokens = Callable[[str], Collection[int]]
+Reader = Callable[[str], Tokens]
 Sections = Sequence[tuple[int, str]]
 
 
-class Quote(NamedTuple):
-    """A stretch of a part as it is shown, and the headings above it."""
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The query as BM25 sees it, weighed over all searched collections.
 
-    text: str
-    section: str | None
+    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
+    collection -> the query vector that makes the engine return BM25 under that idf, `local`
+    collection -> the engine's own idf of the terms that it has. `failures` maps a collection whose
+    own idf could not be read to the reason. `ceiling` is the sum of weights that a document can
+    earn at most, where that is not the sum of `idf`. `languages` are
+    those of the texts there, besides English.
+    """
+
+    query: str
+    idf: Mapping[int, float]
+    sparse: Mapping[str, Sparse]
+    local: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    unknown: frozenset[int] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    ceiling: float | None = None
+    corrections: tuple[Correction, ...] = ()
+    languages: tuple[str, ...] = ()
 
 
 class Words:
-    """The words of a query, to be found in sentences, as they are or spelled nearly so.
+    """The words of a query, to be found in texts, as they are or spelled nearly so.
 
-    Each counts its idf, once. Of a word that is not there the share of its letters counts, squared,
-    in stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
+    `reader` gives what gives the BM25 terms of texts like one. In a sentence each word counts its
+    idf, once. Of a word that is not there the share of its letters counts, squared, in stretches of
+    four: it may be inflected, or part of a compound, in a language not stemmed.
     """
 
-    def __init__(self, terms: Terms, reader: Callable[[str], Tokens]) -> None:
-        self.reader, self._idf = reader, terms.idf
+    def __init__(self, terms: Terms, reader: Reader) -> None:
+        self.reader = reader
         tokens = reader(terms.query)
+        # The weight of each term: its idf, or 1 where no collection has an idf.
+        self.weights = terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
+        self._ceiling = terms.ceiling
+        self._idf = terms.idf
         self._near: list[tuple[frozenset[int], float, list[str]]] = []
         for word in dict.fromkeys(_WORD.findall(terms.query.lower())):
             known = frozenset(tokens(word)) & terms.idf.keys()
@@ -52,6 +72,18 @@ class Words:
                 idf = sum(map(terms.idf.__getitem__, known))
                 self._near.append((known, idf, _grams(word)))
         self._total = (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling) or 1.0
+
+    def tokens(self, text: str) -> Collection[int]:
+        """The BM25 terms of a text."""
+        return self.reader(text)(text)
+
+    def part(self, found: Collection[int]) -> float:
+        """The part of the query, by weight, that these terms are; in [0, 1].
+
+        A text need hold only one of several near spellings: then the whole is the ceiling, not the
+        sum of the weights.
+        """
+        return share(found, self.weights, self._ceiling)
 
     def share(self, text: str, tokens: Tokens) -> float:
         """The share of the query that a sentence has, in [0, 1]; `tokens` gives its terms."""
@@ -64,80 +96,48 @@ class Words:
         return min(gain / self._total, 1.0)
 
 
-class Texts:
-    """Gives the document and title behind a hit whose payload was fetched.
+def share(
+    found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
+) -> float:
+    """The share of the sum of the weights, or of the ceiling, that these terms have."""
+    total = sum(weights.values()) if ceiling is None else ceiling
+    held = sum(value for term, value in weights.items() if term in found)
+    return min(held / total, 1.0) if total else 0.0
 
-    `read` makes a document of a payload, `reader` what gives the BM25 terms of texts like one;
-    `identify` tells where the first part of a text is.
-    """
 
-    def __init__(
-        self,
-        read: Callable[[str, PointId, Payload | None], Document],
-        title: Callable[[Payload | None], str | None],
-        reader: Callable[[str], Tokens],
-        identify: Identify = point_id,
-    ) -> None:
-        self.reader = reader
-        self._read = read
-        self._title = title
-        self._identify = identify
-        self._known: dict[tuple[str, PointId], tuple[Payload | None, Document]] = {}
+def written(document: Document) -> str:
+    """All that is written in a part: title, section, source and text."""
+    return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
-    def tokens(self, text: str) -> Collection[int]:
-        """The BM25 terms of a text."""
-        return self.reader(text)(text)
 
-    def document(self, hit: Hit) -> Document:
-        """The document of a hit."""
-        key = hit.collection, hit.id
-        payload, document = self._known.get(key, (None, None))
-        if document is None or payload is not hit.payload:
-            if len(self._known) >= KEPT:
-                self._known.clear()
-            document = self._read(hit.collection, hit.id, hit.payload)
-            self._known[key] = hit.payload, document
-        return document
+def gist(document: Document, words: Words, length: int) -> str:
+    """Title and text of a part; of a long text the `length` characters nearest the query."""
+    text = document.text
+    if len(text) > length:
+        text, _ = quote(text, (), words, length)
+    return f"{document.title}\n{text}" if document.title else text
 
-    def first_of(self, collection: str, text: str) -> PointId:
-        """The first part of the text of this id."""
-        return self._identify(collection, text, 0)
 
-    def title(self, hit: Hit) -> str | None:
-        """The title of a hit, in a fraction of the time of its document."""
-        return self._title(hit.payload)
-
-    def quote(self, words: Words, hit: Hit, room: int) -> Quote:
-        """What is shown of one part, in at most `room` characters."""
-        document = self.document(hit)
-        sections = ((0, document.section or ""), *document.sections)
-        return quote(document.text, sections, words, room, document.title)
-
-    def written(self, hit: Hit) -> str:
-        """All that is written in a hit: title, section, source and text."""
-        document = self.document(hit)
-        return "\n".join(filter(None, (document.heading, document.source, document.text)))
-
-    def gist(self, words: Words, hit: Hit, length: int) -> str:
-        """Title and text of a hit; of a long text the `length` characters nearest the query."""
-        document = self.document(hit)
-        text = document.text
-        if len(text) > length:
-            text = quote(text, (), words, length).text
-        return f"{document.title}\n{text}" if document.title else text
+def passage(document: Document, words: Words, room: int) -> Passage:
+    """What is shown of a part, in at most `room` characters."""
+    sections = ((0, document.section or ""), *document.sections)
+    text, section = quote(document.text, sections, words, room, document.title)
+    return Passage(text, document, section)
 
 
 def quote(
     text: str, sections: Sections, words: Words, room: int, title: str | None = None
-) -> Quote:
-    """The quote of a part, in at most `room` characters; `sections` begin at places in the part.
+) -> tuple[str, str | None]:
+    """A stretch of a part in at most `room` characters, and the headings above it.
+
+    `sections` begin at places in the part.
 
     A first heading that is the `title` is left out, as it stands above the quote.
     """
     text = text[:LONGEST]
     units = sentences(text, LONGEST)
     if not units:  # rules and fences alone
-        return Quote(_cut(folded(text), room), _section(sections, 0))
+        return _cut(folded(text), room), _section(sections, 0)
     first, last, shares = 0, len(units) - 1, list[float]()
     starts = [start for start, _ in sections if start > units[0].body]
     if starts:  # from the section on that has the sentence with the most of the query
@@ -156,7 +156,7 @@ def quote(
     elif title and text[start:body].strip("#= \n") == title:
         start = body
     shown = folded(text[start : units[last].end if last + 1 < len(units) else len(text)])
-    return Quote(_around(shown, words, room) if len(shown) > room else shown, section)
+    return _around(shown, words, room) if len(shown) > room else shown, section
 
 
 def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:

@@ -6,22 +6,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import (
-    Algorithm,
-    Document,
-    QueryVectors,
-    TagMatch,
-    Target,
-    Terms,
-)
+from mcp_server_qdrant.core.context import recorder
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Document, Target
 from mcp_server_qdrant.core.dates import Period, span
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import recorder
-from mcp_server_qdrant.search.query import PASSAGES, Query, Rules, depth_of
+from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
+from mcp_server_qdrant.search.texts import Reader, Terms
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
@@ -43,14 +36,15 @@ class Understanding:
     """Turns requests into queries.
 
     `resolve` gives the targets of a search, `locate` the text of an id in some collections,
-    `prepare` a filter as the engine wants it. A request without a limit has `results` of each
-    collection; a reranker reads `pool` hits.
+    `prepare` a filter as the engine wants it, `reader` what gives the BM25 terms of texts like one.
+    A request without a limit has `results` of each collection; a reranker reads `pool` hits.
     """
 
     resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
     locate: Callable[[str, Sequence[str] | None], Awaitable[Document]]
     prepare: Callable[[Mapping[str, Any] | None, Document | None], Any]
     encode: Encode
+    reader: Reader
     terms: TermWeights
     speller: Speller
     tags: TagIndex
@@ -68,7 +62,7 @@ class Understanding:
         """
         left, now = _countdown(self.timeout), self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
-        period, exact = period_of(request, now), Exact.of(request.query)
+        period, exact = period_of(request, now), Exact.in_query(request.query)
         text = await self.locate(request.within, request.collections) if request.within else None
         condition = self.prepare(request.where(), text)
         resolved = await self.resolve((text.collection,) if text else request.collections)
@@ -98,6 +92,7 @@ class Understanding:
             pool=max(2 * pool, self.pool) if thorough else pool,
             now=now,
             left=left,
+            reader=self.reader,
             condition=condition,
             period=period,
             exact=exact,

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import pairs, variable
-from mcp_server_qdrant.settings.values import Folder, Url, WholePath, revealed
+from mcp_server_qdrant.core.fields import variable
+from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, revealed
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"

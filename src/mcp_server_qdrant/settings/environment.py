@@ -17,10 +17,10 @@ from platformdirs import user_config_path
 from pydantic import AliasChoices, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
-from mcp_server_qdrant.core.ownership import others_may_write
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from mcp_server_qdrant.settings.engine import EngineSettings, TenancySettings
 from mcp_server_qdrant.settings.http import AuthSettings, HttpSettings

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import Positive, from_json, variable
+from mcp_server_qdrant.core.fields import Positive, variable
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.settings.values import Folder, Names, Url
+from mcp_server_qdrant.settings.values import Folder, Names, Url, from_json
 
 TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
 

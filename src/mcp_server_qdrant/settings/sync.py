@@ -4,10 +4,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
 
-from mcp_server_qdrant.core.fields import from_json, variable
+from mcp_server_qdrant.core.datatypes import Selection
+from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.core.selection import Selection
-from mcp_server_qdrant.settings.values import WholePath
+from mcp_server_qdrant.settings.values import WholePath, from_json
 
 
 class SyncSource(BaseModel):

@@ -1,5 +1,6 @@
 """Types of settings, and how their values are written in a variable."""
 
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,12 +8,34 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
-from mcp_server_qdrant.core.fields import from_json
-
 RELATIVE = (
     "{} is relative to the folder that the server happens to be started in: write the whole path, "
     "or one from ~/"
 )
+
+
+def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
+    """A value from its text in JSON; as it is where it is no text. Raises ValueError."""
+    if not isinstance(value, str):
+        return value
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, kinds):
+        raise ValueError(wanted)  # noqa: TRY004
+    return read
+
+
+def pairs(value: Any) -> Any:
+    """A mapping from `name=value,name=value`, or from a JSON object. Raises ValueError."""
+    wanted = "must be name=value pairs separated by commas, or a JSON object"
+    if not isinstance(value, str) or value.lstrip().startswith("{"):
+        return from_json(value, (dict,), wanted)
+    split = [part.partition("=") for part in value.split(",") if part.strip()]
+    if not all(name.strip() and text.strip() for name, _, text in split):
+        raise ValueError(wanted)
+    return {name.strip(): text.strip() for name, _, text in split}
 
 
 def from_home(path: str | Path) -> Path:

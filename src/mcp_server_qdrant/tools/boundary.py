@@ -12,11 +12,9 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from typing_extensions import override
 
-from mcp_server_qdrant.core.access import ADMIN, READ, WRITE, caller
-from mcp_server_qdrant.core.context import holding
+from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, caller, holding, record_outcome
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.core.telemetry import record_outcome
 from mcp_server_qdrant.tools.schema import compact, explain
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -69,12 +67,12 @@ def _refused(tool: str, error: ToolError) -> CallToolResult:
 class ClosedTool(Tool):
     """A tool whose schema is small and closed, and whose argument errors are sentences.
 
-    `services` are those that its function asks for; `unlisted` are the schemas of arguments that
-    are accepted and not in the tool's own.
+    `services` are those that its function asks for; `unlisted` are arguments that are accepted and
+    not in its schema.
     """
 
     services: Open | None = Field(default=None, exclude=True)
-    unlisted: Mapping[str, Any] = Field(default_factory=dict, exclude=True)
+    unlisted: Set[str] = Field(default=frozenset(), exclude=True)
 
     @property
     def scope(self) -> str:
@@ -113,14 +111,14 @@ class ClosedTool(Tool):
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments that are not null."""
         listed = self.parameters["properties"]
-        known = listed | self.unlisted
+        known = {*listed, *self.unlisted}
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
         return {name: value for name, value in arguments.items() if value is not None}
 
     @classmethod
-    def of(
+    def make(
         cls,
         fn: AsyncTool,
         name: str,
@@ -147,8 +145,9 @@ class ClosedTool(Tool):
             tool.fn_metadata.arg_model = arguments
         schema = tool.fn_metadata.arg_model.model_json_schema(by_alias=False)
         tool.parameters = compact(schema) | {"additionalProperties": False}
-        properties = tool.parameters["properties"]
-        tool.unlisted = {name: properties.pop(name) for name in unlisted}
+        for name in unlisted:
+            del tool.parameters["properties"][name]
+        tool.unlisted = unlisted
         if tool.fn_metadata.output_schema:
             output = compact(tool.fn_metadata.output_schema)
             output.pop("description", None)  # the tool's own says it

@@ -1,6 +1,6 @@
 """qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
@@ -14,9 +14,8 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
 from mcp_server_qdrant.core.writes import Kept
-from mcp_server_qdrant.tools import rendering
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer
-from mcp_server_qdrant.tools.services import Open
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
+from mcp_server_qdrant.tools.rendering import kept_versions, noted
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.delete import Matching, Named
@@ -44,92 +43,71 @@ class Consent(BaseModel):
     delete: bool = Field(description="Delete them")
 
 
-class Deleting:
-    """One call: what it would delete, the question about that, and the deed."""
+async def _found(ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen) -> Any:
+    """The documents of the ids, or the points that the filter matches now.
 
-    def __init__(self, services: Open) -> None:
-        self._services = services
-
-    async def found(
-        self, ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
-    ) -> Any:  # `Named` or `Matching`, which cannot be imported here
-        """The documents of the ids, or the points that the filter matches now."""
-        if (ids is None) == (query_filter is None):
-            raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
-        services = await self._services()
-        if ids is not None:
-            return await services.deletion.named(ids, collection_name, seen)
-        place = collection_name or await services.catalog.place()
-        if place is None:
-            raise RequestError("collection_name is required: a filter deletes from one collection.")
-        found = await services.deletion.matching(query_filter or {}, place)
-        if not found.count:
-            targets = await services.catalog.resolve([place])
-            await services.pipeline.check_keys(query_filter or {}, targets)
-        return found
-
-    async def by_ids(self, found: "Named", said: Any) -> CallToolResult:
-        """Delete the documents that were found, unless a person who was asked declined."""
-        if _declined(said):
-            return answer(DECLINED, {"documents": [], "missing": list(found.missing)})
-        kept = await (await self._services()).deletion.by_ids(found)
-        return _gone(found, kept)
-
-    async def by_filter(
-        self, where: Mapping[str, Any], found: "Matching", said: Any, confirm_count: int | None
-    ) -> CallToolResult:
-        """Delete what the filter matches, if that was confirmed."""
-        if _declined(said):
-            return answer(DECLINED, _structured(found))
-        count = found.count if _asked(said) else confirm_count
-        if not found.count or count is None:
-            return _matching(found)
-        deletion = (await self._services()).deletion
-        done = await deletion.by_filter(where, found.collection, count)
-        said = [
-            f"Deleted {_points(count)} of {called(found.collection)}.",
-            *rendering.noted(rendering.kept(done)),
-        ]
-        ids = [one.id for one in done if one.id][:MAX_IDS]
-        versions = {"versions": ids} if ids else {}
-        return answer("\n".join(said), {"deleted": count} | versions)
+    `Named` or `Matching`, which cannot be imported here.
+    """
+    if (ids is None) == (query_filter is None):
+        raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
+    services = await services_of_tool()
+    if ids is not None:
+        return await services.deletion.named(ids, collection_name, seen)
+    place = collection_name or await services.catalog.place()
+    if place is None:
+        raise RequestError("collection_name is required: a filter deletes from one collection.")
+    found = await services.deletion.matching(query_filter or {}, place)
+    if not found.count:
+        targets = await services.catalog.resolve([place])
+        await services.pipeline.check_keys(query_filter or {}, targets)
+    return found
 
 
-def make_delete(services: Open, *, by_filter: bool) -> ClosedTool:
+async def _consent(
+    found: Annotated[Any, Resolve(_found)], ids: Ids, confirm_count: Count, ctx: Context[Any]
+) -> Elicit[Consent] | None:
+    """The question to a person, where the client can ask one."""
+    question = about_points(found, confirm_count) if ids is None else about_documents(found)
+    return Elicit(question, Consent) if question and can_ask(ctx) else None
+
+
+async def delete(  # the resolvers read the other arguments
+    found: Annotated[Any, Resolve(_found)],
+    said: Annotated[ElicitationResult[Consent], Resolve(_consent)],
+    ids: Ids = None,
+    query_filter: Filter = None,
+    collection_name: Name = None,  # noqa: ARG001
+    confirm_count: Count = None,
+    seen: Seen = None,  # noqa: ARG001
+) -> CallToolResult:
+    """Delete what was found, unless a person who was asked declined."""
+    asked = not isinstance(said, AcceptedElicitation) or said.data is not None
+    agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
+    if asked and not agreed:
+        kept = _structured(found) if ids is None else {"documents": [], "missing": [*found.missing]}
+        return answer(DECLINED, kept)
+    deletion = (await services_of_tool()).deletion
+    if ids is not None:
+        return _gone(found, await deletion.by_ids(found))
+    count = found.count if asked else confirm_count
+    if not found.count or count is None:
+        return _matching(found)
+    done = await deletion.by_filter(query_filter or {}, found.collection, count)
+    lines = [
+        f"Deleted {_points(count)} of {called(found.collection)}.",
+        *noted(kept_versions(done)),
+    ]
+    versions = [one.id for one in done if one.id][:MAX_IDS]
+    return answer(
+        "\n".join(lines), {"deleted": count} | ({"versions": versions} if versions else {})
+    )
+
+
+def make_delete(*, by_filter: bool) -> ClosedTool:
     """The tool to register, for ids alone or for a filter too."""
-    deleting = Deleting(services)
-
-    async def consent(
-        found: Annotated[Any, Resolve(deleting.found)],
-        ids: Ids,
-        confirm_count: Count,
-        ctx: Context[Any],
-    ) -> Elicit[Consent] | None:
-        by_count = ids is None
-        question = about_points(found, confirm_count) if by_count else about_documents(found)
-        return Elicit(question, Consent) if question and can_ask(ctx) else None
-
-    async def delete(  # the resolvers read the other arguments
-        found: Annotated[Any, Resolve(deleting.found)],
-        said: Annotated[ElicitationResult[Consent], Resolve(consent)],
-        ids: Ids = None,
-        query_filter: Filter = None,
-        collection_name: Name = None,  # noqa: ARG001
-        confirm_count: Count = None,
-        seen: Seen = None,  # noqa: ARG001
-    ) -> CallToolResult:
-        """Delete."""
-        if ids is not None:
-            return await deleting.by_ids(found, said)
-        return await deleting.by_filter(query_filter or {}, found, said, confirm_count)
-
-    tool = ClosedTool.of(
-        delete,
-        "qdrant-delete",
-        DELETE if by_filter else DELETE_BY_IDS,
-        write=True,
-        destroys=True,
-        unlisted={"seen"},
+    description = DELETE if by_filter else DELETE_BY_IDS
+    tool = ClosedTool.make(
+        delete, "qdrant-delete", description, write=True, destroys=True, unlisted={"seen"}
     )
     if not by_filter:
         del tool.parameters["properties"]["query_filter"]
@@ -167,22 +145,11 @@ def about_points(found: "Matching", confirm_count: int | None) -> str | None:
     return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
 
 
-def _asked(said: Any) -> bool:
-    """True if a person was asked; else the outcome holds None."""
-    return not isinstance(said, AcceptedElicitation) or said.data is not None
-
-
-def _declined(said: Any) -> bool:
-    """True if a person was asked and did not agree, in any way."""
-    agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
-    return _asked(said) and not agreed
-
-
 def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
-    lines += rendering.noted(rendering.kept(kept))
+    lines += noted(kept_versions(kept))
     if done.missing:
         lines.append(f"Not found: {_missing(done)}.")
     documents = [

@@ -83,7 +83,7 @@ class ProjectTool:
 
 def make_project(services: Open) -> ClosedTool:
     """The tool to register, bound to its app."""
-    tool = ClosedTool.of(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
+    tool = ClosedTool.make(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
     tool.meta = {"ui": {"resourceUri": APP}}
     return tool
 

@@ -16,8 +16,8 @@ from mcp_server_qdrant.core.datatypes import Document, Result
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import clipped, line, shown_id
-from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.tools import rendering
+from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.tools.find import result
 from mcp_server_qdrant.tools.services import Open, Services
 
 START, PROMPT = "SessionStart", "UserPromptSubmit"
@@ -48,7 +48,7 @@ class Recall:
         self._services = services
         self._told: OrderedDict[str, set[str]] = OrderedDict()  # ids by session
 
-    async def of(self, hook: Mapping[str, Any]) -> str:
+    async def tell(self, hook: Mapping[str, Any]) -> str:
         """What to tell, "" where nothing fits. Raises QdrantMcpError."""
         said = {name: one for name, one in hook.items() if isinstance(one, str)}
         event, session = said.get("hook_event_name"), said.get("session_id", "")
@@ -116,7 +116,7 @@ def _page(found: Sequence[tuple[str, Result]], told: set[str]) -> str:
     for label, one in found:
         if (own := shown_id(one.document)) in told:
             continue
-        block = _TAG.sub("&lt;", rendering.result(len(lines), one, "minimal"))
+        block = _TAG.sub("&lt;", result(len(lines), one, "minimal"))
         block = block if label == before else f"{label}:\n{block}"
         room -= tokens(block) + 1
         if room < 0:

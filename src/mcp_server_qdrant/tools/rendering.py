@@ -1,4 +1,4 @@
-"""The text of each tool's result, compact, for agents.
+"""A stored text in an answer: as lines for agents, and as structured content.
 
 Stored text never looks like the server's own: a text has `>` before each of its lines, which none
 of the server's lines has; a title, tag or name is on one line behind a label of the server.
@@ -7,24 +7,13 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
-from mcp_server_qdrant.core.access import speaker
-from mcp_server_qdrant.core.datatypes import (
-    CollectionInfo,
-    Document,
-    Mode,
-    Passage,
-    Reranked,
-    Result,
-    SearchPage,
-)
+from mcp_server_qdrant.core.context import speaker
+from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
-    amount,
-    begins,
     called,
     chain,
     document_id,
@@ -33,36 +22,19 @@ from mcp_server_qdrant.core.notation import (
     heir_id,
     is_numbered,
     line,
-    own_id,
     plain,
     shown_id,
     some,
 )
-from mcp_server_qdrant.core.writes import Kept, Stored
+from mcp_server_qdrant.core.writes import Kept
 
-SYNC_LINE = 400
-ABOUT = 100  # characters of a collection's description
 SOURCE = 60  # characters, the last ones
-SHORT_LINE = 60  # of a title and section in a list of passages
+MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 BACK = "qdrant-store with that id alone brings it back"
 NAMED = 10  # deleted texts
-SAME_DAY = 3  # results from which on a day that all have is said once
 WEB = re.compile("https?://", re.IGNORECASE)
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
-
-
-def page(found: SearchPage, mode: Mode) -> str:
-    """A page of results, a few lines each, then what the caller should know."""
-    days = {day(one.document) for one in found.results}
-    dated = mode == "full" or len(days) > 1 or len(found.results) < SAME_DAY
-    lines = [result(n, one, mode, dated=dated) for n, one in enumerate(found.results, 1)]
-    same = "" if dated else days.pop()
-    lines += noted([*([f"all are dated {same}."] if same else []), *found.notes])
-    if found.corrections:
-        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in found.corrections)
-        lines.insert(0, f"Corrected: {said}")
-    return "\n".join([*lines, *([reranked(found.rerank)] if found.rerank else [])])
 
 
 def noted(said: Iterable[str]) -> list[str]:
@@ -75,102 +47,14 @@ def quoted(text: str) -> list[str]:
     return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
 
 
-def reranked(outcome: Reranked) -> str:
-    """The outcome of reranking, on one line."""
-    if outcome.state == "applied":
-        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
-    return f"Not reranked: {line(outcome.reason or '', None)}"
-
-
-def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
-    """One result: relevance, collection, id, title, its passages (or the whole text)."""
-    document = one.document
-    relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    short = document if one.passages or one.relevance is None else _unnamed(document)
-    place = heading(document) if mode == "full" else brief(short, dated=dated)
-    lines = [f"{number}. {relevance}{place}"]
-    if mode == "full":
-        lines += [*quoted(document.text), *details(document)]
-    else:
-        lines += passages(one.passages)
-    if one.supersedes:
-        lines.append(f"supersedes: id {called(one.supersedes)}")
-    if document.superseded_by:
-        lines.append(superseded(document))
-    if one.also:
-        lines.append(also(one.also))
-    return "\n".join([*lines, *([why(one.why, one.relevance or 0.0)] if one.why else [])])
-
-
-def _unnamed(document: Document) -> Document:
-    """A text that only its id shall name, where that is its own."""
-    known = is_numbered(document) or document.document == document_id(document)
-    return document._replace(title=None, section=None) if known else document
-
-
-def passages(shown: Sequence[Passage]) -> list[str]:
-    """The passages of a text; each further one under its own id and section."""
-    lines = quoted(shown[0].text) if shown else []
-    section = shown[0].section if shown else None
-    for one in shown[1:]:
-        named = one.section if one.section != section else None
-        lines.append(f"+ {_part_of(one.part)}{_titled(named, SHORT_LINE)}")
-        lines += quoted(one.text)
-        section = one.section
-    return lines
-
-
-def _part_of(part: Document) -> str:
-    """A part of the text above by its number, else by its id."""
-    return f":{part.chunk + 1}/{part.chunks}" if is_numbered(part) else called(shown_id(part))
-
-
-def superseded(document: Document) -> str:
-    """The text that took the place of an outdated one."""
-    return f"superseded by: id {called(heir_id(document) or '')}"
-
-
-def also(copies: Sequence[Document]) -> str:
-    """The other places of the same passage."""
-    return f"also in: {some([*map(_shown, copies)])}"
-
-
-def why(why: Mapping[str, Any], relevance: float) -> str:
-    """The reasons for a result's rank, on one line."""
-    legs = [
-        f"{share:.2f} x {leg} {why[leg]:.3f}"
-        + (f" (no. {why['ranks'][leg]})" if leg in why["ranks"] else "")
-        for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
-        if why[leg] is not None
-    ]
-    names = {"tags": f"tags {every(why['tags'])}"}
-    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why["gains"].items()]
-    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
-    if "reranked" in why:
-        steps = f"; reranked {why['reranked']:.3f}{steps}"
-    return (
-        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why['score']:.3f}; "
-        f"rrf {why['rrf']:.4f}"
-    )
-
-
 def heading(document: Document) -> str:
     """Collection, id, part and title of a text, and who says it."""
     said = "".join(f", {one}" for one in (web(document), writer(document)) if one)
-    return f"{_shown(document, said)}{_titled(document.heading, LINE)}"
+    return f"{placed(document, said)}{titled(document.heading, LINE)}"
 
 
-def brief(document: Document, *, dated: bool) -> str:
-    """The same in few tokens, with its source and its day: a title that is the file's name is not
-    repeated.
-    """
-    file = PurePath(source(document))
-    known = (document.title or "").casefold() in (file.name.casefold(), file.stem.casefold())
-    title = document.section if known else document.heading
-    return f"{_shown(document, origin(document, dated=dated))}{_titled(title, SHORT_LINE)}"
-
-
-def _shown(document: Document, about: str = "") -> str:
+def placed(document: Document, about: str = "") -> str:
+    """The collection, the id and the part of a text, and what else is said `about` it."""
     own = shown_id(document)
     shown = f"{called(document.collection)} (id {called(own)}{about})"
     if own.startswith(f"{document.collection}/"):  # the name is not said twice
@@ -178,7 +62,8 @@ def _shown(document: Document, about: str = "") -> str:
     return shown if is_numbered(document) else f"{shown}{part(document)}"
 
 
-def _titled(title: str | None, length: int) -> str:
+def titled(title: str | None, length: int) -> str:
+    """A title or a section behind the name of a text."""
     return f" · {line(chain(title, length))}" if title else ""
 
 
@@ -246,85 +131,12 @@ def details(document: Document) -> list[str]:
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
-def torn(shown: Sequence[Document]) -> list[str]:
-    """The texts that are not complete, and how to repair them."""
-    return [
-        f"id {called(document_id(one))} has parts of two versions, or lacks some: an"
-        " update was cut short. Store its text again under that id."
-        for one in shown
-        if one.torn
-    ]
+def superseded(document: Document) -> str:
+    """The text that took the place of an outdated one."""
+    return f"superseded by: id {called(heir_id(document) or '')}"
 
 
-def read_on(shown: Sequence[Document], most: int) -> list[str]:
-    """How to read on after texts that are not the end of their document: as much as before."""
-    notes = []
-    for one in shown:
-        if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
-            neighbours = min((one.last - one.chunk) // 2, most)
-            middle = min(one.last + 1 + neighbours, one.chunks - 1)
-            own = document_id(one)
-            notes.append(
-                f"id {called(own)} goes on behind part {one.last + 1} of {one.chunks}: read on with"
-                f" id {called(f'{own}:{middle + 1}/{one.chunks}')} and neighbours={neighbours}."
-            )
-    return notes
-
-
-def unseen(failures: Sequence[str]) -> list[str]:
-    """The collections that could not be read."""
-    return [f"not looked in {failure}" for failure in failures]
-
-
-def documents(found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()) -> str:
-    """Whole texts, the ids that are nowhere, and what else the caller should know."""
-    blocks = []
-    for document in found:
-        lines = [heading(document), *quoted(document.text), *details(document)]
-        if document.superseded_by:
-            lines.append(superseded(document))
-        if document.chunks > 1 and document.document is not None and not begins(document):
-            lines.append(f"whole text: id {called(document_id(document))}")
-        blocks.append("\n".join(lines))
-    if missing:
-        names = ", ".join(repr(line(one)) for one in missing)
-        blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
-    blocks += noted(more)
-    return "\n\n".join(blocks)
-
-
-def stored(done: Stored) -> str:
-    """The result of storing, on one line."""
-    verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
-    verb = "Brought back" if done.restored else verb
-    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
-    made = " (new collection)" if done.created_collection else ""
-    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
-    if done.without_vector:
-        why = line(done.without_vector.removeprefix("keywords only: "), None)
-        later = f" Found by keywords only: {why}."
-    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
-    if done.replaced > 1:
-        parts += f" instead of all its {done.replaced} parts"
-    shown = own_id(done.collection, done.ids[0], done.document)
-    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
-    where = f"{'to' if done.moved else 'in'} {place}"
-    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
-    old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
-    back = ""
-    if done.moved and done.moved.file:
-        back = " It is from a file: the next sync of its folder stores it where it was, too."
-    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{before(done.before)}{nearly(done)}"
-
-
-def before(done: Kept) -> str:
-    """The version that a text replaced, and for how long it is there."""
-    if done.fault:
-        return f" The version before was not kept: {line(done.fault, None)}"
-    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
-
-
-def kept(done: Sequence[Kept]) -> list[str]:
+def kept_versions(done: Sequence[Kept]) -> list[str]:
     """The versions that deleted texts are now, a few of them named, and why others are none."""
     faults = list(dict.fromkeys(line(one.fault, None) for one in done if one.fault))
     said = [f"not kept: {fault}" for fault in faults[:3]]
@@ -334,39 +146,67 @@ def kept(done: Sequence[Kept]) -> list[str]:
     return said
 
 
-def nearly(done: Stored) -> str:
-    """The memory that the text nearly repeats, and how to keep one of the two."""
-    if done.near is None:
-        return ""
-    known, cosine = done.near
-    return (
-        f" Nearly repeats id {called(document_id(known))} [{cosine:.2f}]: to retire that one, store"
-        " this again with that id as supersedes; to update it, with that id as id, and delete this"
-        f" one.\n> {line(known.text)}"
-    )
+def described(
+    found: Sequence[Document], room: int = MAX_METADATA
+) -> tuple[list[Document], list[str]]:
+    """The documents with as much of their metadata as has room, and a note of what is left out.
 
-
-def collections(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
-    """The collections by line, those not there yet that are to be filled, and notes."""
-    coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
-    return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
-
-
-def collection(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
-    """One collection; `brief`: its size, contents and faults alone."""
-    legs = " + ".join(info.legs) or "not searchable"
-    model = f", {line(info.model)}" if info.model else ""
-    wrote = f", by {some([*map(called, info.writers)])}" if info.writers else ""
-    fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
-    note = f" ({line(info.note, None)})" if info.note else ""
-    kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
-    points = "1 point" if info.points == 1 else f"{info.points} points"
-    about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
-    if brief:
-        return f"- {called(info.name)}: {points}{about}{note}"
-    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
+    The first always has its own.
+    """
+    shown: list[Document] = []
+    left: list[str] = []
+    used = 0
+    for document in found:
+        if document.metadata and used <= room:
+            used += len(compact(document.metadata))
+        if document.metadata and shown and used > room:
+            left.append(called(shown_id(document)))
+            document = document._replace(metadata=None)  # noqa: PLW2901
+        shown.append(document)
+    many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."
+    return shown, [many] if left else []
 
 
 def compact(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
     return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+
+
+def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
+    """One text as structured content; `points`: under the id of its point, for programs."""
+    values = {
+        "id": identified(one, points=points),
+        "collection": one.collection,
+        "document": document_id(one),  # not a hash of what may be hidden from the caller
+        "text": one.text,
+        "title": one.heading,
+        "part": part_of(one),
+        "metadata": dict(one.metadata) if one.metadata else None,
+        "tags": list(one.tags) or None,
+        "source": one.source,
+        "stored_by": written_by(one),
+        "created_at": one.created_at,
+        "revision": one.revision,
+        "superseded_by": heir_id(one),
+    }
+    return present(values)
+
+
+def identified(one: Document, *, points: bool) -> str:
+    """The id of a text as all tools show it, or that of its point."""
+    return str(one.id) if points else shown_id(one)
+
+
+def part_of(document: Document) -> str | None:
+    """The number of the part and of all parts; None of a text that is one part."""
+    return part(document).removeprefix(" part ") or None
+
+
+def written_by(one: Document) -> dict[str, str] | None:
+    """Who stored a text, where that is worth saying."""
+    return dict(one.stored_by) if one.stored_by and writer(one) else None
+
+
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that there are."""
+    return {key: value for key, value in values.items() if value is not None}

@@ -6,11 +6,10 @@ from typing import Any
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
-from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import escaped
 from mcp_server_qdrant.tools.boundary import LIST
-from mcp_server_qdrant.tools.output import collection
+from mcp_server_qdrant.tools.collections import as_data
 from mcp_server_qdrant.tools.services import Open
 
 ONE = "qdrant://collections/{name}"
@@ -38,35 +37,29 @@ def instructions(*, read_only: bool) -> str:
 
 def register(mcp: MCPServer[Any], services: Open) -> None:
     """Add the resources."""
-    collections = _Collections(services)
-    mcp.resource(LIST, title="Collections", mime_type="application/json")(collections.all)
-    mcp.resource(ONE, title="Collection", mime_type="application/json")(collections.one)
 
-
-class _Collections:
-    """The collections as resources."""
-
-    def __init__(self, services: Open) -> None:
-        self._services = services
-
-    async def all(self) -> str:
+    @mcp.resource(LIST, name="all", title="Collections", mime_type="application/json")
+    async def every() -> str:
         """Every collection that can be searched."""
-        return _json([collection(info) for info in await self._infos()])
+        return _json(await _described(services, None))
 
-    async def one(self, name: str) -> str:
+    @mcp.resource(ONE, title="Collection", mime_type="application/json")
+    async def one(name: str) -> str:
         """One collection: points, model, what can be searched."""
-        for info in await self._infos(name):
-            return _json(collection(info))
+        for found in await _described(services, name):
+            return _json(found)
         raise ResourceNotFoundError(f"There is no collection {name!r}.")
 
-    async def _infos(self, name: str | None = None) -> list[CollectionInfo]:
-        try:
-            catalog = (await self._services()).catalog
-            if name is None:
-                return await catalog.describe()
-            return await catalog.describe([name] if await catalog.exists(name) else [])
-        except QdrantMcpError as error:
-            raise ResourceError(str(error)) from error
+
+async def _described(services: Open, name: str | None) -> list[dict[str, Any]]:
+    """All collections, or the one of this name, if there is one."""
+    try:
+        catalog = (await services()).catalog
+        if name is None:
+            return [*map(as_data, await catalog.describe())]
+        return [*map(as_data, await catalog.describe([name] if await catalog.exists(name) else []))]
+    except QdrantMcpError as error:
+        raise ResourceError(str(error)) from error
 
 
 def _json(value: Any) -> str:

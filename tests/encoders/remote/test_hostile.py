@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
-from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile

@@ -14,8 +14,8 @@ from fastembed import TextEmbedding
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.bounded import LARGEST
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
-from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.embedding_stub import Stub, as_json, rows, served, words
 from tests.support import dense, find, make_settings, memory_engine, remember, texts

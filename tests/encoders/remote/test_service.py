@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, parsed, unit
 from tests.embedding_stub import Stub, as_json, served
 

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from mcp_server_qdrant.core.access import Caller, caller
+from mcp_server_qdrant.core.context import Caller, caller
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.bearer import Authenticated, Resource
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.context import Caller
 from mcp_server_qdrant.core.errors import Unauthorized
 from mcp_server_qdrant.http.auth.jwks import Keys
 from mcp_server_qdrant.http.auth.oauth import AccessTokens

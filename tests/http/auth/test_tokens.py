@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.access import Caller
+from mcp_server_qdrant.core.context import Caller
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable
 from mcp_server_qdrant.http.auth.tokens import (
     NamedTokens,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.core.opening import OUTSIDE
+from mcp_server_qdrant.core.disk import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.datatypes import NewDocument, Selection
 from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.prepare import Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest

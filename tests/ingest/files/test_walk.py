@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Selection
+from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.walk import Seen, Source, sources, walk_all
 
 

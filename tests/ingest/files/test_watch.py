@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.files.watch import changed, follow, rest, watched

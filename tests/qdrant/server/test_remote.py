@@ -9,8 +9,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.access import Caller, calling
-from mcp_server_qdrant.core.context import within
+from mcp_server_qdrant.core.context import Caller, calling, within
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     BackendError,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import boost
 
 

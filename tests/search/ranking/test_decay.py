@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit
 from mcp_server_qdrant.core.notation import date_paths, time_of
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import aging, decay
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 

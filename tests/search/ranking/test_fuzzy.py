@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Document, Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import (
     FUZZY_POOL,
     MOST_FUZZY,
@@ -14,6 +14,7 @@ from mcp_server_qdrant.search.ranking import (
     likeness_factor,
     ordered,
 )
+from tests.support import read_hit
 
 few = settings(max_examples=60, deadline=None)
 texts = st.text("abcd é1", max_size=30)
@@ -21,12 +22,7 @@ texts = st.text("abcd é1", max_size=30)
 
 def hit(point: int, score: float, title: str | None = None, text: str = "") -> Hit:
     payload = {"title": title, "text": text}
-    return Hit("notes", point, score, score, 0.01, 0.5, 0.5, payload)
-
-
-def document(one: Hit) -> Document:
-    assert one.payload
-    return Document(one.id, one.collection, one.payload["text"], one.payload["title"])
+    return read_hit(Hit("notes", point, score, score, 0.01, 0.5, 0.5, payload))
 
 
 def likeness(query: str, text: str) -> float:
@@ -34,7 +30,7 @@ def likeness(query: str, text: str) -> float:
 
 
 def ranked(query: str, weight: float, *hits: Hit) -> list[tuple[int | str, float]]:
-    return [(one.id, one.score) for one in fuzzy(hits, query, weight, document)]
+    return [(one.id, one.score) for one in fuzzy(hits, query, weight)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +45,7 @@ def test_a_title_that_reads_like_the_query_lifts_its_hit():
     hits = hit(1, 0.52, "Certificates"), hit(2, 0.5, "Backup of the booking database")
 
     assert ranked("database backup booking", 0.1, *hits)[0][0] == 2
-    (best, second) = fuzzy(hits, "booking database backup", 0.1, document)
+    (best, second) = fuzzy(hits, "booking database backup", 0.1)
     assert best.factors == (("fuzzy", pytest.approx(best.score / best.relevance)),)
     assert (second.factors, second.score) == ((), 0.52)
 
@@ -88,12 +84,12 @@ def test_what_is_less_than_70_alike_changes_nothing():
 def test_without_weight_or_words_the_hits_come_back_as_they_are(query, weight):
     hits = [hit(1, 0.4, "The backups"), hit(2, 0.5, "backups")]
 
-    assert fuzzy(hits, query, weight, document) == hits
+    assert fuzzy(hits, query, weight) == hits
 
 
 def test_only_the_best_hits_are_compared():
     hits = [hit(n, 1 - n / 1000, "the backup") for n in range(FUZZY_POOL + 5)]
-    changed = [one.id for one in fuzzy(hits, "the backup", 0.1, document) if one.factors]
+    changed = [one.id for one in fuzzy(hits, "the backup", 0.1) if one.factors]
 
     assert changed == list(range(FUZZY_POOL))
 
@@ -103,7 +99,7 @@ def test_only_the_best_hits_are_compared():
 def test_a_clear_gap_is_never_overturned_and_nothing_is_lost(rows, query, weight):
     hits = [hit(n, score, title, text) for n, (score, title, text) in enumerate(rows)]
     hits.sort(key=lambda one: (-one.score, str(one.id)))
-    found = fuzzy(hits, query, weight, document)
+    found = fuzzy(hits, query, weight)
 
     assert sorted(one.id for one in found) == sorted(one.id for one in hits)
     assert [one.relevance for one in hits] == [one.score for one in hits]
@@ -148,8 +144,8 @@ def test_the_best_are_the_same_when_only_those_are_compared_that_can_get_there(
         (hit(n, score, title, text) for n, (score, title, text) in enumerate(rows)),
         key=lambda one: -one.score,
     )
-    every = fuzzy(hits, query, weight, document)
-    some = fuzzy(hits, query, weight, document, shown)
+    every = fuzzy(hits, query, weight)
+    some = fuzzy(hits, query, weight, shown)
 
     assert [(one.id, one.score) for one in some[:shown]] == [
         (one.id, one.score) for one in every[:shown]

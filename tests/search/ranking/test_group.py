@@ -1,16 +1,16 @@
 """A document is one hit."""
 
-import pytest
-
-from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.ranking import document_id, group
+from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.ranking import group
+from tests.support import read_hit
 
 
 def hit(point, relevance=0.5, collection="a", document=None, **payload) -> Hit:
     if document:
         payload["doc"] = {"id": document, "chunk": 0, "chunks": 2}
     payload.setdefault("document", f"text {point}")
-    return Hit(collection, point, relevance, relevance, 0.01, relevance, None, payload)
+    made = Hit(collection, point, relevance, relevance, 0.01, relevance, None, payload)
+    return read_hit(made)
 
 
 def test_a_document_is_shown_by_its_best_chunk():
@@ -30,11 +30,3 @@ def test_points_that_other_tools_wrote_are_documents_each():
     hits = [hit(1), hit(2), hit("3", doc="no object"), hit("4", doc={"id": 5})]
 
     assert group(hits) == hits
-
-
-@pytest.mark.parametrize(
-    ("payload", "expected"),
-    [({"doc": {"id": "x"}}, "x"), ({"doc": {"id": 1}}, None), ({"doc": "x"}, None), (None, None)],
-)
-def test_a_chunk_names_its_document(payload, expected):
-    assert document_id(payload) == expected

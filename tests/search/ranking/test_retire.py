@@ -1,17 +1,13 @@
 """Texts that another one supersedes."""
 
-from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.search.ranking import SUPERSEDED
-from mcp_server_qdrant.search.ranking import retire as retired
+from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.ranking import SUPERSEDED, retire
+from tests.support import read_hit
 
 
 def hit(point: int, score: float, by: int | None = None) -> Hit:
-    payload = {"superseded_by": str(by)} if by else None
-    return Hit("a", point, score, score, 0.0, None, None, payload)
-
-
-def retire(hits: list[Hit]) -> list[Hit]:
-    return retired(hits, lambda collection, text: int(text))
+    payload = {"doc": {"id": str(point)}} | ({"superseded_by": str(by)} if by else {})
+    return read_hit(Hit("a", point, score, score, 0.0, None, None, payload))
 
 
 def test_a_successor_takes_the_place_whatever_its_relevance():

@@ -4,15 +4,10 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import (
-    Candidate,
-    DenseLeg,
-    Scored,
-    SparseLeg,
-    Target,
-    Terms,
-)
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.search.query import Scored
 from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.terms import global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")
@@ -31,10 +26,8 @@ def found(name, dense=None, sparse=None, ids=None) -> Scored:
     return Scored(
         target=target,
         candidates=[Candidate(point, 1 / 60, {"document": str(point)}) for point in ids],
-        dense=dense or {},
-        sparse=sparse or {},
-        dense_searched=dense is not None,
-        sparse_searched=sparse is not None,
+        dense=dense,
+        sparse=sparse,
     )
 
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit, Terms
-from mcp_server_qdrant.search.relevance import lifted, relevance, share, term_weights
+from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.relevance import lifted, relevance
+from mcp_server_qdrant.search.texts import Terms, Words, share
 
 few = settings(max_examples=100, deadline=None)
 parts = st.floats(0, 1)
@@ -59,8 +60,11 @@ def test_terms_are_the_part_of_the_query_that_their_idf_is(found, expected):
 
 
 def test_without_any_idf_all_terms_count_alike():
-    assert term_weights(Terms("q", {}, {}), lambda text: (4, 5)) == {4: 1.0, 5: 1.0}
-    assert term_weights(Terms("q", {7: 2.0}, {}), lambda text: (4, 5)) == {7: 2.0}
+    def words(idf):
+        return Words(Terms("q", idf, {}), lambda _: lambda text: (4, 5))
+
+    assert words({}).part({4}) == 0.5
+    assert words({7: 2.0}).part({7}) == 1.0
     assert share({4}, {}) == 0.0
 
 

@@ -2,23 +2,23 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_neighbours
 
 
-def hit(document: str, relevance: float, collection: str = "talks") -> Hit:
-    return Hit(collection, document, relevance, relevance, 0.0, relevance, relevance)
+def hit(own: str | None, relevance: float, collection: str = "talks") -> Hit:
+    payload = {"doc": {"id": own}}
+    point = own or str(relevance)
+    return Hit(collection, point, relevance, relevance, 0.0, relevance, relevance, payload)
 
 
 def ranked(*hits: Hit) -> list[tuple[str, float]]:
-    found = lift_neighbours(hits, lambda one: str(one.id))
+    found = lift_neighbours(hits)
     return [(str(one.id), round(one.relevance, 6)) for one in found]
 
 
 def test_a_text_gains_half_of_what_a_better_neighbour_has_more():
-    found = lift_neighbours(
-        [hit("D1:3", 0.8), hit("other", 0.5), hit("D1:5", 0.4)], lambda one: str(one.id)
-    )
+    found = lift_neighbours([hit("D1:3", 0.8), hit("other", 0.5), hit("D1:5", 0.4)])
 
     assert [one.id for one in found] == ["D1:3", "D1:5", "other"]
     assert [one.relevance for one in found] == pytest.approx([0.8, 0.6, 0.5])
@@ -54,8 +54,9 @@ def test_texts_that_are_no_neighbours_gain_nothing(one: str, other: str):
 def test_texts_of_other_collections_and_without_an_id_are_no_neighbours():
     hits = [hit("a:1", 0.8), hit("a:2", 0.4, "others")]
 
-    assert lift_neighbours(hits, lambda one: str(one.id)) == hits
-    assert lift_neighbours(hits, lambda _: None) == hits
+    assert lift_neighbours(hits) == hits
+    nameless = [hit(None, 0.8), hit(None, 0.4)]
+    assert lift_neighbours(nameless) == nameless
 
 
 def test_the_numbers_are_read_with_leading_zeros():

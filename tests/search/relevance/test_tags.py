@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit, TagMatch, Terms
-from mcp_server_qdrant.search.relevance import carried, folded_tag, lift_tags
+from mcp_server_qdrant.search.query import Hit, TagMatch
+from mcp_server_qdrant.search.relevance import carried, folded_tag
+from mcp_server_qdrant.search.relevance import lift_tags as lifted_by_tags
+from mcp_server_qdrant.search.texts import Terms, Words
 
 APOLLO = TagMatch((("tags", "Apollo"),), frozenset({"apollo"}))
 WORDS = {"apollo": 1, "plan": 2, "home": 3, "lab": 4}
@@ -53,6 +55,10 @@ def test_a_point_carries_a_tag_in_either_place_as_text_or_list(payload, found):
     assert carried(payload, APOLLO) == found
 
 
+def lift_tags(hits, matches, terms: Terms, alpha: float) -> list[Hit]:
+    return lifted_by_tags(hits, matches, Words(terms, lambda _: tokens), alpha)
+
+
 def hit(value: float, *tags: str, point: int = 1, collection: str = "c") -> Hit:
     return Hit(collection, point, value, value, 0.01, 0.6, 1.0, {"tags": list(tags)})
 
@@ -60,7 +66,7 @@ def hit(value: float, *tags: str, point: int = 1, collection: str = "c") -> Hit:
 def test_a_tag_lifts_by_the_part_of_the_query_that_its_words_are():
     terms = Terms("apollo plan", {1: 3.0, 2: 1.0}, {})
 
-    (raised,) = lift_tags([hit(0.1, "Apollo")], {"c": APOLLO}, terms, 0.5, tokens)
+    (raised,) = lift_tags([hit(0.1, "Apollo")], {"c": APOLLO}, terms, 0.5)
 
     assert raised.relevance == pytest.approx(0.6625)  # 0.1 + 0.5 * 1.5 * 3/4
     assert raised.gains == (("tags", pytest.approx(0.5625)),)
@@ -71,9 +77,9 @@ def test_the_boost_of_three_words_counts_there_too():
     terms = Terms("home lab plan apollo", {1: 1.0, 2: 1.0, 3: 1.0, 4: 1.0}, {})
     three = TagMatch((), frozenset({"home lab", "plan"}), 1.5)
 
-    (two,) = lift_tags([hit(0.1, "plan")], {"c": replace(three, boost=1.0)}, terms, 0.5, tokens)
-    (one,) = lift_tags([hit(0.1, "plan")], {"c": three}, terms, 0.5, tokens)
-    (both,) = lift_tags([hit(0.1, "plan", "home-lab")], {"c": three}, terms, 0.5, tokens)
+    (two,) = lift_tags([hit(0.1, "plan")], {"c": replace(three, boost=1.0)}, terms, 0.5)
+    (one,) = lift_tags([hit(0.1, "plan")], {"c": three}, terms, 0.5)
+    (both,) = lift_tags([hit(0.1, "plan", "home-lab")], {"c": three}, terms, 0.5)
 
     assert two.relevance == pytest.approx(0.2875)  # 0.1 + 0.5 * 1.5 * 1/4
     assert one.relevance == pytest.approx(0.38125)  # 1.5 times that
@@ -85,8 +91,8 @@ def test_the_boost_of_three_words_counts_there_too():
 def test_hits_without_the_tag_or_of_other_collections_stay_as_they_are():
     hits = [hit(0.5, "zeus"), hit(0.4, "apollo", collection="d")]
 
-    assert lift_tags(hits, {"c": APOLLO}, Terms("apollo", {1: 1.0}, {}), 0.5, tokens) == hits
-    assert lift_tags(hits[::-1], {}, Terms("apollo", {1: 1.0}, {}), 0.5, tokens) == hits[::-1]
+    assert lift_tags(hits, {"c": APOLLO}, Terms("apollo", {1: 1.0}, {}), 0.5) == hits
+    assert lift_tags(hits[::-1], {}, Terms("apollo", {1: 1.0}, {}), 0.5) == hits[::-1]
 
 
 @settings(max_examples=60, deadline=None)
@@ -95,7 +101,7 @@ def test_nothing_is_lost_and_the_tagged_overtake_only_upwards(made, alpha):
     hits = [hit(v, *(["apollo"] if t else []), point=n) for n, (v, t) in enumerate(made)]
     terms = Terms("apollo plan", {1: 3.0, 2: 1.0}, {})
 
-    after = {h.id: h for h in lift_tags(hits, {"c": APOLLO}, terms, alpha, tokens)}
+    after = {h.id: h for h in lift_tags(hits, {"c": APOLLO}, terms, alpha)}
 
     assert sorted(after) == [h.id for h in hits]
     for before in hits:

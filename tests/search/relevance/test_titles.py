@@ -2,11 +2,22 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.qdrant.payload import title_of
 from mcp_server_qdrant.search import relevance as module
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_titles, stored_with_title
-from tests.support import COSINE, IDF, dense, find, foreign, memory_engine, memory_services, texts
+from mcp_server_qdrant.search.texts import Terms, Words
+from tests.support import (
+    COSINE,
+    IDF,
+    dense,
+    find,
+    foreign,
+    memory_engine,
+    memory_services,
+    read_hit,
+    texts,
+)
 
 WORDS = {"roses": 1, "sun": 2, "moss": 3}
 TERMS = Terms("roses sun", {1: 3.0, 2: 1.0}, {})
@@ -16,11 +27,11 @@ def lifted(hits: list[Hit], alpha: float = 0.5) -> list[Hit]:
     def tokens(text: str) -> list[int]:
         return [WORDS[w] for w in text.lower().split() if w in WORDS]
 
-    return lift_titles(hits, TERMS, alpha, lambda hit: title_of(hit.payload), tokens)
+    return lift_titles(hits, Words(TERMS, lambda _: tokens), alpha)
 
 
 def hit(point: int, value: float, *, sparse: float | None = 1.0, **payload) -> Hit:
-    return Hit("c", point, value, value, 0.01, 0.6, sparse, payload)
+    return read_hit(Hit("c", point, value, value, 0.01, 0.6, sparse, payload))
 
 
 def test_a_title_lifts_by_the_part_of_the_query_it_holds():

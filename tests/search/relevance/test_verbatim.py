@@ -2,13 +2,18 @@
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Hit, Terms
 from mcp_server_qdrant.core.exact import Exact
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.relevance import lift_verbatim
+from mcp_server_qdrant.search.texts import Terms, Words
+from tests.support import read_hit
 
 TERMS = Terms("release 1.2", {1: 2.0, 2: 2.0, 12: 4.0, 7: 2.0}, {})  # 1, 2, 1.2, release
 TEXTS = {1: "a release of 1, then 2", 2: "the release 1.2", 3: "release notes"}
-HITS = [Hit("c", n, 0.7 - n / 10, 0.7 - n / 10, 0.01, 0.5, 0.5) for n in TEXTS]
+HITS = [
+    read_hit(Hit("c", n, 0.7 - n / 10, 0.7 - n / 10, 0.01, 0.5, 0.5, {"text": text}))
+    for n, text in TEXTS.items()
+]
 
 
 def tokens(text: str) -> list[int]:
@@ -16,8 +21,8 @@ def tokens(text: str) -> list[int]:
 
 
 def lifted(query: str, alpha: float = 0.5, terms: Terms = TERMS) -> list[tuple[int, float]]:
-    exact = Exact.of(query)
-    hits = lift_verbatim(HITS, exact, terms, alpha, lambda hit: TEXTS[hit.id], tokens)
+    exact = Exact.in_query(query)
+    hits = lift_verbatim(HITS, exact, Words(terms, lambda _: tokens), alpha)
     return [(hit.id, round(hit.relevance, 6)) for hit in hits]
 
 

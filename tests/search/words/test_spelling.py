@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target, Terms
+from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
     EXPANDED_WORDS,

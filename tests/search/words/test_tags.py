@@ -5,11 +5,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, TagMatch, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.words import tags as module
 from mcp_server_qdrant.search.words.tags import CACHE_SECONDS, TagIndex, by_name, match, names_in
 from tests.support import Clock, find, memory_engine, memory_services, remember, texts
@@ -311,7 +312,8 @@ async def test_without_a_tag_in_the_query_the_answer_is_the_same_to_the_bit(serv
     assert with_tags == without
 
 
-async def test_sixty_four_collections_are_asked_once_a_minute_not_per_search():
+async def test_sixty_four_collections_are_asked_once_a_minute_not_per_search(monkeypatch):
+    monkeypatch.setattr(module, "WAIT_SECONDS", 30.0)
     async with memory_engine() as engine, memory_services(engine=engine) as made:
         for n in range(64):
             await remember(made, f"c{n}", f"text number {n}", tags=["apollo"] if n == 7 else [])

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
+from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.models import EmbeddingOptions
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
 from mcp_server_qdrant.encoders.remote.http import OK, Endpoint, HttpFault
 from mcp_server_qdrant.encoders.text import clean

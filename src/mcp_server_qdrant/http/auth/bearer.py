@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcp_server_qdrant.core.access import CALLER, READ, SCOPES, Caller, calling
+from mcp_server_qdrant.core.context import CALLER, READ, SCOPES, Caller, calling
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 
 logger = logging.getLogger(__name__)

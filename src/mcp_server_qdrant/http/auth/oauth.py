@@ -5,7 +5,7 @@ from typing import Any
 
 import jwt
 
-from mcp_server_qdrant.core.access import Caller, granted
+from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.errors import Unauthorized
 from mcp_server_qdrant.http.auth.jwks import ALGORITHMS, Key, Keys
 

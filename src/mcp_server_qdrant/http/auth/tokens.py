@@ -21,10 +21,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from mcp_server_qdrant.core.access import Caller, granted
-from mcp_server_qdrant.core.disk import write_atomically
+from mcp_server_qdrant.core.context import Caller, granted
+from mcp_server_qdrant.core.disk import others_may_write, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
-from mcp_server_qdrant.core.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
 

@@ -8,12 +8,12 @@ from typing import Any
 from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import CallToolResult, TextContent
 
-from mcp_server_qdrant.core.access import caller
+from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest, declared
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.maps import MOST_POINTS, MapRequest
 from mcp_server_qdrant.core.notation import as_point_id
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
 TAGS = 100  # of each collection: more than anybody looks through

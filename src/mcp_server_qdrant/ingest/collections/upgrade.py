@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Sparse
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text, keywords

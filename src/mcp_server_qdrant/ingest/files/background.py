@@ -10,9 +10,8 @@ from time import monotonic
 
 from filelock import FileLock, Timeout
 
+from mcp_server_qdrant.core.datatypes import Dense, Selection
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.models import Dense
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Known
 from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest

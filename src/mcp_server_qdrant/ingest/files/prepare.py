@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from time import time
 
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
-from mcp_server_qdrant.core.opening import opened
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import shortened
 from mcp_server_qdrant.ingest.fields import MAX_TITLE, fault

@@ -11,9 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from mcp_server_qdrant.core.datatypes import PointId, Target
+from mcp_server_qdrant.core.datatypes import PointId, Selection, Target
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from mcp_server_qdrant.core.datatypes import Selection
+from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened, place_in
 from mcp_server_qdrant.core.errors import RequestError, UnusableFile
-from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE, opened, place_in
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 
 IGNORE_FILE = ".gitignore"

@@ -10,8 +10,8 @@ from time import monotonic
 
 from watchfiles import awatch
 
+from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
-from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.ingest.files.state import Known
 from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 

@@ -14,8 +14,8 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
-from mcp_server_qdrant.core.access import calling
-from mcp_server_qdrant.core.datatypes import CollectionInfo, Target
+from mcp_server_qdrant.core.context import calling
+from mcp_server_qdrant.core.datatypes import MODEL_KEY, CollectionInfo, Target
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -24,9 +24,8 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.gather import gathered
-from mcp_server_qdrant.core.models import MODEL_KEY
 from mcp_server_qdrant.core.notation import visible_in
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update

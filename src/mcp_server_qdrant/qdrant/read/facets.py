@@ -10,8 +10,8 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import bare, conditions
 from mcp_server_qdrant.qdrant.payload import WRITERS
 

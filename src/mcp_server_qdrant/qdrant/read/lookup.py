@@ -6,7 +6,6 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, RequestError
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import (
     as_point_id,
     called,
@@ -15,6 +14,7 @@ from mcp_server_qdrant.core.notation import (
     part_of,
     sibling_id,
 )
+from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points

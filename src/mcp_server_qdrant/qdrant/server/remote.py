@@ -13,16 +13,15 @@ from weakref import WeakValueDictionary
 import httpx
 from typing_extensions import override
 
-from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
-from mcp_server_qdrant.core.context import left
+from mcp_server_qdrant.core.context import caller, left
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTooOld,
     QdrantMcpError,
     RequestError,
 )
-from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, cause_of, may_have_happened, status_of
 from mcp_server_qdrant.qdrant.server import connections
 from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine

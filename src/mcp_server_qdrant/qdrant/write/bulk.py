@@ -8,9 +8,8 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Payload, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient

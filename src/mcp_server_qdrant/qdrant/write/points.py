@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.datatypes import (
     SUPERSEDED_IN,
     SUPERSEDED_KEY,
     TAG_KEYS,
+    Dense,
     Document,
     Payload,
     PointId,
@@ -21,7 +22,6 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.filters import (

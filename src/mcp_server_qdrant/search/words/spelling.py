@@ -18,7 +18,8 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
-from mcp_server_qdrant.core.datatypes import Correction, Target, Terms
+from mcp_server_qdrant.core.datatypes import Correction, Target
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, lowered
 
 SHORTEST = 5

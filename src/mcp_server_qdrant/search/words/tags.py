@@ -12,12 +12,13 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 
-from mcp_server_qdrant.core.datatypes import TagMatch, Target
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import called, some
-from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.search.relevance import Tokens, folded_tag
+from mcp_server_qdrant.core.tasks import Tasks, gathered
+from mcp_server_qdrant.search.query import TagMatch
+from mcp_server_qdrant.search.relevance import folded_tag
+from mcp_server_qdrant.search.texts import Tokens
 
 CACHE_SECONDS = 60.0
 WAIT_SECONDS = 0.25
@@ -56,15 +57,17 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        names = names_in(query)
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
-        if not names or not wanted:
+        if not any(map(str.isalnum, query)):
             return {}
         stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
         if tasks := [self._looking_up(name) for name in stale]:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
-        known = [name for name in wanted if name in self._known]
-        matches = {name: match(names, self._known[name][0]) for name in known}
+        known = {name: self._known.get(name, NEVER)[0] for name in wanted}
+        if not any(known.values()):
+            return {}
+        names = names_in(query)
+        matches = {name: match(names, tags) for name, tags in known.items()}
         return {name: found for name, found in matches.items() if found}
 
     async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:

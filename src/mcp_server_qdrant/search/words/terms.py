@@ -15,9 +15,10 @@ from functools import cached_property
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Sparse, Target, Terms
+from mcp_server_qdrant.core.datatypes import Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.search.engine import SearchEngine, ask
+from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import Variant
 
 VARIANT_SHARE = 0.3
@@ -27,17 +28,17 @@ CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
 
+NEVER = 0.0, 0.0
 Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
 
 
 @dataclass(slots=True)
 class _Known:
-    """The idf of terms in one collection, and until when other terms count as absent from it."""
+    """The idf of terms in a collection of so many documents, 0 of absent ones; each until when."""
 
     documents: int
     expires: float
-    idf: dict[int, float]
-    absent: dict[int, float]
+    terms: dict[int, tuple[float, float]]
 
 
 @dataclass(eq=False)
@@ -61,8 +62,8 @@ class Probes:
         now = self.clock()
         lacking: dict[str, list[int]] = {}
         for target in targets:
-            known = self._fresh(target)
-            terms = [t for t in tokens if t not in known.idf and known.absent.get(t, 0.0) <= now]
+            known = self._fresh(target).terms
+            terms = [term for term in tokens if known.get(term, NEVER)[1] <= now]
             if terms:
                 lacking[target.collection] = terms
 
@@ -71,27 +72,27 @@ class Probes:
 
         failures: dict[str, str] = {}
         asked = [target for target in targets if target.collection in lacking]
-        for target, answer in await ask(self.engine, asked, probe, PROBE_SECONDS):
+        for target, answer in await ask(self.engine.trips(asked), probe, PROBE_SECONDS):
             if isinstance(answer, QdrantMcpError):
                 failures[target.collection] = str(answer)
                 continue
-            known = self._fresh(target)
-            known.idf.update(answer)
+            fresh = self._fresh(target)
             for term in lacking[target.collection]:
-                if term not in answer:
-                    lasts = term in self.lasting
-                    known.absent[term] = known.expires if lasts else now + ABSENT_SECONDS
+                lasts = term in answer or term in self.lasting
+                until = fresh.expires if lasts else now + ABSENT_SECONDS
+                fresh.terms[term] = answer.get(term, 0.0), until
         local: Local = {}
         for target in targets:
             if target.collection not in failures:
-                idf = self._fresh(target).idf
-                local[target.collection] = {term: idf[term] for term in tokens if term in idf}
+                known = self._fresh(target).terms
+                held = ((term, known[term][0]) for term in tokens if term in known)
+                local[target.collection] = {term: idf for term, idf in held if idf > 0}
         return local, failures
 
     def changed(self, collection: str) -> None:
         """Something was stored there: it may have terms that it lacked."""
         if known := self._known.get(collection):
-            known.absent.clear()
+            known.terms = {term: one for term, one in known.terms.items() if one[0] > 0}
 
     def forget(self, collection: str) -> None:
         """Something was deleted there: terms may be rarer than they were, or gone."""
@@ -104,9 +105,9 @@ class Probes:
             known is None
             or known.expires <= now
             or abs(known.documents - target.documents) > DRIFT * known.documents
-            or len(known.idf) + len(known.absent) > CACHE_TERMS
+            or len(known.terms) > CACHE_TERMS
         ):
-            known = _Known(target.documents, now + CACHE_SECONDS, {}, {})
+            known = _Known(target.documents, now + CACHE_SECONDS, {})
             self._known[target.collection] = known
         return known
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.core.tasks import retried
 
 
 class Flaky:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage
-from mcp_server_qdrant.core.find import LINES
-from mcp_server_qdrant.core.tokens import tokens
-from mcp_server_qdrant.tools.page import concluded, fitted
+from mcp_server_qdrant.core.find import LINES, SearchRequest
+from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.tools.find import concluded
 
 
 @pytest.mark.parametrize(
@@ -31,17 +31,20 @@ def page(count: int, **more) -> SearchPage:
     return SearchPage("q", [Result(one, 0.5, 0.5) for one in documents], (), **more)
 
 
+LIMITED = SearchRequest(query="q", limit=100)
+
+
 def test_what_is_not_shown_is_told_with_how_to_see_it():
-    assert concluded(page(2, more=5)).notes == ["5 more results: raise limit."]
-    assert concluded(page(100, more=5)).notes == []
-    assert concluded(page(2)).notes == []
+    assert concluded(page(2, more=5), LIMITED).notes == ["5 more results: raise limit."]
+    assert concluded(page(100, more=5), LIMITED).notes == []
+    assert concluded(page(2), LIMITED).notes == []
 
 
 def test_more_passages_of_a_text_are_told_of_the_first_that_has_some():
     found = page(3)
     results = [replace(one, left=left) for one, left in zip(found.results, (0, 1, 7), strict=True)]
 
-    shown = concluded(replace(found, results=results))
+    shown = concluded(replace(found, results=results), LIMITED)
 
     assert shown.notes == ["1 more passage in result 2: give its id as within."]
 
@@ -50,10 +53,12 @@ def test_a_page_ends_with_a_few_lines_behind_its_last_passage():
     found = page(9, more=1)
     quoted = [replace(one, passages=(Passage("text", one.document),)) for one in found.results[:4]]
 
-    shown = fitted(replace(found, results=[*quoted, *found.results[4:]]))
+    shown = concluded(
+        replace(found, results=[*quoted, *found.results[4:]]), SearchRequest(query="q")
+    )
 
     assert (len(shown.results), shown.more) == (4 + LINES, 1 + 9 - 4 - LINES)
 
 
 def test_weak_matches_are_not_followed_by_an_offer_of_more():
-    assert concluded(page(2, more=5, weak=True)).notes == []
+    assert concluded(page(2, more=5, weak=True), LIMITED).notes == []

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core import opening
+from mcp_server_qdrant.core import disk
+from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.core.opening import NO_FILE, OUTSIDE, opened
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_folder_that_became_a_link_leads_nowhere_either(notes):
 @pytest.mark.parametrize("swapped", ["sub", "sub/a.md"])
 def test_what_becomes_a_link_after_the_look_is_not_followed(swapped, notes, monkeypatch):
     """The look says where the file is; whoever moves it then makes the opening fail."""
-    look = opening.place_in
+    look = disk.place_in
 
     def then_swapped(folder: Path, file: Path) -> tuple[str, tuple[str, ...]] | None:
         place = look(folder, file)
@@ -69,7 +69,7 @@ def test_what_becomes_a_link_after_the_look_is_not_followed(swapped, notes, monk
         (notes / swapped).symlink_to(notes.parent / swapped.replace("sub", "secret"))
         return place
 
-    monkeypatch.setattr(opening, "place_in", then_swapped)
+    monkeypatch.setattr(disk, "place_in", then_swapped)
     with pytest.raises(OSError, match=r"(?i)not a directory|symbolic links"):
         read(notes / "sub" / "a.md", notes)
 

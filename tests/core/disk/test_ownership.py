@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from mcp_server_qdrant.core.ownership import others_may_write
+from mcp_server_qdrant.core.disk import others_may_write
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.qdrant.payload import document_of
-from mcp_server_qdrant.search.copies import fold, words
+from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.ranking import fold, plain_words
+from tests.support import read_hit
 
 few = settings(max_examples=60, deadline=None)
 
@@ -19,16 +19,13 @@ LONG = (
 )
 
 
-def document(hit: Hit):
-    return document_of(hit.collection, hit.id, hit.payload, ("document",))
-
-
 def hit(text, collection="a", point=1, score=0.5, **payload) -> Hit:
-    return Hit(collection, point, score, score, 0.01, score, None, {"document": text, **payload})
+    payload = {"document": text, **payload}
+    return read_hit(Hit(collection, point, score, score, 0.01, score, None, payload))
 
 
 def folded(hits):
-    return fold(hits, document, len(hits))
+    return fold(hits, len(hits))
 
 
 def same(one: str, other: str, **payload) -> bool:
@@ -138,7 +135,7 @@ def test_short_texts_are_the_same_only_word_by_word(one, other):
     for text in (one, other):
         filled = f"{LONG} {text} {LONG}"
         assert same(filled, filled)
-    assert words(one) != words(other) or not words(one)
+    assert plain_words(one) != plain_words(other) or not plain_words(one)
     assert one.strip() == other.strip() or not same(
         f"{LONG} {one} {LONG}", f"{LONG} {other} {LONG}"
     )
@@ -161,10 +158,10 @@ def test_titles_must_agree_in_their_numbers_where_both_have_one(one, other, expe
 
 
 def test_points_without_a_text_are_not_taken_for_copies():
-    bare = [Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n}) for n in range(3)]
+    bare = [read_hit(Hit("a", n, 0.5, 0.5, 0.01, 0.5, None, {"pixels": n})) for n in range(3)]
 
     assert folded(bare) == bare
-    assert {document(one).text for one in bare} == {document(bare[0]).text}
+    assert {one.document.text for one in bare} == {bare[0].document.text}
 
 
 def test_equal_texts_are_found_however_far_apart():
@@ -188,9 +185,9 @@ def test_folding_keeps_the_order_names_every_place_once_and_is_done_once(found):
     shown = places(kept) + [place for one in kept for place in places(one.also)]
     assert sorted(shown) == sorted(places(hits))
     assert folded(kept) == kept
-    assert len({one.payload["document"] for one in kept if words(one.payload["document"])}) == len(
-        [one for one in kept if words(one.payload["document"])]
-    )
+    assert len(
+        {one.payload["document"] for one in kept if plain_words(one.payload["document"])}
+    ) == len([one for one in kept if plain_words(one.payload["document"])])
 
 
 @few
@@ -201,13 +198,11 @@ def test_another_digit_is_another_passage(text, one, other):
     assert same(f"{words_around} {one}{text}", f"{words_around} {other}{text}") == (one == other)
 
 
-def test_hits_that_could_not_be_lifted_to_the_page_are_not_read():
-    hits = [hit(f"text {n} " * 30, point=n, score=1 - n / 10) for n in range(5)]
-    read = []
+def test_hits_that_could_not_be_lifted_to_the_page_are_left_as_they_are():
+    best, second = hit("text one", point=1, score=1.0), hit("text two", point=2, score=0.9)
+    near, far = hit("text one", point=3, score=0.8), hit("text one", point=4, score=0.7)
 
-    def counted(one):
-        read.append(one.id)
-        return document(one)
+    kept = fold([best, second, near, far], 2, gain=1.2)  # 0.8 could become 0.96, and 0.7 0.84
 
-    assert fold(hits, counted, 2, gain=1.2) == hits
-    assert read == [0, 1, 2]  # the score of 2 is 0.8, and 0.96 with the gain: more than 0.9
+    assert [one.id for one in kept] == [1, 2, 4]
+    assert places(kept[0].also) == [("a", 3)]

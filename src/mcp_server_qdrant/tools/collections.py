@@ -1,0 +1,114 @@
+"""qdrant-collections: the collections that can be searched."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from mcp_server_qdrant.core.datatypes import CollectionInfo
+from mcp_server_qdrant.core.fields import Word
+from mcp_server_qdrant.core.notation import called, line, some
+from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
+from mcp_server_qdrant.tools.rendering import noted, present
+
+COLLECTIONS = "List the collections that can be searched."
+MAX_LISTED = 80  # collections that are looked at for a list
+LIST_ROOM = 740  # tokens of a list of collections
+MAX_LETTERS = 100
+SYNC_LINE = 400
+ABOUT = 100  # characters of a collection's description
+
+Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
+After = Annotated[Word | None, Field(description="The last name of the page before")]
+
+
+async def collections(pattern: Pattern = None, after: After = None) -> CallToolResult:
+    """The collections that can be searched, as many as an agent can afford to read."""
+    services = await services_of_tool()
+    background, catalog = services.background, services.catalog
+    syncs, dead = background.status(), background.dead_letters()
+    names = await catalog.matching(pattern)
+    first = bisect_right(names, after) if after else 0
+    infos = await services.described(names[first : first + MAX_LISTED])
+    lines = _listed(infos, syncs)
+    infos = infos[: len(lines)]
+    coming = {} if pattern or after else {n: s for n, s in syncs.items() if n not in names}
+    notes = [f"{fault}." for fault in services.faults()]
+    if infos and names[-1] != infos[-1].name:
+        shown, last = f"{len(infos)} of {len(names):,} collections", called(infos[-1].name)
+        notes.append(f"{shown}: go on with after={last}, or give a pattern.")
+    if pattern and not names:
+        notes.append(f"No collection matches {called(pattern)}.")
+    elif names and not infos:
+        notes.append(f"No name comes after {called(after or '')}.")
+    shown_infos = [as_data(info, syncs.get(info.name), dead.get(info.name)) for info in infos]
+    structured: dict[str, Any] = {"collections": shown_infos}
+    if notes:
+        structured["notes"] = notes
+    return answer(as_text(lines, coming, notes), structured)
+
+
+def make_collections() -> ClosedTool:
+    """The tool to register."""
+    return ClosedTool.make(collections, "qdrant-collections", COLLECTIONS, write=False)
+
+
+def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
+    """The collections by line, in full where all of them fit, else as many in brief as do."""
+    full = [described(info, syncs.get(info.name)) for info in infos]
+    if sum(tokens(one) + 1 for one in full) <= LIST_ROOM:
+        return full
+    lines, room = list[str](), LIST_ROOM
+    for info in infos:
+        lines.append(described(info, brief=True))
+        room -= tokens(lines[-1]) + 1
+        if room < 0:
+            break
+    return lines[:-1] if room < 0 and len(lines) > 1 else lines
+
+
+def as_text(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
+    """The collections by line, those not there yet that are to be filled, and notes."""
+    coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
+    return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
+
+
+def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
+    """One collection; `brief`: its size, contents and faults alone."""
+    legs = " + ".join(info.legs) or "not searchable"
+    model = f", {line(info.model)}" if info.model else ""
+    wrote = f", by {some([*map(called, info.writers)])}" if info.writers else ""
+    fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
+    note = f" ({line(info.note, None)})" if info.note else ""
+    kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
+    points = "1 point" if info.points == 1 else f"{info.points} points"
+    about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
+    if brief:
+        return f"- {called(info.name)}: {points}{about}{note}"
+    return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
+
+
+def as_data(
+    info: CollectionInfo, sync: str | None = None, dead: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """One collection as structured content, and the state of its folders.
+
+    `dead` are files that were given up, with the reason; at most 100 are shown.
+    """
+    values = {
+        "name": info.name,
+        "description": info.description,
+        "points": info.points,
+        "legs": list(info.legs),
+        "model": info.model,
+        "updated_at": info.updated_at,
+        "stored_by": list(info.writers) or None,
+        "note": info.note,
+        "sync": sync,
+        "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,
+    }
+    return present(values)

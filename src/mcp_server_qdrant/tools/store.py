@@ -1,0 +1,250 @@
+"""qdrant-store: remember a text, change what is stored with one, bring an earlier version back."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from mcp_server_qdrant.core.context import speaker
+from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word
+from mcp_server_qdrant.core.notation import (
+    CALENDAR,
+    amount,
+    as_point_id,
+    called,
+    document_id,
+    impossible,
+    iso,
+    line,
+    moment,
+    own_id,
+)
+from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
+from mcp_server_qdrant.tools.get import gone
+from mcp_server_qdrant.tools.services import Services
+
+STORE = (
+    "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
+    "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
+    "and null inside metadata remove. ID@TIME alone restores it."
+)
+MEMORY = "memory"  # for texts stored where neither the call nor a setting names a collection
+MAX_TEXT = 2_000_000
+
+Where = Annotated[
+    Word | None,
+    Field(description="A new name makes a collection; id's text in another one moves here"),
+]
+Information = Annotated[Text | None, Field(description="The text to remember")]
+Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
+DocumentId = Annotated[
+    Id | None, Field(description="Your own id, or a found one; storing again updates it")
+]
+Metadata = Annotated[JsonObject, Field(description="Facts to filter by: project, created_at")]
+StoredTags = Annotated[Tags, Field(description="Words to filter by")]
+Superseded = Annotated[
+    Id | None, Field(description="Id of an outdated text: kept, but ranked last from now on")
+]
+Title = Annotated[Word | None, Field(description="Shown with the text")]
+Place = Annotated[Word | None, Field(description="Default: all collections")]
+
+UNLISTED = frozenset({"seen", "moved_from"})  # for the page, and careful callers
+
+
+async def store(
+    information: Information = None,
+    metadata: Metadata = None,
+    collection_name: Where = None,
+    id: DocumentId = None,  # noqa: A002
+    tags: StoredTags = None,
+    title: Title = None,
+    supersedes: Superseded = None,
+    create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+    seen: Seen = None,
+    moved_from: Place = None,
+    *,
+    context: Context,
+) -> CallToolResult:
+    """Remember a text, or change what is stored with one."""
+    services, progress = await services_of_tool(), context.report_progress
+    created_at = _created_at(metadata)
+    words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
+    if information is None and id is not None:
+        one = await _located(services, id, collection_name, moved_from)
+        if one is None:
+            given = title is not None or words is not None or metadata or supersedes
+            return await _restore(services, id, collection_name, progress, bare=not given)
+        dated = iso(created_at) if created_at else None
+        changes = Changes(title, words, metadata, dated)
+        done = await services.revision.revise(
+            one, changes, to=collection_name, create=create, seen=seen, progress=progress
+        )
+        return _answer(done)
+    text = _checked(information)
+    collection = collection_name or await services.catalog.place() or MEMORY
+    if id is not None:
+        with suppress(UnknownCollection):  # it may be a new one
+            (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
+    if collection_name is None and id is not None:
+        await _check_place(services, id, collection)
+    new = NewDocument(
+        text=text,
+        metadata=metadata,
+        id=id if id and id.strip() else None,
+        title=title,
+        tags=words,
+        created_at=created_at,
+        stored_by=speaker() or None,
+    )
+    old = await _superseded(services, supersedes, collection) if supersedes else None
+    done = await services.store.store(
+        new, collection, create=create, progress=progress, supersedes=old, seen=seen
+    )
+    return _answer(done)
+
+
+async def _restore(
+    services: Services,
+    id: str,  # noqa: A002
+    collection: str | None,
+    progress: Any,
+    *,
+    bare: bool,
+) -> CallToolResult:
+    """Bring back an earlier version; where the id is of none, say of what it may be."""
+    version = await services.history.version(id, collection)
+    if version is None:
+        said = await gone(services.history, id, collection)
+        none = f"There is no text {called(id)}: give information to store one, or the id of a"
+        raise RequestError(" ".join([none, "found text to change it.", *said]))
+    if not bare:
+        raise RequestError("An earlier version comes back as it was: give its id alone.")
+    done = await services.revision.restore(version, progress)
+    return _answer(done)
+
+
+def make_store(description: str | None) -> ClosedTool:
+    """The tool to register."""
+    return ClosedTool.make(
+        store, "qdrant-store", description or STORE, write=True, unlisted=UNLISTED
+    )
+
+
+def _checked(information: str | None) -> str:
+    if information is None or not information.strip():
+        raise RequestError(
+            "information is empty: give the text to remember, or the id of a stored one to change "
+            "its title, tags or metadata, or its collection."
+        )
+    if len(information) > MAX_TEXT:
+        raise RequestError(f"information is longer than {MAX_TEXT} characters: split it.")
+    return information
+
+
+def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
+    said = (metadata or {}).get("created_at")
+    when = moment(said)
+    if said is not None and when is None:
+        fault = CALENDAR if impossible(said) else "no date in ISO 8601, such as 2026-05-31"
+        raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
+    return when
+
+
+async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
+    """Raise RequestError where a found id is another collection's than the default one."""
+    if not isinstance(as_point_id(id), str):
+        return  # a caller's own id, which each collection may have
+    found, _ = await services.lookup.get([id], room=1)
+    places = [document.collection for document in found]
+    if places and default not in places:
+        raise RequestError(
+            f"id {id} is in {places[0]!r}: pass collection_name={places[0]!r} to update it there, "
+            f"or collection_name={default!r} to store the text here as well."
+        )
+
+
+async def _located(
+    services: Services,
+    id: str,  # noqa: A002
+    collection: str | None,
+    moved_from: str | None = None,
+) -> Document | None:
+    """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
+    for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
+        with suppress(*([UnknownCollection] if place == collection else [])):
+            found, _ = await services.lookup.located([id], place)
+            if found:
+                return found[0]
+    return None
+
+
+async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
+    """The text that is to rank last: of this collection, or of the one that has it."""
+    if found := await _located(services, id, collection):
+        return found
+    raise RequestError(f"supersedes: there is no text {called(id)}: use the id of a found one.")
+
+
+def _answer(done: Stored) -> CallToolResult:
+    """What became of the text, on one line and as structured content."""
+    values: dict[str, Any] = {
+        "collection": done.collection,
+        "id": own_id(done.collection, done.ids[0], done.document),
+        "parts": len(done.ids),
+    }
+    if done.before.id:
+        values["before"] = done.before.id
+    if done.near:
+        known, cosine = done.near
+        values["near"] = {"id": document_id(known), "relevance": round(cosine, 3)}
+    return answer(as_text(done), values)
+
+
+def as_text(done: Stored) -> str:
+    """The result of storing, on one line."""
+    verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
+    verb = "Brought back" if done.restored else verb
+    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
+    made = " (new collection)" if done.created_collection else ""
+    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
+    if done.without_vector:
+        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        later = f" Found by keywords only: {why}."
+    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    if done.replaced > 1:
+        parts += f" instead of all its {done.replaced} parts"
+    shown = own_id(done.collection, done.ids[0], done.document)
+    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
+    where = f"{'to' if done.moved else 'in'} {place}"
+    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
+    old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
+    back = ""
+    if done.moved and done.moved.file:
+        back = " It is from a file: the next sync of its folder stores it where it was, too."
+    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{_before(done.before)}{_nearly(done)}"
+
+
+def _before(done: Kept) -> str:
+    """The version that a text replaced, and for how long it is there."""
+    if done.fault:
+        return f" The version before was not kept: {line(done.fault, None)}"
+    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
+
+
+def _nearly(done: Stored) -> str:
+    """The memory that the text nearly repeats, and how to keep one of the two."""
+    if done.near is None:
+        return ""
+    known, cosine = done.near
+    return (
+        f" Nearly repeats id {called(document_id(known))} [{cosine:.2f}]: to retire that one, store"
+        " this again with that id as supersedes; to update it, with that id as id, and delete this"
+        f" one.\n> {line(known.text)}"
+    )
