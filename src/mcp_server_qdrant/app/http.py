@@ -12,7 +12,6 @@ from mcp.server.subscriptions import SubscriptionBus
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.server import make_server, options_of
 from mcp_server_qdrant.core.find import Preferences, Tuning
-from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.http import serving as http
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.page import routes as http_viz
@@ -32,7 +31,6 @@ def run(settings: Settings, transport: http.HttpTransport, ready: Callable[[str]
 
     Raises ConfigError where others could reach it unasked, or where the port is taken.
     """
-    check_provider(settings.embedding_provider)
     http.check_exposure(settings.host, settings.auth_mode)
     with http.listening(settings.host, settings.port) as listener:
         if transport == "sse":

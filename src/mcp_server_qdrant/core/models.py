@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Provider = Literal["fastembed", "none", "openai"]  # of vectors; docs/models.md
 
 MODEL_KEY = "embedding_model"  # in a collection's metadata
-
 
 Dense = Sequence[float]
 

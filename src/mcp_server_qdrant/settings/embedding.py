@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
 from mcp_server_qdrant.core.fields import Positive, pairs, variable
-from mcp_server_qdrant.core.models import EmbeddingOptions
+from mcp_server_qdrant.core.models import EmbeddingOptions, Provider
 from mcp_server_qdrant.settings.sources import WholePath
 from mcp_server_qdrant.settings.values import Folder, Url, revealed
 
@@ -23,7 +23,7 @@ def _mapping(value: Any) -> Any:
 class EmbeddingSettings(BaseModel):
     """The source of the vectors of queries and texts."""
 
-    embedding_provider: str = variable(
+    embedding_provider: Provider = variable(
         "EMBEDDING_PROVIDER",
         "fastembed",
         "Where vectors are made: `fastembed` (this machine), `none` (keywords only), or another "
