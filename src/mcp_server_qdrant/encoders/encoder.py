@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from typing_extensions import override
-
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
@@ -58,13 +56,13 @@ class Encoder:
         """One vector per text, in order."""
         return await self.vectors([self.prefixes.passage + text for text in texts])
 
-    async def query_vector(self, text: str) -> Any:
+    async def query_vector(self, text: str) -> Any:  # noqa: ARG002
         """The vector of a query as it is."""
-        raise NotImplementedError
+        raise EncoderUnavailable(self.reason)
 
-    async def vectors(self, texts: Sequence[str]) -> list[Any]:
+    async def vectors(self, texts: Sequence[str]) -> list[Any]:  # noqa: ARG002
         """The vectors of passages as they are."""
-        raise NotImplementedError
+        raise EncoderUnavailable(self.reason)
 
     async def size(self) -> int:
         """The dimensions."""
@@ -113,15 +111,3 @@ class NoEncoder(Encoder):
     def __init__(self, model: str, reason: str) -> None:
         self.name = model
         self.reason = reason
-
-    @override
-    async def query_vector(self, text: str) -> Any:
-        raise EncoderUnavailable(self.reason)
-
-    @override
-    async def vectors(self, texts: Sequence[str]) -> list[Any]:
-        raise EncoderUnavailable(self.reason)
-
-    @override
-    async def size(self) -> int:
-        raise EncoderUnavailable(self.reason)

@@ -66,13 +66,11 @@ class Endpoint:
         self._hint = hint
         path = whole.path.rstrip("/")
         path = path if path.endswith(suffixes) else f"{path}{suffixes[0]}"
-        self.url = whole.copy_with(userinfo=b"", path=path)
+        # httpx makes basic authentication of them, and would prefer that to the key.
+        self.url = whole.copy_with(path=path, userinfo=b"" if api_key else whole.userinfo)
         self._headers = {"Content-Type": "application/json", **PLAIN}
-        self._auth: httpx.Auth | None = None
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        elif whole.userinfo:
-            self._auth = httpx.BasicAuth(whole.username, whole.password)
         self._client: httpx.AsyncClient | None = None
 
     async def post(self, body: Any, seconds: float) -> Any:
@@ -107,7 +105,7 @@ class Endpoint:
             # They log whole URLs and headers, and there may be a key in the query.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(auth=self._auth, event_hooks={"response": [bounded]})
+            self._client = httpx.AsyncClient(event_hooks={"response": [bounded]})
         return self._client
 
     def _check(self, response: httpx.Response) -> None:
