@@ -21,20 +21,20 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
-from mcp_server_qdrant.core.writes import Kept, Stored, StoredPoint
+from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
-from mcp_server_qdrant.ingest.near import Near
+from mcp_server_qdrant.ingest.near import nearest
 from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
-from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
+from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
@@ -61,7 +61,7 @@ class Store:
     default: str | None
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
-    near: Near
+    queries: Queries
     history: History
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -91,20 +91,13 @@ class Store:
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
         document, foreign = await self._document(new, collection)
-        new, kept = fields.kept(new, foreign)
-        if foreign is not None:
-            check_seen(foreign, seen)
-            seen, replaced = None, await self.history.keep(foreign)
+        store = partial(self._store, new, collection, document, foreign, progress, seen, create)
         async with self.lock(collection, document):
             try:
-                done = await self._store(new, collection, document, progress, seen, create=create)
+                done = await store()
             except UnknownCollection:  # another process deleted it since we looked
                 self.catalog.forget(collection)
-                done = await self._store(new, collection, document, progress, seen, create=create)
-            if foreign is not None:
-                await self.points.delete_points(collection, [foreign.id])
-                self.catalog.count_stored(collection, -1)
-                done = replace(done, updated=True, kept=(*kept, *done.kept), before=replaced)
+                done = await store()
         if supersedes is not None:
             await self._retire(supersedes, done)
         gone = [old.id for old in (foreign, supersedes) if old is not None]
@@ -156,27 +149,34 @@ class Store:
         new: NewDocument,
         collection: str,
         document: str,
+        foreign: Document | None,
         progress: Progress,
         seen: str | None,
-        *,
-        create: bool,
+        create: bool,  # noqa: FBT001
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target, encoder = await self.ready(collection)
         before = await self.points.first(collection, document)
-        if before and new.id is None and not await self._holds(before, new.text):
+        while before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
-            return await self._store(new, collection, document, progress, seen, create=create)
-        check_seen(before, seen)
-        new, kept = fields.kept(new, before)
+            before = await self.points.first(collection, document)
+        old = foreign or before
+        check_seen(old, seen)
+        new, kept = fields.kept(new, old)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self._parts(new, collection, document, before, pieces)
-        job = Job(parts=parts, before=before, exact=seen is not None)
-        done = await self.put(job, target, encoder, progress, compared=True)
-        replaced = before.chunks if before else 0
-        return replace(done, created_collection=made, kept=kept, replaced=replaced)
+        replaced = Kept() if foreign is None else await self.history.keep(foreign)
+        exact = seen is not None and foreign is None
+        job = Job(parts=parts, before=before, exact=exact, progress=progress)
+        done = await self.put(job, target, encoder, compared=True)
+        done = replace(done, created_collection=made, kept=kept)
+        if foreign is None:
+            return replace(done, replaced=before.chunks if before else 0)
+        await self.points.delete_points(collection, [foreign.id])
+        self.catalog.count_stored(collection, -1)
+        return replace(done, updated=True, before=replaced)
 
     def writer(
         self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
@@ -185,13 +185,7 @@ class Store:
         return Writer(target, encode, self.bm25, self.points, self.written, retries)
 
     async def put(
-        self,
-        job: Job,
-        target: Target,
-        encoder: Encoder,
-        progress: Progress,
-        *,
-        compared: bool = False,
+        self, job: Job, target: Target, encoder: Encoder, *, compared: bool = False
     ) -> Stored:
         """Encode the parts of a text and write them in the place of what was before.
 
@@ -201,39 +195,28 @@ class Store:
         name, parts, before = target.collection, job.parts, job.before
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept = Kept()
-        if before is not None and content_of(before) != content_of(parts[0]):
-            kept = await self.history.keep(before)
         if before is not None:
-            further = self.points.part_ids(before, 1, before.chunks - 1)
-            job.vectors = await writer.vectors_of([before.id, *further])
-        points: list[StoredPoint] = []
-
-        async def wrote(_: Any, made: Sequence[StoredPoint]) -> None:
-            points.extend(made)
-            if len(parts) > BATCH:
-                await progress(len(points), len(parts))
-
+            job.earlier = self.points.part_ids(before, 0, before.chunks - 1)
+            if content_of(before) != content_of(parts[0]):
+                kept = await self.history.keep(before)
         try:
             try:
-                await writer.store([job], wrote)
+                await writer.store([job])
             except EncoderUnavailable as error:
                 await writer.do_without(error)
-                points.clear()
-                await writer.store([job], wrote)
+                await writer.store([job])
         finally:
             if parts[0].writing is not None:
-                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                await asyncio.shield(writer.tidy(job, points, indexed=indexed))
-        vector = points[0].dense if compared else None
-        near = await self.near.to(parts[0], target, vector)
-        self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
-        if writer.pending:
-            self.catalog.forget(name)  # it may have got the index of pending points
-            self.pending()
+                await asyncio.shield(writer.tidy(job))
+        near = None
+        if compared and job.head and job.head[1].dense:
+            near = await nearest(self.queries, self.points, parts[0], target, job.head[1].dense)
+        self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
+        self.note_pending(writer)
         return Stored(
             collection=name,
             document=str(parts[0].document),
-            ids=tuple(point.id for point in points),
+            ids=tuple(str(part.id) for part in parts),
             created_collection=False,
             updated=before is not None,
             pending=writer.pending,
@@ -241,6 +224,12 @@ class Store:
             near=near,
             before=kept,
         )
+
+    def note_pending(self, writer: Writer) -> None:
+        """Have points that were written without a model get their vectors later."""
+        if writer.pending:
+            self.catalog.forget(writer.target.collection)  # it may have got the index of them
+            self.pending()
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
@@ -256,25 +245,25 @@ class Store:
     async def ready(self, collection: str) -> tuple[Target, Encoder]:
         """The collection, indexed, and its model; one that is being loaded is waited for."""
         target = await self.writable(collection)
-        await self.index(collection)
         encoder = self.encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return target, encoder
 
-    async def writable(self, collection: str) -> Target:
-        """The collection as it is written to. Raises EngineFailure, RequestError."""
+    async def writable(self, collection: str, *, dry: bool = False) -> Target:
+        """The collection with the indexes that it lacks, unless it is to stay as it is (`dry`).
+
+        Raises EngineFailure, RequestError.
+        """
         target = await self.catalog.target(collection)
         if target.failed:
             raise EngineFailure(f"{collection!r} cannot be read: {str(target.note).rstrip('.')}.")
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
-        return target
-
-    async def index(self, collection: str) -> None:
-        """Make the indexes that a collection of ours lacks, or writes to it need."""
-        if (present := self.catalog.indexes_to_complete(collection)) is not None:
+        present = self.catalog.indexes_to_complete(collection)
+        if present is not None and not dry:
             await self.points.index(collection, present)
+        return target
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:
         """Make the collection where there is none; True where it was made.
@@ -339,8 +328,7 @@ async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Chu
     spans = await encoder.split(text, limit, overlap)
     if spans is not None:
         return [Chunk(text[start:end], start, end) for start, end in spans]
-    tokenizer = await encoder.tokenizer_json()
-    here = partial(chunking.split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
+    here = partial(chunking.split, limit=limit, tokenizer_json=None, overlap=overlap)
     return await asyncio.to_thread(here, text)
 
 

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.opening import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
+from mcp_server_qdrant.ingest.files.prepare import Prepared, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
@@ -38,7 +38,7 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     )
     job = prepare(found(tmp_path / "a.md", text))
 
-    assert isinstance(job, FileJob)
+    assert isinstance(job, Prepared)
     assert len(job.parts) > 4
     sizes = [tokens(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
@@ -95,7 +95,7 @@ def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
     known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
 
     assert version[1] == "m"
-    assert isinstance(prepare(file, known["n/a.md"]), FileJob)
+    assert isinstance(prepare(file, known["n/a.md"]), Prepared)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):
 def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
     rows = b'{"text": "x"}' + b" " * 150_000
 
-    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
+    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), Prepared)
 
 
 def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
@@ -168,7 +168,7 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
     (folder / "a.md").symlink_to("../secret")
 
     assert prepare(seen) == Problem("n/a.md", OUTSIDE, stamp=seen.stamp)
-    assert isinstance(prepare(replace(seen, within=None)), FileJob)
+    assert isinstance(prepare(replace(seen, within=None)), Prepared)
 
 
 def test_ids_of_another_file_are_left_out_and_named(tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import time
 
-from mcp_server_qdrant.core.datatypes import Document, Payload, PointId
+from mcp_server_qdrant.core.datatypes import Document, Payload
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import Identify, iso, moment, point_id
 from mcp_server_qdrant.core.opening import opened
@@ -20,7 +20,6 @@ from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
-from mcp_server_qdrant.ingest.writer import Job
 
 OVERLAP = 0.15
 LARGE = 20  # times the limit, for a format whose files may be large
@@ -30,23 +29,15 @@ SHOWN = 80  # characters of an id in a note
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, kw_only=True)
-class FileJob(Job):
+@dataclass(frozen=True, slots=True)
+class Prepared:
     """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
 
     found: Found
+    parts: list[Document]
     version: Version
-    old: KnownFile | None
     notes: list[str]
-    masked: int = 0
-
-    @property
-    def encoded_before(self) -> list[PointId]:
-        """The points of the file as it was, where the same model made their vectors."""
-        before = self.old
-        if before is None or before.version is None or before.version[1] != self.version[1]:
-            return []
-        return list(before.points)
+    masked: int
 
     @property
     def known(self) -> KnownFile:
@@ -74,7 +65,7 @@ class Preparer:
     reader: Reader = field(default_factory=Reader)
     mask: bool = True
 
-    def prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found | Problem:
+    def prepare(self, found: Found, known: KnownFile | None) -> Prepared | Found | Problem:
         """The parts of a file; the file, where its contents are stored; or why there are none."""
         try:
             with contained():
@@ -90,7 +81,7 @@ class Preparer:
             logger.info("A file could not be read: %s.", error, exc_info=cause)
             return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
 
-    def _prepare(self, found: Found, known: KnownFile | None) -> FileJob | Found:
+    def _prepare(self, found: Found, known: KnownFile | None) -> Prepared | Found:
         found, data = self._read(found)
         version = hashlib.sha256(data).hexdigest()[:HASH], self.model
         if known and known.version == version:
@@ -108,14 +99,8 @@ class Preparer:
             "model": version[1],
         }
         again = known is not None
-        return FileJob(
-            parts=[part for text in texts for part in self._parts(file, text, again=again)],
-            found=found,
-            version=version,
-            old=known,
-            notes=[*loaded.notes, *notes],
-            masked=loaded.masked,
-        )
+        parts = [part for text in texts for part in self._parts(file, text, again=again)]
+        return Prepared(found, parts, version, [*loaded.notes, *notes], loaded.masked)
 
     def _read(self, found: Found) -> tuple[Found, bytes]:
         """The file as it is now, and its bytes. Raises OSError, UnusableFile."""

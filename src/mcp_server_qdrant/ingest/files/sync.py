@@ -11,17 +11,18 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
+from typing_extensions import override
+
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.selection import Selection
-from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
+from mcp_server_qdrant.ingest.files.prepare import Prepared, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Known, KnownFile, known_files
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Source, walk_all
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
-from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items, Writer
+from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
 from mcp_server_qdrant.qdrant.read.sources import Files
 
 MAX_BYTES = 10_000_000
@@ -116,7 +117,7 @@ class Sync:
             _check_harmless(request, seen, report.known.files)
         run = _Run(self, request, report, seen)
         with closing(run.reader):
-            await run.store(target)
+            await run.store_files(target)
         if request.mirror:
             await run.remove_the_gone()
         report.known.unreadable = {one.path: one for one in report.problems if one.stamp}
@@ -130,10 +131,7 @@ class Sync:
             await self.store.ensure(name, create=request.create)
         elif not await self.store.catalog.exists(name):
             return None
-        target = await self.store.writable(name)
-        if not request.dry_run:
-            await self.store.index(name)
-        return target
+        return await self.store.writable(name, dry=request.dry_run)
 
     async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
@@ -153,153 +151,157 @@ class _Run:
     """One run, with the files that were found and those that are stored."""
 
     def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
-        self._store = sync.store
-        self._files = sync.files
-        self._pace = sync.pace
-        self._request = request
-        self._report = report
-        self._seen = seen
-        self._known = report.known.files
-        self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
+        self.store = sync.store
+        self.files = sync.files
+        self.pace = sync.pace
+        self.request = request
+        self.report = report
+        self.seen = seen
+        self.known = report.known.files
+        self.owners: dict[str, str] = {}  # document -> its file, as far as files were read
         self.reader = Reader()
 
-    async def store(self, target: Target | None) -> None:
-        """Store what is new or changed."""
-        dry = target is None or self._request.dry_run
+    async def store_files(self, target: Target | None) -> None:
+        """Store what is new or changed; in a dry run count it."""
+        dry = target is None or self.request.dry_run
         model = target.dense.model if target and target.dense else ""
-        self._report.phase = "Comparing"
+        self.report.phase = "Comparing"
         waiting = self._waiting(model)
-        self._report.sizes = sum(found.size for found in waiting)
+        self.report.sizes = sum(found.size for found in waiting)
         encoder = await self._encoder(model) if model and waiting and not dry else None
-        limit, tokenizer = (None, None) if dry else await _measures(encoder)
         preparer = Preparer(
-            self._request.collection,
+            self.request.collection,
             model,
-            self._owners,
-            self._request.max_bytes,
-            limit,
-            tokenizer,
-            self._store.points.identify,
+            self.owners,
+            self.request.max_bytes,
+            None if dry else (encoder and encoder.token_limit()) or FALLBACK_TOKENS,
+            await encoder.tokenizer_json() if encoder else None,
+            self.store.points.identify,
             self.reader,
-            self._store.mask,
+            self.store.mask,
         )
+        jobs = self._jobs(preparer, waiting)
         if target is None or dry:
-            async for job in self._jobs(preparer, waiting, None):
-                self._count(job)
+            async for job in jobs:
+                job.count()
             return
-        encode = self._pace(encoder.encode_documents) if encoder else None
-        writer = self._store.writer(target, encode, RETRIES)
-        jobs = self._jobs(preparer, waiting, writer)
+        encode = self.pace(encoder.encode_documents) if encoder else None
+        writer = self.store.writer(target, encode, RETRIES)
         try:
-            await Flow(writer, self._wrote, self._finished, self._failed).run(jobs)
+            await writer.run(jobs)
         finally:
-            if writer.pending:
-                self._report.pending = True
-                # The collection may have got the index of pending points.
-                self._store.catalog.forget(self._request.collection)
-                self._store.pending()
+            self.report.pending = writer.pending
+            self.store.note_pending(writer)
 
     def _waiting(self, model: str) -> list[Found]:
         """The files that have to be read; the others are counted."""
         waiting = []
-        for found in self._seen.files:
-            known = self._known.get(found.path)
-            bad = self._report.known.unreadable.get(found.path)
+        for found in self.seen.files:
+            known = self.known.get(found.path)
+            bad = self.report.known.unreadable.get(found.path)
             if known and known.has(found.size, found.mtime, model):
-                self._report.unchanged += 1
-                self._owners.update(dict.fromkeys(known.documents, found.path))
+                self.report.unchanged += 1
+                self.owners.update(dict.fromkeys(known.documents, found.path))
             elif bad and bad.stamp == found.stamp:
-                self._report.problems.append(bad)
+                self.report.problems.append(bad)
             else:
                 waiting.append(found)
         return waiting
 
     async def _encoder(self, model: str) -> Encoder:
         """The model of the collection, waited for while it is being loaded."""
-        encoder = self._store.encoders.of(model)
-        self._report.phase = "Loading the model"
-        states = ("loading", "downloading") if self._request.patient else ("loading",)
-        for _ in range(MODEL_SECONDS if self._request.patient else LOAD_SECONDS):
+        encoder = self.store.encoders.of(model)
+        self.report.phase = "Loading the model"
+        states = ("loading", "downloading") if self.request.patient else ("loading",)
+        for _ in range(MODEL_SECONDS if self.request.patient else LOAD_SECONDS):
             if encoder.state not in states:
                 break
-            self._report.phase = (encoder.reason or self._report.phase).rstrip(".")
+            self.report.phase = (encoder.reason or self.report.phase).rstrip(".")
             await encoder.ready(1.0)
         return encoder
 
     async def _jobs(
-        self, preparer: Preparer, waiting: Sequence[Found], writer: Writer | None
-    ) -> AsyncIterator[FileJob]:
+        self, preparer: Preparer, waiting: Sequence[Found]
+    ) -> AsyncIterator["_FileJob"]:
         """The files that have to be stored; the others are dealt with on the way."""
-        self._report.phase = "Reading"
+        self.report.phase = "Reading"
         for found in waiting:
-            known = self._known.get(found.path)
+            known = self.known.get(found.path)
             done = await asyncio.to_thread(preparer.prepare, found, known)
-            if isinstance(done, FileJob):
-                self._report.notes += [(found.path, note) for note in done.notes]
-                if writer and done.encoded_before:
-                    done.vectors = await writer.vectors_of(done.encoded_before)
-                yield done
+            if isinstance(done, Prepared):
+                self.report.notes += [(found.path, note) for note in done.notes]
+                same_model = known and known.version and known.version[1] == preparer.model
+                earlier = list(known.points) if known and same_model else []
+                yield _FileJob(parts=done.parts, earlier=earlier, run=self, file=done, old=known)
                 continue
-            self._report.sizes -= found.size
+            self.report.sizes -= found.size
             if isinstance(done, Problem):
-                self._report.problems.append(done)
+                self.report.problems.append(done)
             elif known:  # contents as stored: only the time is new
-                self._report.unchanged += 1
-                self._known[found.path] = replace(known, mtime=done.mtime, size=done.size)
-
-    async def _wrote(self, items: Items[FileJob], _: Sequence[StoredPoint]) -> None:
-        self._report.phase = "Storing"
-        self._report.texts += len(items)
-        self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)
-
-    async def _finished(self, job: FileJob) -> None:
-        """All of a file is stored: what its earlier contents had more is removed."""
-        stored = job.known
-        added = len(stored.points.keys() - (job.old.points.keys() if job.old else ()))
-        self._store.catalog.count_stored(self._request.collection, added)
-        if job.old:
-            await self._drop(job.found.path, job.old, stored.points)
-        self._known[job.found.path] = stored
-        self._count(job)
-
-    def _count(self, job: FileJob) -> None:
-        (self._report.changed if job.old else self._report.new).append(job.found.path)
-        self._report.masked += job.masked
-
-    def _failed(self, job: FileJob, reason: str) -> None:
-        reason = f"cannot be stored: {reason}"
-        self._report.problems.append(Problem(job.found.path, reason, kept=True))
+                self.report.unchanged += 1
+                self.known[found.path] = replace(known, mtime=done.mtime, size=done.size)
 
     async def remove_the_gone(self) -> None:
         """Remove what the files below the sources no longer hold."""
-        self._report.phase = "Removing"
-        unusable = {one.path for one in self._report.problems if not one.kept}
-        kept = {one.path for one in self._report.problems if one.kept}
-        kept |= {found.path for found in self._seen.files} - unusable
-        for path in sorted(self._known.keys() - kept):
-            if not any(map(path.startswith, self._seen.unseen)):
-                self._report.removed.append(path)
-                if not self._request.dry_run:
-                    await self._drop(path, self._known.pop(path), ())
+        self.report.phase = "Removing"
+        unusable = {one.path for one in self.report.problems if not one.kept}
+        kept = {one.path for one in self.report.problems if one.kept}
+        kept |= {found.path for found in self.seen.files} - unusable
+        for path in sorted(self.known.keys() - kept):
+            if not any(map(path.startswith, self.seen.unseen)):
+                self.report.removed.append(path)
+                if not self.request.dry_run:
+                    await self.drop(path, self.known.pop(path), ())
 
-    async def _drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
+    async def drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
         """Remove points of a file, but not of a document that another file has by now."""
         points = [
             point
             for point, document in known.points.items()
-            if point not in kept and self._owners.get(document) in (None, path)
+            if point not in kept and self.owners.get(document) in (None, path)
         ]
         if points:
-            await self._files.drop(self._request.collection, points, known.hashes)
-            self._store.catalog.count_stored(self._request.collection, -len(points))
-            self._store.written(self._request.collection, ())
+            await self.files.drop(self.request.collection, points, known.hashes)
+            self.store.catalog.count_stored(self.request.collection, -len(points))
+            self.store.written(self.request.collection, ())
 
 
-async def _measures(encoder: Encoder | None) -> tuple[int, str | None]:
-    """The tokens of a part, and the tokenizer; without a model tokens are guessed."""
-    if encoder is None:
-        return FALLBACK_TOKENS, None
-    return encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json()
+@dataclass(eq=False, kw_only=True)
+class _FileJob(Job):
+    """The parts of a file, and what is stored of it."""
+
+    run: _Run
+    file: Prepared
+    old: KnownFile | None
+
+    @override
+    async def wrote(self, count: int) -> None:
+        report = self.run.report
+        report.phase = "Storing"
+        report.texts += count
+        report.size += count * self.file.found.size / len(self.parts)
+
+    @override
+    async def finished(self) -> None:
+        """What the earlier contents of the file had more is removed."""
+        path, stored = self.file.found.path, self.file.known
+        added = len(stored.points.keys() - (self.old.points.keys() if self.old else ()))
+        self.run.store.catalog.count_stored(self.run.request.collection, added)
+        if self.old:
+            await self.run.drop(path, self.old, stored.points)
+        self.run.known[path] = stored
+        self.count()
+
+    @override
+    def failed(self, reason: str) -> None:
+        problem = Problem(self.file.found.path, f"cannot be stored: {reason}", kept=True)
+        self.run.report.problems.append(problem)
+
+    def count(self) -> None:
+        """Count the file in the report."""
+        report = self.run.report
+        (report.changed if self.old else report.new).append(self.file.found.path)
+        report.masked += self.file.masked
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
