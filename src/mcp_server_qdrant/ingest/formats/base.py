@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
+from zipfile import ZipFile
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
@@ -245,13 +246,24 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def described(xml: bytes) -> dict[str, str]:
-    """What a document says of itself: a term of Dublin Core, such as `title` -> its first value."""
+def described(archive: ZipFile, name: str) -> dict[str, str]:
+    """What a document says of itself in that file: a term of Dublin Core -> its first value."""
     from lxml import etree
 
+    if name not in archive.namelist():
+        return {}
     terms = (f"{{http://purl.org/dc/{kind}/}}*" for kind in ("elements/1.1", "terms"))
-    found = reversed([*etree.fromstring(xml).iter(*terms)])
-    return {etree.QName(one).localname: " ".join((one.text or "").split()) for one in found}
+    found = reversed([*etree.fromstring(archive.read(name)).iter(*terms)])
+    about = {etree.QName(one).localname: " ".join((one.text or "").split()) for one in found}
+    return {term: value for term, value in about.items() if value}
+
+
+def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
+    """A document with the author and the date that it says it has."""
+    known = {"author": about.get("creator"), "language": about.get("language")}
+    when = about.get("modified") or about.get("date") or about.get("created")
+    metadata = {name: value for name, value in known.items() if value}
+    return Contents([replace(text, metadata=metadata or None, created_at=moment(when))], [*notes])
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
