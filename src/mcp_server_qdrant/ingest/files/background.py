@@ -10,8 +10,8 @@ from time import monotonic
 
 from filelock import FileLock, Timeout
 
-from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Known
@@ -69,48 +69,41 @@ class Pace:
 
 @dataclass(slots=True)
 class State:
-    """The state of one folder."""
+    """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
     running: Report | None = None
-    files: int | None = None
+    last: Report | None = None
     fault: str | None = "not looked at yet"
-    failures: dict[str, Problem] = field(default_factory=dict)
 
-    def note(self, report: Report) -> None:
-        """Take in the report of a run."""
-        self.fault, self.failures = None, {one.path: one for one in report.problems}
-        self.files = len(report.known.files)
+    @property
+    def files(self) -> int:
+        """The number of files in step."""
+        return len(self.last.known.files) if self.last else 0
 
-    def failed(self, error: QdrantMcpError) -> None:
-        """Take in why a run stopped."""
-        self.fault = str(error).rstrip(".")
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """The files that could not be read."""
+        return self.last.problems if self.last else ()
 
-    def died(self, sentence: str) -> None:
-        """Take in that nothing keeps it in step for now."""
-        self.running, self.fault = None, sentence
+    @property
+    def reading(self) -> bool:
+        """Whether files are being read."""
+        return self.running is not None and self.running.sizes > 0
 
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
-        if self.running is not None and self.running.sizes > 0:
+        if self.running is not None and self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
-        missing = f", {self._missing()}" if self.failures else ""
-        return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
-
-    @property
-    def waiting(self) -> bool:
-        """Whether files are being read, or were not looked at ever, by this server."""
-        busy = self.running is not None and self.running.sizes > 0
-        return busy or (self.files is None and self.fault not in (None, ELSEWHERE))
-
-    def _missing(self) -> str:
-        first = list(self.failures.items())[:NAMED]
-        named = "; ".join(f"{path} {one.reason}" for path, one in first)
-        more = len(self.failures) - NAMED
+        said = f"in step with {name}, {amount(self.files, 'file')}"
+        if not self.problems:
+            return said
+        named = "; ".join(f"{one.path} {one.reason}" for one in self.problems[:NAMED])
+        more = len(self.problems) - NAMED
         others = f"; and {more:,} more" if more > 0 else ""
-        return f"{len(self.failures):,} not read: {named}{others}"
+        return f"{said}, {len(self.problems):,} not read: {named}{others}"
 
 
 class Background:
@@ -130,7 +123,7 @@ class Background:
         """Begin, without waiting for anything."""
         for folder, state in self._states.items():
             keep = partial(self._keep, folder)
-            self._tasks.start(f"The sync of {_named(folder)}", keep, state.died)
+            self._tasks.start(f"The sync of {_named(folder)}", keep, partial(_failed, state))
 
     async def close(self) -> None:
         """Stop; what is not stored by then is stored next time."""
@@ -140,7 +133,8 @@ class Background:
         """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            if state.waiting or not waiting:
+            unread = state.last is None and state.fault not in (None, ELSEWHERE)
+            if state.reading or unread or not waiting:
                 said.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
         return {collection: "; ".join(each) for collection, each in said.items()}
 
@@ -148,8 +142,8 @@ class Background:
         """Over all folders: files in step, files not read, and folders that are not in step."""
         states = self._states.values()
         return {
-            "files_in_step": sum(state.files or 0 for state in states),
-            "files_not_read": sum(len(state.failures) for state in states),
+            "files_in_step": sum(state.files for state in states),
+            "files_not_read": sum(len(state.problems) for state in states),
             "folders_not_in_step": sum(state.fault is not None for state in states),
         }
 
@@ -157,9 +151,9 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for path, one in state.failures.items():
+            for one in state.problems:
                 if one.stamp:
-                    letters.setdefault(folder.collection, {})[path] = one.reason
+                    letters.setdefault(folder.collection, {})[one.path] = one.reason
         return letters
 
     async def _keep(self, folder: Folder) -> None:
@@ -176,27 +170,24 @@ class Background:
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
             run = partial(self._once, folder, found[0])
-            await follow(found, run, state.failed, folder.selection)
+            failed = partial(_failed, state)
+            await follow(found, run, lambda error: failed(str(error)), folder.selection)
         finally:
             if lock is not None:
                 lock.release()
 
     async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
-        state = self._states[folder]
+        state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
-            (source,),
-            folder.collection,
-            folder.selection,
-            mirror=not folder.keep,
-            create=True,
+            (source,), folder.collection, wanted, mirror=not folder.keep, create=True
         )
         state.running = Report()
         try:
-            report = await self._sync.run(request, state.running, known)
+            state.last = await self._sync.run(request, state.running, known)
         finally:
             state.running = None
-        state.note(report)
-        return report.known
+        state.fault = None
+        return state.last.known
 
     def _lock(self, folder: Folder) -> FileLock | None:
         if self._locks is None:
@@ -204,6 +195,11 @@ class Background:
         what = f"{folder.path.absolute()}\0{folder.collection}"
         self._locks.mkdir(parents=True, exist_ok=True)
         return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
+
+
+def _failed(state: State, sentence: str) -> None:
+    """Take in why a run stopped, or that nothing keeps the folder in step for now."""
+    state.running, state.fault = None, sentence.rstrip(".")
 
 
 def _named(folder: Folder) -> str:
