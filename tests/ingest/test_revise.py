@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.core.writes import Changes
-from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.ingest.test_parts import Moments
 from tests.support import either_engine, find, foreign, memory_services, remember

@@ -11,8 +11,7 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
-from mcp_server_qdrant.ingest.files.state import Known, KnownFile
-from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known, KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 

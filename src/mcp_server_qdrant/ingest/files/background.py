@@ -14,8 +14,8 @@ from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.selection import Selection
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.state import Known
-from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
 

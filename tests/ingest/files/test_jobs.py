@@ -5,18 +5,20 @@ import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.opening import OUTSIDE
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.prepare import Prepared, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import known_files
-from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest, known_files
+from mcp_server_qdrant.ingest.files.sync import FileJob, Run
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
 
@@ -27,9 +29,17 @@ def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
     return Found("n", f"n/{path.name}", path, 0, 0)
 
 
-def prepare(file: Found, known: Any = None, **options: Any) -> Any:
-    given = {"owners": {}, "limit": 64, "max_bytes": 10_000} | options
-    return Preparer("c", "m", **given).prepare(file, known)
+def prepare(
+    file: Found, known: Any = None, *, limit: int = 64, max_bytes: int = 10_000, **given: Any
+) -> Any:
+    """What a run makes of a file."""
+    store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
+    sync: Any = SimpleNamespace(store=store, files=None, pace=None)
+    run = Run(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
+    run.model, run.limit = "m", limit
+    for name, value in given.items():
+        setattr(run, name, value)
+    return run.job(file, known)
 
 
 def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
@@ -38,7 +48,7 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
     )
     job = prepare(found(tmp_path / "a.md", text))
 
-    assert isinstance(job, Prepared)
+    assert isinstance(job, FileJob)
     assert len(job.parts) > 4
     sizes = [tokens(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
@@ -74,7 +84,7 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.known.has(4, 10**18, "m")
+    assert job.stored.has(4, 10**18, "m")
 
 
 def test_contents_that_are_stored_are_not_cut_again(tmp_path):
@@ -82,7 +92,7 @@ def test_contents_that_are_stored_are_not_cut_again(tmp_path):
     job = prepare(file)
     owners: dict[str, str] = {}
 
-    again = prepare(file, job.known, owners=owners)
+    again = prepare(file, job.stored, owners=owners)
 
     assert again == job.found
     assert owners == {"n/a.md": "n/a.md"}
@@ -95,7 +105,7 @@ def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
     known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
 
     assert version[1] == "m"
-    assert isinstance(prepare(file, known["n/a.md"]), Prepared)
+    assert isinstance(prepare(file, known["n/a.md"]), FileJob)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +124,7 @@ def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):
 def test_lists_and_pictures_may_be_larger_than_texts(tmp_path):
     rows = b'{"text": "x"}' + b" " * 150_000
 
-    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), Prepared)
+    assert isinstance(prepare(found(tmp_path / "a.jsonl", rows)), FileJob)
 
 
 def test_of_a_session_that_goes_on_only_the_last_parts_are_new(tmp_path):
@@ -168,7 +178,7 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
     (folder / "a.md").symlink_to("../secret")
 
     assert prepare(seen) == Problem("n/a.md", OUTSIDE, stamp=seen.stamp)
-    assert isinstance(prepare(replace(seen, within=None)), Prepared)
+    assert isinstance(prepare(replace(seen, within=None)), FileJob)
 
 
 def test_ids_of_another_file_are_left_out_and_named(tmp_path):
