@@ -5,21 +5,21 @@ import random
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest.chunk import (
     BYTES_PER_TOKEN,
     CHARACTERS_PER_TOKEN,
     SPECIAL_TOKENS,
-    split,
     tokens,
 )
 
@@ -54,6 +54,18 @@ def tokenizer(model_dir: Path) -> Tokenizer:
 @pytest.fixture(scope="session")
 def tokenizer_json(tokenizer: Tokenizer) -> str:
     return tokenizer.to_str()
+
+
+class Chunk(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+def split(text: str, *, limit: int, tokenizer_json: str | None, overlap: int) -> list[Chunk]:
+    """The chunks with their texts."""
+    spans = chunking.split(text, limit, tokenizer_json, overlap)
+    return [Chunk(text[start:end], start, end) for start, end in spans]
 
 
 def check_cover(text: str, chunks: list[Chunk]) -> None:

@@ -371,15 +371,6 @@ class SearchPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stretch of a text that fits the model: `text` is text[start:end] of the whole."""
-
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class NewDocument:
     """A text to remember. `id` None means its content identifies it.
 

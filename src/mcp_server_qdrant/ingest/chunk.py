@@ -6,7 +6,6 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.core.notation import SURROGATE
 from mcp_server_qdrant.core.sentences import RULES, SIGNS, blocks
 
@@ -30,14 +29,11 @@ _EXPLAINS = re.compile(r"\s*:\s")  # at the beginning of one: of the term above 
 
 
 def split(
-    text: str,
-    *,
-    limit: int,
-    tokenizer_json: str | None,
-    overlap: int,
-    breaks: Sequence[int] = (),
-) -> list[Chunk]:
-    """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
+    text: str, limit: int, tokenizer_json: str | None, overlap: int, breaks: Sequence[int] = ()
+) -> list[Span]:
+    """Start and end of chunks of at most `limit` tokens, special ones counted.
+
+    They share up to `overlap` tokens.
 
     They begin at `breaks`, which are starts of lines, unless the one before would be too small.
     Elsewhere they end where the text pauses: at paragraphs, items, sentences, words; a heading, or
@@ -52,9 +48,7 @@ def split(
     spans = _spans(seen, breaks, quick, capacity, overlap)
     if any(exact(seen[start:end]) > capacity for start, end in spans):
         spans = _spans(seen, breaks, exact, capacity, overlap)
-    if len(spans) <= 1:
-        return [Chunk(text, 0, len(text))]
-    return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
+    return list(_whole(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
 
 
 def tokens(text: str, tokenizer_json: str | None) -> int:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
+from mcp_server_qdrant.core.datatypes import Document, NewDocument, Target
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import (
     BackendError,
@@ -25,14 +25,15 @@ from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import nearest
-from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
+from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
@@ -165,8 +166,8 @@ class Store:
         check_seen(old, seen)
         new, kept = fields.kept(new, old)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-        parts = self._parts(new, collection, document, before, pieces)
+        spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
+        parts = self._parts(new, collection, document, before, spans)
         replaced = Kept() if foreign is None else await self.history.keep(foreign)
         exact = seen is not None and foreign is None
         job = Job(parts=parts, before=before, exact=exact, progress=progress)
@@ -207,12 +208,15 @@ class Store:
                 await writer.store([job])
         finally:
             if parts[0].writing is not None:
-                await asyncio.shield(writer.tidy(job))
+                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
+                await asyncio.shield(writer.tidy(job, indexed=indexed))
         near = None
         if compared and job.head and job.head[1].dense:
             near = await nearest(self.queries, self.points, parts[0], target, job.head[1].dense)
         self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
-        self.note_pending(writer)
+        if writer.pending:
+            self.catalog.forget(name)  # it may have got the index of pending points
+            self.pending()
         return Stored(
             collection=name,
             document=str(parts[0].document),
@@ -224,12 +228,6 @@ class Store:
             near=near,
             before=kept,
         )
-
-    def note_pending(self, writer: Writer) -> None:
-        """Have points that were written without a model get their vectors later."""
-        if writer.pending:
-            self.catalog.forget(writer.target.collection)  # it may have got the index of them
-            self.pending()
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
@@ -295,7 +293,7 @@ class Store:
         collection: str,
         document: str,
         before: Document | None,
-        pieces: Sequence[Chunk],
+        spans: Sequence[Span],
     ) -> list[Document]:
         now = self.now()
         given = Document(id="", collection=collection, text="", metadata=new.metadata)
@@ -304,7 +302,7 @@ class Store:
         # A text that is stored for the first time is as old as its caller says.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
-        several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
+        several = len(spans) > 1 or (before and (before.chunks > 1 or before.writing))
         whole = Document(
             id="",
             collection=collection,
@@ -320,16 +318,15 @@ class Store:
             document=document,
             writing=int(now.timestamp()) if several else None,
         )
-        return numbered(parts_of(whole, pieces), self.points.identify)
+        return numbered(parts_of(whole, new.text, spans), self.points.identify)
 
 
-async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Chunk]:
+async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Span]:
     """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
     spans = await encoder.split(text, limit, overlap)
-    if spans is not None:
-        return [Chunk(text[start:end], start, end) for start, end in spans]
-    here = partial(chunking.split, limit=limit, tokenizer_json=None, overlap=overlap)
-    return await asyncio.to_thread(here, text)
+    if spans is None:
+        spans = await asyncio.to_thread(split, text, limit, None, overlap)
+    return spans
 
 
 def check_seen(now: Document | None, seen: str | None) -> None:

@@ -223,12 +223,13 @@ class Writer:
         for start in range(0, len(ids), WRITTEN):
             await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
-    async def tidy(self, job: Job) -> None:
+    async def tidy(self, job: Job, *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
         No reader sees either; what fails here is done by whoever meets it. Another server may
         replace the text meanwhile: only parts that were seen while this version was the present
-        one are removed, and none that is being written.
+        one are removed, and none that is being written. `indexed`: the collection has the index
+        of documents.
         """
         name, (head, *further) = self.target.collection, job.parts
         ids = [part.id for part in further]
@@ -236,7 +237,7 @@ class Writer:
             if not await self._present(head):
                 await self.points.delete_points(name, ids)
                 return
-            old = await self._replaced(head, job.before)
+            old = await self._replaced(head, job.before, indexed=indexed)
             if old and await self._present(head):
                 await self.points.delete_points(name, old, writing=False)
             await self._settle([head.id, *ids])
@@ -250,15 +251,16 @@ class Writer:
         now = await self.points.first(head.collection, head.document or "")
         return now is not None and now.version == head.version
 
-    async def _replaced(self, head: Document, before: Document | None) -> list[PointId]:
+    async def _replaced(
+        self, head: Document, before: Document | None, *, indexed: bool
+    ) -> list[PointId]:
         """The further parts that earlier versions left."""
-        if before is None:
-            return []
-        if before.writing is not None:  # its own write was cut short: there may be more of them
+        if indexed or (before and before.writing is not None):
             known = await self.points.further(head)
             return [one.id for one in known if one.writing is None and not one.current(head)]
-        same = before.version == head.version
-        return [] if same else list(self.points.part_ids(before, 1, before.chunks - 1))
+        if before is None or before.version == head.version:
+            return []
+        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
 
 
 async def _together(jobs: AsyncIterator[Job]) -> AsyncIterator[Sequence[Job]]:

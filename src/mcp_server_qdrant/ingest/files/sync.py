@@ -145,7 +145,9 @@ class Run:
             await writer.run(self._jobs(waiting))
         finally:
             self.report.pending = writer.pending
-            self.store.note_pending(writer)
+            self.store.catalog.forget(self.request.collection)
+            if writer.pending:
+                self.store.pending()
 
     def _waiting(self) -> list[Found]:
         """The files that have to be read; the others are counted."""
@@ -281,13 +283,8 @@ class Run:
         titles = {shortened(title) for title in (text.title, *below)}
         reserve = 1 + max(tokens(title, self.tokenizer) for title in titles)
         limit = max(self.limit - reserve, self.limit // 2)
-        chunks = split(
-            text.text,
-            limit=limit,
-            tokenizer_json=self.tokenizer,
-            overlap=int(limit * OVERLAP),
-            breaks=breaks(text.text, text.marks),
-        )
+        starts, overlap = breaks(text.text, text.marks), int(limit * OVERLAP)
+        chunks = split(text.text, limit, self.tokenizer, overlap, starts)
         modified = moment(file["mtime"] / 1e9)
         written = iso(modified) if modified else None
         created = iso(text.created_at) if text.created_at else None
@@ -313,7 +310,7 @@ class Run:
         parts = [
             part._replace(section=section, sections=inside)
             for part, (section, inside) in zip(
-                parts_of(whole, chunks, text.offset),
+                parts_of(whole, text.text, chunks, text.offset),
                 sections_of(text.text, text.marks, chunks),
                 strict=True,
             )
@@ -341,7 +338,7 @@ class Run:
         ]
         if points:
             await self.files.drop(self.request.collection, points, known.hashes)
-            self.store.catalog.count_stored(self.request.collection, -len(points))
+            self.store.catalog.forget(self.request.collection)
             self.store.written(self.request.collection, ())
 
 
@@ -373,9 +370,7 @@ class FileJob(Job):
     @override
     async def finished(self) -> None:
         """What the earlier contents of the file had more is removed."""
-        stored, old = self.stored, self.old.points if self.old else {}
-        added = len(stored.points.keys() - old.keys())
-        self.run.store.catalog.count_stored(self.run.request.collection, added)
+        stored = self.stored
         if self.old:
             await self.run.drop(self.found.path, self.old, stored.points)
         self.run.known[self.found.path] = stored
