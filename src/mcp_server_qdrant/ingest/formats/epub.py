@@ -11,11 +11,11 @@ from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     Mark,
     described,
     document,
+    noted,
     titled,
 )
 
@@ -31,13 +31,13 @@ def read(path: str, data: bytes) -> Contents:
     place = container.find(".//{*}rootfile").attrib["full-path"]
     package = archive.read(place)
     about = described(archive, place)
-    text, marks, faults = "", list[Mark](), Faults("chapter")
+    text, marks, faults = "", list[Mark](), list[tuple[str, int]]()
     for number, name in enumerate(_names(package, posixpath.dirname(place)), 1):
         try:
             with contained(lambda _: UnusableFile("cannot be read")):
                 (page,) = html.read(name, archive.read(name)).texts
         except UnusableFile as error:
-            faults.add(str(error), number)
+            faults.append((str(error), number))
             continue
         if page.text.strip():
             marks += [
@@ -46,7 +46,7 @@ def read(path: str, data: bytes) -> Contents:
             ]
             text += f"{page.text}\n\n"
     title, sections = titled(path, marks, about.get("title", ""))
-    return document(Loaded(text, title, marks=sections), about, faults.notes())
+    return document(Loaded(text, title, marks=sections), about, noted("chapter", faults))
 
 
 def _names(package: bytes, folder: str) -> Iterator[str]:

@@ -15,10 +15,10 @@ from mcp_server_qdrant.core.notation import line, moment
 from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     decode,
     name_of,
+    noted,
     parsed,
     readable,
 )
@@ -76,7 +76,7 @@ def read(path: str, data: bytes) -> Contents:
 
     A line that is no JSON is left out, with a note, but for the last: it may be being written.
     """
-    faults, lines = Faults("line"), path.endswith(".jsonl")
+    faults, lines = list[tuple[str, int]](), path.endswith(".jsonl")
     found = list(_rows(data, faults)) if lines else [parsed(decode(data)[0])]
     rows = [row for row in found if isinstance(row, dict)]
     session = next(filter(None, (reader(rows) for reader in READERS)), None)
@@ -86,16 +86,16 @@ def read(path: str, data: bytes) -> Contents:
         return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
-    return Contents([_loaded(session)], faults.notes(), session.masked)
+    return Contents([_loaded(session)], noted("line", faults), session.masked)
 
 
-def _rows(data: bytes, faults: Faults) -> Iterator[Any]:
+def _rows(data: bytes, faults: list[tuple[str, int]]) -> Iterator[Any]:
     for number, row in jsonl.lines(data):
         try:
             yield json.loads(row)
         except (ValueError, RecursionError):
             if row.endswith(b"\n"):
-                faults.add("is not JSON", number)
+                faults.append(("is not JSON", number))
 
 
 def _claude(rows: Sequence[Row]) -> Session | None:
