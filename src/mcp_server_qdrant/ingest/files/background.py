@@ -3,12 +3,14 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import AsyncFileLock
 
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import amount
@@ -23,7 +25,9 @@ SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model bus
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 NAMED = 3
 ELSEWHERE = "another server does it"
+NEW = "not looked at yet"
 RETRY_SECONDS = 30.0
+POLL_SECONDS = 10.0  # between two tries to be the server that does it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,11 @@ class Folder:
     name: str | None = None
     selection: Selection = field(default_factory=Selection)
     keep: bool = False
+
+    @property
+    def called(self) -> str:
+        """Its name, or the one that it was given."""
+        return self.name or self.path.name
 
 
 class Pace:
@@ -73,7 +82,7 @@ class State:
 
     running: Report | None = None
     last: Report | None = None
-    fault: str | None = "not looked at yet"
+    fault: str | None = NEW
 
     @property
     def files(self) -> int:
@@ -89,6 +98,10 @@ class State:
     def reading(self) -> bool:
         """Whether files are being read."""
         return self.running is not None and self.running.sizes > 0
+
+    def end(self, reason: str) -> None:
+        """Take in why a run stopped, or that nothing keeps the folder in step for now."""
+        self.running, self.fault = None, reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
@@ -123,7 +136,7 @@ class Background:
         """Begin, without waiting for anything."""
         for folder, state in self._states.items():
             keep = partial(self._keep, folder)
-            self._tasks.start(f"The sync of {_named(folder)}", keep, partial(_failed, state))
+            self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
     async def close(self) -> None:
         """Stop; what is not stored by then is stored next time."""
@@ -135,7 +148,7 @@ class Background:
         for folder, state in self._states.items():
             unread = state.last is None and state.fault not in (None, ELSEWHERE)
             if state.reading or unread or not waiting:
-                said.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
+                said.setdefault(folder.collection, []).append(state.sentence(folder.called))
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
@@ -160,21 +173,15 @@ class Background:
         from mcp_server_qdrant.ingest.files.watch import follow
 
         state = self._states[folder]
-        lock = self._lock(folder)
-        while not _acquired(lock):
-            state.fault = ELSEWHERE
-            await asyncio.sleep(RETRY_SECONDS)
-        try:
+        state.fault = ELSEWHERE
+        async with self._lock(folder):
+            state.fault = NEW
             while not folder.path.exists():
                 state.fault = "there is no such folder"
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
             run = partial(self._once, folder, found[0])
-            failed = partial(_failed, state)
-            await follow(found, run, lambda error: failed(str(error)), folder.selection)
-        finally:
-            if lock is not None:
-                lock.release()
+            await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
     async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
         state, wanted = self._states[folder], folder.selection
@@ -189,27 +196,10 @@ class Background:
         state.fault = None
         return state.last.known
 
-    def _lock(self, folder: Folder) -> FileLock | None:
+    def _lock(self, folder: Folder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
-            return None
+            return nullcontext()
         what = f"{folder.path.absolute()}\0{folder.collection}"
+        file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         self._locks.mkdir(parents=True, exist_ok=True)
-        return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
-
-
-def _failed(state: State, sentence: str) -> None:
-    """Take in why a run stopped, or that nothing keeps the folder in step for now."""
-    state.running, state.fault = None, sentence.rstrip(".")
-
-
-def _named(folder: Folder) -> str:
-    return folder.name or folder.path.name
-
-
-def _acquired(lock: FileLock | None) -> bool:
-    try:
-        if lock is not None:
-            lock.acquire(blocking=False)
-    except Timeout:
-        return False
-    return True
+        return AsyncFileLock(file, poll_interval=POLL_SECONDS)
