@@ -205,6 +205,7 @@ class Store:
                 await writer.store([job])
             except EncoderUnavailable as error:
                 await writer.do_without(error)
+                job.done = 0
                 await writer.store([job])
         finally:
             if parts[0].writing is not None:
