@@ -214,7 +214,7 @@ class TestMove:
 
     async def test_two_who_move_it_at_once_lose_nothing(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
-            for number in range(20):
+            for number in range(8):
                 await remember(services, "notes", LONG, id=f"x{number}")
                 moves = [moved(services, f"x{number}") for _ in range(3)]
                 await asyncio.gather(*moves, return_exceptions=True)
