@@ -14,9 +14,9 @@ BYTES_PER_TOKEN = 3  # or more
 class Encoder:
     """One model. Vectors are unit vectors; whatever makes them raises EncoderUnavailable.
 
-    As it stands here its model is elsewhere, with its tokenizer and vocabulary, always ready and
-    of unknown size. A subclass has `query_vector` and `vectors` at least, which get each text
-    behind its prefix, and `tokens`.
+    This base class is for a model elsewhere: always ready, of unknown size, its tokenizer and
+    vocabulary not here. A subclass has at least `tokens`, and `query_vector` and `vectors`, which
+    get each text behind its prefix.
     """
 
     name: str

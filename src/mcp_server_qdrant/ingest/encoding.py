@@ -51,7 +51,7 @@ async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse
 def day_of(chunk: Document) -> date | None:
     """The day that a text is of: `metadata.date`, or the `created_at` that came with it.
 
-    That of storing a text is none: everything stored on a day would be found by its name.
+    The day of storing does not count: by its name everything stored on it would be found.
     """
     when = own_date(chunk)
     return when.date() if when else None

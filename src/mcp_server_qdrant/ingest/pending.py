@@ -75,14 +75,13 @@ class Backfill:
         for name in await self.catalog.names():
             try:
                 with contained():
-                    try:
-                        filled += await self._fill(await self.catalog.target(name))
-                    finally:
-                        self.filling.discard(name)
+                    filled += await self._fill(await self.catalog.target(name))
                     if self.catalog.ours(name):
                         await self.sweep(name, list(self._met.pop(name, {}).values()))
             except QdrantMcpError as error:
                 failure = error
+            finally:
+                self.filling.discard(name)
         if failure is not None:
             raise failure
         return filled

@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, stamp
 from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
@@ -276,8 +276,6 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        if fault := name_fault(collection):
-            raise RequestError(fault)
         near = [n for n in await self.catalog.near(collection) if not siblings(n, collection)]
         if near and not create and collection != self.default:
             raise RequestError(

@@ -24,7 +24,7 @@ Stamp = tuple[int, ...]  # size and time: of two versions of a file these differ
 class Source:
     """A folder, or one file, and the name that the ids of its documents begin with.
 
-    What it is was seen when it was named: a folder that vanishes later has not become a file.
+    Whether it is a folder is looked up once: one that vanishes later has not become a file.
     """
 
     name: str

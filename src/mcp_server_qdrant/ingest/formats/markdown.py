@@ -95,7 +95,8 @@ def _fields(front: str) -> Mapping[str, Any]:
 def _loader() -> Any:
     """A safe loader, for which dates and what is no plain decimal number are texts.
 
-    The one in C crashes where levels are many. Without `<<` little text stays little data.
+    The one in C crashes where levels are many. Keys are not merged (`<<`): that would make much
+    data of little text.
     """
     import yaml
 
