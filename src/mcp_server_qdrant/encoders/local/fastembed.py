@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
-from mcp_server_qdrant.encoders.text import clean
+from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
@@ -28,6 +28,12 @@ class Loaded:
     token_limit: int | None = None
     tokenizer: str | None = None
     counter: "Tokenizer | None" = None
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Tokens the model will read of each text."""
+        if self.counter is None:
+            return [len(text) for text in texts]
+        return [len(encoding) for encoding in self.counter.encode_batch_fast(texts)]
 
     def common(self, words: Sequence[str]) -> list[str]:
         """Those of the words that its vocabulary has whole, as common words of its language."""
@@ -52,16 +58,17 @@ class FastEmbedEncoder(LocalModel[Loaded]):
             return _query(loaded.model, clean(text))
 
     def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector per text, in order; those of like length should stand together.
-
-        Raises EncoderUnavailable.
-        """
-        vectors: list[list[float]] = []
-        for first in range(0, len(texts), BATCH_SIZE):
-            batch = [clean(text) for text in texts[first : first + BATCH_SIZE]]
+        """One vector per text, in order. Raises EncoderUnavailable."""
+        texts = [clean(text) for text in texts]
+        vectors: list[list[float]] = [[] for _ in texts]
+        with self.running() as loaded:
+            lengths = loaded.lengths(texts)
+        for places in batches(lengths, BATCH_SIZE):
+            batch = [texts[place] for place in places]
             with self._batch, self.running() as loaded:
                 rows = loaded.model.passage_embed(batch, batch_size=len(batch))
-                vectors += [row.tolist() for row in rows]
+                for place, row in zip(places, rows, strict=True):
+                    vectors[place] = row.tolist()
         return vectors
 
     @override
@@ -82,7 +89,10 @@ class FastEmbedEncoder(LocalModel[Loaded]):
         counter = Tokenizer.from_str(tokenizer.to_str())
         counter.no_padding()
         counter.no_truncation()
-        return Loaded(model, size, limit, counter.to_str(), counter)
+        whole = counter.to_str()
+        if limit is not None:
+            counter.enable_truncation(limit)
+        return Loaded(model, size, limit, whole, counter)
 
 
 def _query(model: "TextEmbedding", text: str) -> list[float]:
