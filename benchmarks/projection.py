@@ -126,9 +126,7 @@ async def figures_of(services: Services, args: argparse.Namespace) -> dict[str, 
     figures["find without a map, p50 and p95"] = percentiles(without)
     seen = await projector.view(request)
     for turn in ("first", "again"):
-        encoded = await timed(
-            figures, f"as JSON ({turn})", lambda: asyncio.to_thread(encode, seen, 3)
-        )
+        encoded = await timed(figures, f"as JSON ({turn})", lambda: asyncio.to_thread(encode, seen))
     titles = sum(len(t) for p in encoded["panels"] for t in p["titles"])
     size = len(json.dumps(encoded, separators=(",", ":")))
     figures["bytes per point beside its title"] = round((size - titles) / args.points, 1)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.core.maps import MapRequest, Panel
+from mcp_server_qdrant.encoders.multilingual import sure
+from mcp_server_qdrant.projection.names import LANGUAGE
 from mcp_server_qdrant.settings.environment import Settings
 
 CELLS = 110  # of the longer side: some 6 pixels each
@@ -51,7 +53,9 @@ async def panels(points: int) -> Sequence[Panel]:
 def measured(panel: Panel) -> Iterator[tuple[str, int, float, float]]:
     assert panel.neighbours is not None, "There is no layout by neighbours: install the extra map."
     blob = blobs(panel.neighbours.places)
-    texts = [" ".join(text.lower().split()) for text in panel.texts]
+    texts = [
+        " ".join(text.lower().split()) for group in panel.groups for text in group.points.texts
+    ]
     for number, region in enumerate(panel.regions):
         inside = panel.neighbours.region_of == number
         held = blob[inside]
@@ -79,12 +83,20 @@ def least(name: str, texts: Sequence[str], inside: NDArray[np.bool_], panel: Pan
     region_of = panel.neighbours.region_of
     ratios = []
     for phrase in name.lower().split(", "):
-        edge = r"[\w-]" if phrase.isascii() else "\\0"  # Chinese has no spaces
-        whole = re.compile(rf"(?<!{edge}){re.escape(phrase)}(?!{edge})")
-        has = np.array([whole.search(text) is not None for text in texts])
+        if phrase.endswith(LANGUAGE):
+            has = np.array([sure(text, "") == phrase.removesuffix(LANGUAGE) for text in texts])
+        else:
+            has = standing(phrase, texts)
         others = [has[region_of == one].mean() for one in set(region_of[~inside].tolist())]
         ratios.append(has[inside].mean() / max(*others, 1e-9))
     return float(min(ratios))
+
+
+def standing(phrase: str, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """In which texts a phrase stands."""
+    edge = r"[\w-]" if phrase.isascii() else "\\0"  # Chinese has no spaces
+    whole = re.compile(rf"(?<!{edge}){re.escape(phrase)}(?!{edge})")
+    return np.array([whole.search(text) is not None for text in texts])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Collection, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from qdrant_client import models
@@ -93,11 +92,19 @@ class TrivialEngine:
     async def count(self, *_: Any, **__: Any) -> Any:
         return models.CountResult(count=1000)
 
-    async def query_points(self, name: str, limit: int = 10, **_: Any) -> Any:
-        return SimpleNamespace(points=self._points[name][:limit])
+    async def hybrid(self, question: str, asked: Any, *how: Any) -> Any:
+        return [(True, self._answer(question, *one, *how)) for one in asked]
 
-    async def query_batch_points(self, name: str, requests: Any, **_: Any) -> Any:
-        return [await self.query_points(name, one.limit) for one in requests]
+    def _answer(self, question: str, name: str, *asked: Any) -> Any:
+        if question == "idfs":
+            return dict.fromkeys(asked[1], 1.0)
+        if question == "payloads":
+            return {point: self._points[name][point].payload for point in asked[0]}
+        legs, _, limit, *_ = asked
+        found = self._points[name][:limit]
+        scores = [point.score for point in found]
+        payloads = [point.payload for point in found]
+        return [point.id for point in found], scores, [scores for _ in legs], payloads, None
 
     async def retrieve(self, name: str, ids: Any, **_: Any) -> Any:
         return [self._points[name][number] for number in ids]

@@ -20,7 +20,7 @@ from typing import Any
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import CallToolResult, TextContent
 
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 
 HERE = Path(__file__).parent
 COLLECTIONS = ("homelab", "recipes", "meetings")

@@ -47,10 +47,10 @@ wanted() {
 }
 
 # pip with the versions of constraints.txt, as by -c; its version decides which of both variables
-# holds for what builds the package too.
+# holds for what builds the package too. Bytecode is made of what is imported, once it is.
 constrained_pip() {
     PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt \
-        "$PY" -m pip install --quiet --disable-pip-version-check "$@"
+        "$PY" -m pip install --quiet --no-compile --disable-pip-version-check "$@"
 }
 
 make_environment() {

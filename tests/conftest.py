@@ -44,9 +44,9 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow to make examples, and that is no fault of theirs.
-hypothesis_settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+hypothesis_settings.register_profile("patient", max_examples=40, **patient)
+hypothesis_settings.register_profile("thorough", max_examples=400, **patient)
 hypothesis_settings.load_profile("patient")
 
 # The engine host runs in another directory, where a relative path would lead elsewhere.
@@ -68,8 +68,13 @@ class ProcessRefused(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out the tests that start processes")
     parser.addoption(
-        "--thorough", action="store_true", help="kill processes in 20 rounds instead of 5"
+        "--thorough", action="store_true", help="20 rounds of kills for 5, 400 examples for 40"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("thorough"):
+        hypothesis_settings.load_profile("thorough")
 
 
 def pytest_xdist_auto_num_workers() -> int:

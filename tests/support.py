@@ -5,6 +5,7 @@ import os
 import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
+from mcp_server_qdrant.qdrant.server.search import SearchClient
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
 
@@ -111,6 +113,13 @@ class Engine:
     async def close(self) -> None:
         """What `memory_engine` opened it closes: several services may share one engine."""
 
+    async def hybrid(self, *asked: Any, **how: Any) -> Any:
+        """A search. What it asks of local mode goes through here too."""
+        searching = copy(self.client)
+        if isinstance(searching, SearchClient):
+            searching.query_batch_points = self.query_batch_points
+        return await searching.hybrid(*asked, **how)
+
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.client, name)
 
@@ -170,13 +179,6 @@ async def nearest(
     limit: int = 10,
 ) -> list[models.ScoredPoint]:
     """The best points of one leg with their scores and payloads, as a search asks either engine."""
-    inner = getattr(client, "client", client)
-    if not isinstance(getattr(inner, "_inner", inner), EdgeClient):
-        request = models.QueryRequest(
-            query=vector, using=using or None, filter=where, limit=limit, with_payload=True
-        )
-        (answer,) = await client.query_batch_points(collection, [request])
-        return list(answer.points)
     if isinstance(vector, models.SparseVector):
         vector = (vector.indices, vector.values)
     legs = [(using, vector, plain(where), True)]
@@ -184,6 +186,8 @@ async def nearest(
     if not well:
         raise error_in(value)
     ids, _, (scores,), *_ = value
+    if not ids:
+        return []
     ((_, payloads),) = await client.hybrid("payloads", [(collection, ids)])
     return [
         models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])

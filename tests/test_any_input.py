@@ -36,7 +36,7 @@ def vector(number: int) -> dict[str, list[float]]:
     return {"fast-bag-of-words": dense(f"lamp {number}")}
 
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 TIMES_OF_NO_CALENDAR = [
     "9999-12-31T23:59:59-14:00",
     "0001-01-01T00:00:00+14:00",

@@ -9,7 +9,7 @@ from pathlib import Path
 from mcp.types import CallToolResult
 
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.tools.output import find_output
 
 DEMO = Path(__file__).parent.parent / "demo"

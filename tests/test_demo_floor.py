@@ -1,25 +1,22 @@
 """The demo's labelled queries are answered no worse than the table says, with the real model."""
 
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.evaluation.labels import read
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts
 from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parent.parent / "demo"
-COLLECTIONS = ("homelab", "recipes", "meetings")
 # Texts age: on this day the youngest is some weeks old.
 TODAY = datetime(2026, 12, 1, tzinfo=UTC)
 
@@ -44,23 +41,31 @@ async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
     services = await open_lazily(settings)
     services.pipeline.understanding.now = lambda: TODAY
     assert await services.encoders.default.ready(60)
-    for name in COLLECTIONS:
-        for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():
-            await services.store.store(_document(json.loads(line)), name, create=True)
+    for name in NAMES:
+        for text in demo_texts(name):
+            await services.store.store(text, name, create=True)
     yield services
     await services.close()
 
 
-def _document(row: dict) -> NewDocument:
-    """As the demo stores it through the tool."""
-    return NewDocument(
-        row["text"],
-        metadata=row["metadata"] | {"created_at": row["created_at"]},
-        id=row["id"],
-        title=row["title"],
-        tags=tuple(row["tags"]),
-        created_at=moment(row["created_at"]),
-    )
+async def test_the_vectors_that_come_with_the_demo_are_those_of_the_model(services):
+    for name in NAMES:
+        texts = demo_texts(name)
+        records, _ = await services.client.scroll(name, limit=1_000, with_vectors=True)
+        made = {
+            (one.payload["doc"]["id"], one.payload["doc"]["start"], one.payload["doc"]["end"]): one
+            for one in records
+        }
+        shipped = {
+            (text.id, start, end): vector
+            for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True)
+            for (start, end), vector in zip(spans, vectors, strict=True)
+        }
+
+        assert made.keys() == shipped.keys(), "run scripts/demo_vectors.py"
+        for place, vector in shipped.items():
+            own = next(value for key, value in made[place].vector.items() if key != "bm25")
+            assert np.dot(own, vector) > 0.999, place
 
 
 async def test_no_category_of_the_demos_queries_falls_below_its_floor(services):

@@ -18,6 +18,8 @@ from mcp.types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     AudioContent,
     ClientCapabilities,
+    Completion,
+    CompletionArgument,
     CreateMessageRequest,
     CreateMessageRequestParams,
     ElicitRequest,
@@ -114,6 +116,7 @@ def add(mcp: MCPServer[Any]) -> None:
     listed.parameters = SCHEMA
     for prompt in PROMPTS:
         mcp.prompt()(prompt)
+    mcp.completion()(completed)
     mcp.resource("test://static-text", mime_type="text/plain")(static_text)
     mcp.resource("test://static-binary", mime_type="image/png")(png)
     mcp.resource("test://template/{id}/data", mime_type="application/json")(template)
@@ -391,6 +394,11 @@ async def test_input_required_result_prompt(ctx: Context) -> str | InputRequired
     """A prompt that asks first."""
     question = form("What context should the prompt use?", "context")
     return asked(ctx, user_context=question) or "Use the given context."
+
+
+async def completed(_: Any, argument: CompletionArgument, __: Any) -> Completion:
+    """The arguments that begin so."""
+    return Completion(values=[f"{argument.value}ing"])
 
 
 PROMPTS = [

@@ -3,7 +3,6 @@
 All else is the product's own: command, settings, transport, guard, limits, sessions.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from fixtures import add
@@ -12,17 +11,15 @@ from mcp.server import MCPServer
 from mcp_server_qdrant.__main__ import main
 from mcp_server_qdrant.app import http
 
-page_of = http.page_of
+made = http.make_server
 
 
-def with_fixtures(settings: Any) -> Callable[[MCPServer[Any], Any], None]:
-    def extend(mcp: MCPServer[Any], services: Any) -> None:
-        page_of(settings)(mcp, services)
-        add(mcp)
-
-    return extend
+def with_fixtures(*given: Any, **named: Any) -> MCPServer[Any]:
+    mcp = made(*given, **named)
+    add(mcp)
+    return mcp
 
 
 if __name__ == "__main__":
-    http.page_of = with_fixtures
+    http.make_server = with_fixtures
     main()

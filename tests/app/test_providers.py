@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
-from mcp_server_qdrant.settings.embedding import EmbeddingSettings
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -53,8 +52,8 @@ def opened(
     request: pytest.FixtureRequest, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> Open:
     """Opens the services with these settings; nothing runs in the background."""
-    impatient = property(lambda _: EmbeddingOptions(cooldown=1e-9))
-    monkeypatch.setattr(EmbeddingSettings, "embedding_options", impatient)
+    impatient = partial(EmbeddingOptions, cooldown=1e-9)
+    monkeypatch.setattr("mcp_server_qdrant.app.models.EmbeddingOptions", impatient)
 
     @asynccontextmanager
     async def services(**values) -> AsyncIterator[Services]:
@@ -135,8 +134,7 @@ async def test_a_service_that_is_down_leaves_keywords_and_later_fills_in(opened,
         back = await encoder.ready(5)
         target = await services.catalog.target("notes")
         points = services.store.points
-        sweep = Leftovers(points).sweep
-        backfill = Backfill(services.catalog, points, services.encoders, sweep)
+        backfill = Backfill(services.catalog, points, services.encoders)
         filled = await backfill._fill(target)
         found = await find(services, "moss likes shade", "notes", algorithm="semantic")
 

@@ -1,26 +1,22 @@
 """The page in a real browser, over the demo's collections."""
 
-import asyncio
-import json
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from mcp import Client
 
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import NAMES
 from tests import forked
 from tests.e2e.raw import clean_environment, settings_of
 from tests.listening import await_answer, free_port
 
-COLLECTIONS = ("homelab", "meetings", "recipes")
 WIDE, PHONE = {"width": 1440, "height": 960}, {"width": 390, "height": 844}
 BROWSERS = (
     "chromium-headless-shell",
@@ -67,24 +63,12 @@ class Served:
             self.process.wait(timeout=90)
 
 
-async def fill(address: str) -> None:
-    """Store the demo's texts, as an agent would."""
-    async with Client(f"{address}/mcp") as client:
-        for name in COLLECTIONS:
-            for line in (TEXTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-                one = json.loads(line)
-                done = await client.call_tool(
-                    "qdrant-store",
-                    {
-                        "information": one["text"],
-                        "collection_name": name,
-                        "id": one["id"],
-                        "title": one["title"],
-                        "tags": one["tags"],
-                        "metadata": {**one["metadata"], "created_at": one["created_at"]},
-                    },
-                )
-                assert not done.is_error, done.content
+def fill(address: str) -> None:
+    """Store the demo, as the page does."""
+    headers = {"Content-Type": "application/json", "X-Requested-With": "mcp-server-qdrant"}
+    for name in NAMES:
+        call = {"url": f"{address}/viz/api/demo", "headers": headers, "json": {"name": name}}
+        httpx.post(timeout=PATIENCE, **call).raise_for_status()
 
 
 @pytest.fixture(scope="session")
@@ -98,8 +82,7 @@ def served(
     server = Served(env, folder)
     server.start()
     try:
-        with ThreadPoolExecutor() as threads:  # this one belongs to Playwright's loop
-            threads.submit(asyncio.run, fill(server.address)).result()
+        fill(server.address)
         yield server
     finally:
         server.stop()
@@ -150,6 +133,7 @@ def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
     yield open_
     for page in opened:
         faults = page.faults
+        page.unroute_all(behavior="ignoreErrors")
         page.context.close()
         assert faults == []
 

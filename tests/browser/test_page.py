@@ -10,7 +10,7 @@ import pytest
 
 from mcp_server_qdrant.evaluation.labels import read
 from tests import forked
-from tests.browser.conftest import PHONE, Served
+from tests.browser.conftest import PATIENCE, PHONE, Served
 from tests.e2e.raw import clean_environment
 
 SHOTS = os.environ.get("MCP_SCREENSHOTS")  # a folder, for somebody who wants to look
@@ -650,6 +650,7 @@ def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, mode
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(address)
         page.wait_for_selector("canvas")
         page.close()

@@ -108,8 +108,10 @@ def test_before_a_query_there_are_collections_topics_and_the_newest(start):
     assert asked.value.post_data_json["tags"] == [word]
     settled(page)
     page.go_back()
-    sample = page.locator(".tries .use").first
-    sample.click()
+    samples = page.locator(".tries .use")
+    samples.nth(3).wait_for()  # beside the demo's own one about a region, once there are some
+    assert samples.nth(3).inner_text().startswith("What is said about ")
+    samples.first.click()
     page.wait_for_selector(".hit .bar")
     settled(page)
 
@@ -137,6 +139,28 @@ def test_below_1200_pixels_a_switch_shows_list_or_map(start, size):
     page.get_by_role("link", name="Search").click()
     assert page.locator("#results").is_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_a_search_begins_at_its_first_result(start):
+    page = start(viewport=LAPTOP)
+    ask(page)
+    page.mouse.wheel(0, 900)
+    page.wait_for_function("() => scrollY > 300")
+    ask(page, "backup of the photos")
+
+    assert page.evaluate("scrollY") == 0
+
+
+def test_the_map_is_still_at_the_hits_when_one_comes_back_to_it(start):
+    page = start(viewport=PHONE, reduced_motion="reduce")
+    ask(page)
+    page.get_by_role("link", name="Map").click()
+    page.wait_for_function("() => location.hash.includes('at=')")
+    for tab in ("Search", "Map"):
+        page.get_by_role("link", name=tab, exact=True).click()
+    page.wait_for_timeout(500)  # a glide to the whole map would have begun
+
+    assert float(page.locator("canvas").get_attribute("data-zoom")) > 1
 
 
 def test_a_result_has_one_number_and_the_rest_in_its_explanation(start):
@@ -323,6 +347,8 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         assert f"{empty.address}/mcp" in page.locator("pre").first.inner_text()
         page.get_by_role("button", name="Load three demo collections").click()
         page.locator(".tile h3", has_text="recipes").wait_for(timeout=120_000)
+        page.locator("canvas[data-points]").wait_for(timeout=120_000)
+        assert page.locator("canvas").get_attribute("data-points") == "111"  # all of it at once
         page.close()
     finally:
         empty.stop()

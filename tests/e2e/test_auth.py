@@ -2,7 +2,6 @@
 
 import base64
 import json
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -10,9 +9,9 @@ import urllib.request
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from mcp import Client
 
 from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
+from tests.e2e.raw import RawServer
 from tests.e2e.test_http import serving
 from tests.issuer import AUDIENCE, served
 from tests.listening import client_of
@@ -262,17 +261,9 @@ async def test_foreign_hosts_and_pages_are_refused_on_all_addresses(env, tmp_pat
     assert "evil.example" not in log
 
 
-async def test_stdio_asks_nobody(env, tmp_path):
-    from mcp import StdioServerParameters
+def test_stdio_asks_nobody(env, tmp_path):
+    server = RawServer(env | {"AUTH_MODE": "token", "AUTH_TOKEN": new_token()}, tmp_path)
+    tools = server.request("tools/list", {})["result"]["tools"]
+    server.close()
 
-    from tests.e2e.raw import clean_environment
-
-    settings = {"AUTH_MODE": "token", "AUTH_TOKEN": new_token()}
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "mcp_server_qdrant"],
-        env=clean_environment(env | settings),
-        cwd=tmp_path,
-    )
-    async with Client(server) as client:
-        assert "qdrant-store" in {tool.name for tool in (await client.list_tools()).tools}
+    assert "qdrant-store" in {tool["name"] for tool in tools}

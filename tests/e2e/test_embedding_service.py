@@ -1,8 +1,8 @@
 """The real server with an embedding service."""
 
-import subprocess
 import sys
 
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, text_of
 from tests.embedding_stub import served
 
@@ -29,12 +29,9 @@ def test_a_text_is_stored_and_found_with_the_vectors_of_a_service(env, tmp_path)
 
 
 def test_an_unknown_provider_is_a_sentence_at_the_start():
-    done = subprocess.run(
+    done = forked.run(
         [sys.executable, "-P", "-m", "mcp_server_qdrant"],
         env=clean_environment({"EMBEDDING_PROVIDER": "acme"}),
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=60,
     )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, settings_of
+from tests.e2e.raw import RawServer, clean_environment, host_pid, settings_of
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
@@ -67,19 +67,19 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
 
 def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries):
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = forked.Popen(
         [*COMMAND, "eval", "--queries", queries, "--sweep", "recency_weight=0:1:0.006"],
         env=clean_environment(filled),
         stdout=subprocess.PIPE,
         stderr=theirs,
-        start_new_session=True,
     )
     os.close(theirs)
     with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
         said = b""
         while b" queries" not in said:
             said += terminal.read(100)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does, the engine host's too
+        for pid in (process.pid, host_pid(Path(filled["QDRANT_LOCAL_PATH"]))):
+            os.kill(pid, signal.SIGINT)  # as a terminal does
         status = process.wait(timeout=30)
         said += terminal.read(4000)
     shown, _ = process.communicate()

@@ -61,7 +61,8 @@ def find(server: RawServer, query: str = "what is known") -> dict:
 
 
 @pytest.mark.parametrize("engine", ["folder", "server"])
-def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, engine):
+def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, one_cache, engine):
+    env |= {"QDRANT_CACHE_PATH": str(one_cache)}  # with the model that other tests have loaded
     if engine == "server":
         del env["QDRANT_LOCAL_PATH"]
         env |= {"QDRANT_URL": ":memory:"}
@@ -69,12 +70,12 @@ def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, engine):
 
     assert store(server, "one")
     assert "collections" not in find(server)["structuredContent"]
-    long = "A sentence of some words that is said again and again.\n\n" * 200
+    long = "A sentence of some words that is said again and again.\n\n" * 60
     stored = server.call("qdrant-store", information=long, collection_name="facts")
     assert not stored.get("isError")
     maps = Path(f"/proc/{server.process.pid}/maps").read_text()
     assert [name for name in ML if f"/{name}/" in maps or f"/{name}." in maps] == []
-    assert model_host_pid(tmp_path / "cache") is not None
+    assert model_host_pid(one_cache) is not None
     server.close()
 
 

@@ -9,15 +9,11 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from tests import forked
 from tests.e2e.raw import RawServer, text_of
 from tests.http_stub import serving
 
-# Few tries: it cannot be reached.
-SERVICE = {
-    "EMBEDDING_PROVIDER": "openai",
-    "EMBEDDING_MODEL": "any",
-    "EMBEDDING_TIMEOUT": "1",
-}
+SERVICE = {"EMBEDDING_PROVIDER": "openai", "EMBEDDING_MODEL": "any"}
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----"
 
 
@@ -42,9 +38,9 @@ def person(env, tmp_path) -> dict[str, str]:
     return {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"} | home | offline
 
 
-def used(person: dict[str, str], folder) -> tuple[str, str]:
+def used(person: dict[str, str], folder, popen=forked.Popen) -> tuple[str, str]:
     """The server does its work in that folder: its list of collections, its log."""
-    server = RawServer(person, folder, options=(), popen=subprocess.Popen)
+    server = RawServer(person, folder, options=(), popen=popen)
     for text in ("My own text.", "Another text of mine."):
         server.call("qdrant-store", information=text, collection_name="notes")
     server.call("qdrant-find", query="a text of mine", rerank=True)
@@ -72,21 +68,14 @@ def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
     assert "\nx" not in listed
 
 
-@pytest.mark.parametrize(
-    ("variable", "keys"),
-    [
-        ("EMBEDDING_SERVICE_URL", {"EMBEDDING_API_KEY": "s3cr3t", **SERVICE}),
-        ("QDRANT_URL", {"QDRANT_API_KEY": "s3cr3t"}),
-        ("RERANK_URL", {"RERANK_API_KEY": "s3cr3t"}),
-        ("HTTPS_PROXY", {"OPENAI_API_KEY": "s3cr3t", **SERVICE}),
-    ],
-)
-def test_an_address_that_lies_there_is_sent_no_key(variable, keys, person, tmp_path):
+def test_addresses_that_lie_there_are_sent_no_key(person, tmp_path):
     folder = tmp_path / "repo"
     folder.mkdir()
+    keys = ("EMBEDDING_API_KEY", "OPENAI_API_KEY", "QDRANT_API_KEY", "RERANK_API_KEY")
+    addresses = ("EMBEDDING_SERVICE_URL", "QDRANT_URL", "RERANK_URL", "HTTPS_PROXY")
     with listener() as (url, heard):
-        (folder / ".env").write_text(f"{variable}={url}\n")
-        _, log = used(person | keys, folder)
+        (folder / ".env").write_text("".join(f"{name}={url}\n" for name in addresses))
+        _, log = used(person | dict.fromkeys(keys, "s3cr3t") | SERVICE, folder)
 
     assert heard == []
     assert "s3cr3t" not in log
@@ -117,4 +106,5 @@ def test_modules_that_lie_there_are_not_imported(path, person, tmp_path):
     (plugin / "entry_points.txt").write_text("[pydantic]\nevil = evil:plugin\n")
     (folder / "evil.py").write_text("raise SystemExit('loaded as a plugin')")
 
-    assert used(person | {"PYTHONPATH": path}, folder)[0].startswith("- notes")
+    own = person | {"PYTHONPATH": path}
+    assert used(own, folder, subprocess.Popen)[0].startswith("- notes")

@@ -189,6 +189,7 @@ def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
 
     What was replaced or deleted is a version, whenever the kill came.
     """
+    env |= {"EMBEDDING_PROVIDER": "none"}  # its time is that of writing
     moments, memory, texts = random.Random(7), Memory(), 8
     for round_ in range(rounds):
         memory.server = RawServer(env, tmp_path)
@@ -200,7 +201,7 @@ def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
             elif pid is not None:
                 os.kill(pid, signal.SIGKILL)
 
-        timer = Timer(moments.uniform(0, 0.05), kill)
+        timer = Timer(moments.uniform(0, 0.03), kill)
         memory.strike = (memory.calls + moments.randint(2, 3 * texts), timer)
         with suppress(EOFError, BrokenPipeError):
             for number in range(texts):

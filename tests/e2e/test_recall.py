@@ -9,6 +9,7 @@ from time import monotonic
 
 import pytest
 
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.test_distribution import PLUGIN
 
@@ -33,9 +34,7 @@ class Person:
 
     def run(self, *words: str) -> str:
         """What a command of ours prints."""
-        done = subprocess.run(
-            [*COMMAND, *words], env=self.env, capture_output=True, text=True, check=False
-        )
+        done = forked.run([*COMMAND, *words], env=self.env, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

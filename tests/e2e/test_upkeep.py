@@ -22,13 +22,13 @@ from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.local_mode import files, leave
 from tests.support import corpus
 
-MANY = corpus(1_500)
-ROUNDS = 4
+MANY = corpus(1_000)
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory) -> Path:
-    """A folder that local mode wrote, of 1,500 points."""
+    """A folder that local mode wrote, of 1,000 points."""
     folder = tmp_path_factory.mktemp("official")
     asyncio.run(leave(folder, texts=MANY, vector="fast-all-minilm-l6-v2", size=384))
     return folder
@@ -123,7 +123,7 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
         assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
             ("notes", len(MANY), "bm25")
         ]
-        assert listed[0]["note"].startswith("1500 points imported from local mode on ")
+        assert listed[0]["note"].startswith("1000 points imported from local mode on ")
         assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
         assert files(folder) == before
         complete(folder, keywords=True)
@@ -142,7 +142,7 @@ def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, official, roun
         code, out, err = run(own, *words)
 
         assert code == 0, err
-        assert out.strip().endswith(("both hold 1,500.", "both hold the same 1,500 points."))
+        assert out.strip().endswith(("both hold 1,000.", "both hold the same 1,000 points."))
         complete(folder, keywords=False)
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
     assert files(official) == before
@@ -154,11 +154,11 @@ def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_kille
     folder = Path(env["QDRANT_LOCAL_PATH"])
     assert run(env, "copy", "notes", "--from", str(official))[0] == 0
     states = []
-    for name, gone in (("all", []), ("some", [*range(1, 201)])):
+    for name, gone in (("all", []), ("some", [*range(1, 101)])):
         asyncio.run(without(folder, gone))
         assert run(env, "backup", str(tmp_path / name))[0] == 0
         states.append(sorted(points(folder)))
-    assert list(map(len, states)) == [1_500, 1_300]
+    assert list(map(len, states)) == [1_000, 900]
     seconds = timed(env, "restore", str(tmp_path / "some"), "--overwrite")
     seen = 1
     for round_ in range(rounds):
@@ -212,7 +212,8 @@ def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
     server.close()
 
     assert (code, err.count("Traceback")) == (0, 0)
-    assert "points got keywords." in out
+    # Where this process is slow to read a line, the last kill may come after the last point.
+    assert out.endswith((" points got keywords.\n", ": all points had keywords already.\n"))
     assert len(answers) > ROUNDS
     assert [answer for answer in answers if answer["failed"]] == []
     assert answers[0]["ids"] == expected["ids"]
@@ -225,7 +226,7 @@ def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
 
 def search(server: RawServer) -> dict[str, Any]:
     """The ids found, and whether the search failed in any way."""
-    result = server.call("qdrant-find", query=MANY[1234], collections=["notes"], explain=True)
+    result = server.call("qdrant-find", query=MANY[432], collections=["notes"], explain=True)
     found = result.get("structuredContent") or {}
     states = found.get("collections", {})
     failed = bool(result.get("isError")) or any(

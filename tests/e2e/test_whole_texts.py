@@ -1,4 +1,4 @@
-"""A text of 700 parts is there whole, in one version, or not at all, whenever its writer dies.
+"""A text of 250 parts is there whole, in one version, or not at all, whenever its writer dies.
 
 `tests/ingest/test_parts.py` tries every write in turn.
 """
@@ -19,7 +19,7 @@ def text_of(version: int) -> str:
     sentence = (
         f"Version {version:02} of the harbour has a crane and a lighthouse, seen from number "
     )
-    return "\n\n".join(f"{sentence}{n}. " * 5 for n in range(700))
+    return "\n\n".join(f"{sentence}{n}. " * 5 for n in range(250))
 
 
 def store(version: int) -> dict[str, str]:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.http.health import Health
+from mcp_server_qdrant.http.health import examined, readiness
 from tests.fakes import FakeEncoder
 
 AWAY = "Qdrant cannot be reached; check its address (QDRANT_URL) and that it is running."
@@ -54,8 +54,7 @@ class Opening:
 
 
 async def asked(opening: Opening, *, draining: bool = False) -> tuple[int, dict]:
-    health = Health(opening, lambda: draining, patience=0.05)
-    response = await health.readyz(None)
+    response = readiness(await examined(opening(), draining=draining, patience=0.05))
     return response.status_code, json.loads(response.body)
 
 

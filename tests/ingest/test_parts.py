@@ -16,8 +16,7 @@ from mcp_server_qdrant.core.notation import is_part_id, part_id, point_id, point
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
-from mcp_server_qdrant.qdrant.write.leftovers import PATIENCE, Leftovers
-from mcp_server_qdrant.qdrant.write.points import WRITING, Points
+from mcp_server_qdrant.qdrant.write.points import PATIENCE, WRITING, Points
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))
@@ -217,10 +216,9 @@ async def _quiet() -> None:
 
 
 async def _sweep(engine: Engine) -> None:
-    """What whoever meets it does, hours later."""
+    """What a server does in the background, hours later."""
     points = Points(engine.client, ("document",))
-    far = Leftovers(points, clock=lambda: 4e9)
-    await far.sweep("notes")
+    await points.sweep("notes", lambda: 4e9)
     found = await points.matching("notes", None)
     assert await points.current(found) == found
 
@@ -255,11 +253,11 @@ class TestSeveralServers:
 
     async def test_what_is_still_being_written_is_not_swept(self, kind, tmp_path):
         async with two_servers(kind, tmp_path) as (engine, services, reader):
-            leftovers = Leftovers(Points(engine.client, ("document",)))
+            points = Points(engine.client, ("document",))
             swept = []
 
             async def sweep() -> None:
-                swept.append(await leftovers.sweep("notes"))
+                swept.append(await points.sweep("notes"))
 
             engine.between = sweep
             await remember(services, "notes", NEW, id="x")
@@ -268,27 +266,24 @@ class TestSeveralServers:
             assert set(swept) == {0}
             assert await reader.text("x") == NEW
 
-    async def test_a_search_has_what_it_meets_swept_once_nobody_can_be_writing_it(
+    async def test_what_a_killed_server_left_is_not_found_and_swept_once_nobody_can_be_writing_it(
         self, kind, tmp_path
     ):
         async with two_servers(kind, tmp_path) as (engine, services, _):
-            met: list[Document] = []
-            services.pipeline.leftovers = met.extend
+            points = Points(engine.client, ("document",))
             engine.broken_methods["delete"] = EngineUnavailable("killed")
             await remember(services, "notes", OLD, id="x")
-            await remember(services, "notes", NEW, id="x")
+            (stored,) = await remember(services, "notes", NEW, id="x")
             engine.broken_methods.clear()
             page = await find(services, "old sentence speaks of boat", "notes", limit=50)
+            began = (await points.first("notes", "x")).writing
+            swept = await points.sweep("notes", lambda: began + PATIENCE)
+            left = (await engine.client.count("notes")).count
 
             assert all(one.document.text in NEW for one in page.results[:1])
-            assert met
-            assert {one.writing for one in met} == {None}
-            young = met[0]._replace(writing=10_000)
-            clock = [10_000.0 + PATIENCE]
-            leftovers = Leftovers(Points(engine.client, ("document",)), clock=lambda: clock[0])
-            assert leftovers.due([*met, young]) == met
-            clock[0] += 1
-            assert leftovers.due([young]) == [young]
+            assert swept > 0
+            assert left == 1 + len(stored.ids)
+            assert await points.sweep("notes") == 0
 
 
 @pytest.mark.parametrize(("old", "new"), [(OLD, NEW), (NEW, OLD), (OLD, SHORT)])

@@ -1,12 +1,11 @@
 """Points that were stored without a model get their vector later."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
-from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
     EncoderUnavailable,
     EngineUnavailable,
@@ -31,17 +30,11 @@ from tests.support import (
 )
 
 
-async def swept(name: str, met: Sequence[Document]) -> int:
-    """Nothing was left."""
-    return 0
-
-
 def backfill_of(services: Services) -> Backfill:
     return Backfill(
         services.catalog,
         Points(services.client, ("document",)),
         services.encoders,  # type: ignore[arg-type]
-        swept,
     )
 
 

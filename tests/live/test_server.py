@@ -19,7 +19,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.server.connections import Http, Response
+from mcp_server_qdrant.qdrant.server.connections import Http
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
@@ -53,7 +53,7 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
     sent: list[tuple[str, Any]] = []
     ask = Http.ask
 
-    async def noted(line: Http, target: str, body: bytes | None) -> Response:
+    async def noted(line: Http, target: str, body: bytes | None) -> tuple[int, bytes]:
         sent.append((urlsplit(target).path, json.loads(body or b"null")))
         return await ask(line, target, body)
 

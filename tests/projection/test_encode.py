@@ -18,17 +18,16 @@ from mcp_server_qdrant.core.maps import (
     Panel,
     Place,
     PlacedHit,
-    PlacedQuery,
     Region,
     View,
 )
 from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.projection.encode import PARTS, SNIPPETS, encode
+from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 
 UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
 
 
-def group(name: str, ids, positions) -> Group:
+def group(name: str, ids, positions) -> tuple[Group, np.ndarray]:
     count = len(ids)
     points = Drawn(
         ids=tuple(ids),
@@ -40,12 +39,20 @@ def group(name: str, ids, positions) -> Group:
         vectors=np.zeros((count, 4)),
     )
     made, middle = np.array(positions, np.float32), np.zeros(4, np.float32)
-    return Group(name, 100, points, made, (0.0, 0.0, 0.0), 0.5, {}, middle)
+    return Group(name, 100, points, (0.0, 0.0, 0.0), 0.5, {}, middle), made
 
 
-def panel(*groups: Group, neighbours=None) -> Panel:
-    reduced = np.concatenate([one.positions for one in groups])
-    made = Panel("model", groups, (0.5, 0.25, 0.12345), (), (FACET,), None, reduced)
+def panel(*placed: tuple[Group, np.ndarray], neighbours=None) -> Panel:
+    reduced = np.concatenate([positions for _, positions in placed])
+    made = Panel(
+        "model",
+        tuple(group for group, _ in placed),
+        (0.5, 0.25, 0.12345),
+        (),
+        (FACET,),
+        None,
+        reduced,
+    )
     if neighbours is None:
         return made
     places, region_of = np.array(neighbours, np.float32), np.array([0, 255], np.uint8)
@@ -59,7 +66,7 @@ REGION = Region("beta wing", ["beta wing", "alpha"], 1, 0)
 def positions(encoded: dict) -> np.ndarray:
     one = encoded["panels"][0]
     raw = np.frombuffer(base64.b64decode(one["xyz"]), "<i2")
-    return raw.reshape(-1, one["axes"]) * one["scale"]
+    return raw.reshape(-1, 3) * one["scale"]
 
 
 def test_positions_come_back_to_a_thirty_thousandth():
@@ -68,8 +75,6 @@ def test_positions_come_back_to_a_thirty_thousandth():
 
     assert positions(encoded) == pytest.approx(np.array(spots), abs=1.5 / 32_767)
     assert encoded["panels"][0]["explained"] == [0.5, 0.25, 0.1235]
-    flat = encode(View(Map((panel(group("a", [1, 2], spots)),))), 2)
-    assert positions(flat) == pytest.approx(np.array(spots)[:, :2], abs=1.5 / 32_767)
 
 
 def test_a_map_of_one_place_has_a_scale_all_the_same():
@@ -92,7 +97,7 @@ def test_seventy_bytes_per_point_beside_the_titles():
     ids = [str(uuid.UUID(int=number**9 + 1)) for number in range(count)]
     big = group("a", ids, np.random.default_rng(0).normal(size=(count, 3)))
     encoded = encode(View(Map((panel(big),))))
-    titles = sum(len(title) for title in big.points.titles)
+    titles = sum(len(title) for title in big[0].points.titles)
 
     assert "snippets" not in encoded["panels"][0]
     size = len(json.dumps(encoded, separators=(",", ":")))
@@ -111,17 +116,17 @@ def test_a_search_is_told_with_places_and_none():
     view = View(
         Map((panel(group("a", [1], [[0, 0, 0]])),), ("b: keywords only",)),
         SearchPage("words", (), ()),
-        (PlacedQuery(Place(0, (0.1234567, 0.2, 0.3)), {"a": 0.98765}),),
+        (Place(0, (0.1234567, 0.2, 0.3), near={"a": 0.98765}),),
         (
             PlacedHit(1, "a", 1, "1", 0.87654, "t" * 90, "text", Place(0, (1.0, 2.0, 3.0))),
             PlacedHit(2, "b", UUIDS[0], "own", 0.5, "t", "text", None),
         ),
         ("One result lies elsewhere.",),
     )
-    encoded = encode(view, 2)
+    encoded = encode(view)
 
     assert encoded["query"] == "words"
-    assert encoded["queries"] == [{"panel": 0, "at": [0.12346, 0.2], "neighbours": None}]
+    assert encoded["queries"] == [{"panel": 0, "at": [0.12346, 0.2, 0.3], "neighbours": None}]
     assert encoded["hits"][0] == {
         "rank": 1,
         "collection": "a",
@@ -131,7 +136,7 @@ def test_a_search_is_told_with_places_and_none():
         "title": "t" * 60,
         "snippet": "text",
         "panel": 0,
-        "at": [1.0, 2.0],
+        "at": [1.0, 2.0, 3.0],
         "neighbours": None,
     }
     assert (encoded["hits"][1]["panel"], encoded["hits"][1]["at"]) == (None, None)
@@ -143,7 +148,7 @@ def test_no_vector_leaves():
 
     assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
     points = {"scale", "xyz", "ids", "documents", "titles", "snippets"}
-    about = {"model", "axes", "explained", "groups", "neighbours", "facets"}
+    about = {"model", "explained", "groups", "neighbours", "facets"}
     assert set(encoded["panels"][0]) == points | about
     assert set(encoded["panels"][0]["groups"][0]) == {"collection", "total", "count"}
 
@@ -166,10 +171,8 @@ def test_regions_facets_and_the_second_layout_go_along():
     assert encode(View(Map((), coming=True)))["coming"] is True
 
 
-def test_a_part_of_a_map_travels_without_the_others():
+def test_the_places_of_a_search_travel_without_the_points():
     spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
     view = View(Map((panel(group("a", [1, 2], spots), neighbours=[[3, -30], [0.5, 12]]),)))
-    told = {parts: set(encode(view, parts=parts)["panels"][0]) for parts in PARTS}
 
-    assert told["places"] == {"model", "axes", "explained", "groups"}
-    assert told["neighbours"] == told["places"] | {"neighbours"}
+    assert set(encode(view, points=False)["panels"][0]) == {"model", "explained", "groups"}

@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.maps import (
     Panel,
     Place,
     PlacedHit,
-    PlacedQuery,
     View,
 )
 from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, WIDTH, png
@@ -23,7 +22,7 @@ def panel(*positions, groups: int = 1) -> Panel:
     count = len(made)
     drawn = Drawn(tuple(range(count)), *[("t",) * count] * 4, ({},) * count, made)
     several = tuple(
-        Group(f"g{n}", 9, drawn, made, (0, 0, 0), 0.5, {}, np.zeros(2)) for n in range(groups)
+        Group(f"g{n}", 9, drawn, (0, 0, 0), 0.5, {}, np.zeros(2)) for n in range(groups)
     )
     reduced = np.concatenate([made] * groups)
     return Panel("model", several, (0.5, 0.3, 0.1), (), (), None, reduced)
@@ -59,9 +58,7 @@ def hit(position) -> PlacedHit:
 
 
 def test_one_place_and_many_collections_can_be_drawn():
-    image = pixels(
-        View(Map((panel([0, 0, 0], groups=40),)), queries=(PlacedQuery(Place(0, (0, 0, 0)), {}),))
-    )
+    image = pixels(View(Map((panel([0, 0, 0], groups=40),)), queries=(Place(0, (0, 0, 0)),)))
 
     assert image.shape == (HEIGHT, WIDTH + LEGEND, 3)
     assert len(near(image, "#1b1f24")) > 50

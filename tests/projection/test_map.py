@@ -56,7 +56,7 @@ async def test_query_and_hits_lie_where_their_vectors_do(engine):
 
         (panel,) = seen.map.panels
         assert panel.count == 10
-        assert seen.queries[0].place.position == pytest.approx(
+        assert seen.queries[0].position == pytest.approx(
             panel.basis.project(dense("copper ember"))[:3].tolist(), abs=1e-5
         )
         assert any(hit.id not in panel.groups[0].points.ids for hit in seen.hits)
@@ -88,7 +88,7 @@ async def test_a_panel_per_model_and_keywords_only_told(engine):
             ["notes"],
             ["other"],
         ]
-        assert [one.place.panel for one in seen.queries] == [0, 1]
+        assert [one.panel for one in seen.queries] == [0, 1]
         assert "words: keywords only: it has no dense vector" in seen.map.notes
         assert {hit.place.panel for hit in seen.hits if hit.collection == "other"} <= {1}
 
@@ -314,5 +314,5 @@ async def test_positions_are_finite_whatever_is_asked():
         )
         seen = await view(services, "notes", query="other words")
 
-        assert np.isfinite(seen.map.panels[0].groups[0].positions).all()
-        assert np.isfinite(seen.queries[0].place.position).all()
+        assert np.isfinite(seen.map.panels[0].reduced).all()
+        assert np.isfinite(seen.queries[0].position).all()

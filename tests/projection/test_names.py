@@ -86,6 +86,21 @@ def test_a_few_texts_of_another_language_have_their_own_stop_words_too():
     assert not {"vous", "les", "nous", "avez"} & found
 
 
+def test_what_a_cluster_of_another_language_has_in_common_is_the_language():
+    topics = ("Speicher", "Garten", "Wetter", "Bahnhof", "Kuchen", "Fahrrad", "Schule", "Urlaub")
+    german = [f"Wir haben gestern noch lange über {one} gesprochen" for one in topics]
+
+    spanish = [f"Ayer hablamos mucho tiempo con los vecinos sobre la casa {n}" for n in "abcdefgh"]
+
+    assert called(names([german, WINGS, PARSERS])[0]) == "German texts"
+    both = called(names([german + spanish, WINGS * 2, PARSERS])[0])
+    assert set(both.split(", ")) == {"German texts", "Spanish texts"}
+    beside = called(names([german[:4] + spanish[:4], german[4:], WINGS, PARSERS])[0])
+    assert set(beside.split(", ")) == {"German texts", "Spanish texts"}
+    mixed = names([german[:3] + WINGS, german[3:] + PARSERS])
+    assert not [one for phrases in mixed for one in phrases if one.endswith("texts")]
+
+
 def test_texts_without_spaces_have_phrases_without_particles():
     (found, _) = names([["北京大学的学生", "他们在北京大学", "北京大学是大学"], PARSERS])
 
@@ -94,13 +109,20 @@ def test_texts_without_spaces_have_phrases_without_particles():
 
 
 @pytest.mark.parametrize(
-    "text", ["notes.md apple", "speaker: apple", "https://example.com/x apple", "OBJECTIVE Apple"]
+    "text",
+    [
+        "notes.md apple",
+        "speaker: apple",
+        "https://example.com/x apple",
+        "OBJECTIVE Apple",
+        "def apple(self) -> str",
+    ],
 )
 def test_fields_suffixes_and_addresses_are_no_words_of_a_text(text):
     found = " ".join(names([[text] * 5, WINGS])[0]).lower()
 
     assert "apple" in found
-    assert not [one for one in ("md", "speaker", "example", "objective") if one in found.split()]
+    assert not {"md", "speaker", "example", "objective", "self"} & {*found.split()}
 
 
 @pytest.mark.parametrize(

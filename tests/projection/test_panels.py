@@ -32,8 +32,8 @@ def test_two_groups_lie_apart_with_their_middles_and_spreads():
     assert (a.collection, a.total, b.total) == ("a", 9, 2)
     assert panel.explained == pytest.approx((2 / 3, 1 / 3, 0))  # 2 and 1 of 3
     assert (a.spread, b.spread) == pytest.approx((0, 1))
-    assert a.positions == pytest.approx(np.array([[0, 0.5, 0], [0, 0.5, 0]]), abs=1e-6)
-    assert b.positions[:, 0] == pytest.approx([1, -1])
+    assert panel.reduced[:2, :3] == pytest.approx(np.array([[0, 0.5, 0]] * 2), abs=1e-6)
+    assert panel.reduced[2:, 0] == pytest.approx([1, -1])
     assert a.centre == pytest.approx((0, 0.5, 0), abs=1e-6)
     assert a.near == pytest.approx({"b": 0}, abs=1e-6)  # the middle of b is no direction
 
@@ -57,7 +57,7 @@ def test_one_point_and_equal_points_lie_in_the_middle():
         (panel,) = lay_out([(target("a"), drawn(*vectors))]).panels
 
         assert panel.explained == (0, 0, 0)
-        assert not panel.groups[0].positions.any()
+        assert not panel.reduced.any()
         assert panel.groups[0].spread == pytest.approx(0, abs=1e-6)
 
 
@@ -65,9 +65,7 @@ def test_two_points_lie_apart():
     (panel,) = lay_out([(target("a"), drawn([1, 0], [0, 1]))]).panels
 
     assert panel.explained == pytest.approx((1, 0, 0))
-    assert sorted(panel.groups[0].positions[:, 0]) == pytest.approx(
-        [-math.sqrt(0.5), math.sqrt(0.5)]
-    )
+    assert sorted(panel.reduced[:, 0]) == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])
 
 
 def test_nothing_drawn_is_no_panel():

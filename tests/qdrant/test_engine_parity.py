@@ -8,15 +8,19 @@ from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 
 import pytest
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.server.search import SearchClient
 from tests.e2e.raw import host_pid
 from tests.support import nearest
 
-pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Payload indexes have no effect"),
+    pytest.mark.filterwarnings("ignore:Local mode performs exact"),
+]
 
 NAME = "Books and more"
 UUID = str(uuid.UUID(int=7))
@@ -31,7 +35,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(params=["edge", "memory"])
 async def client(request, folder):
     if request.param == "memory":
-        client = AsyncQdrantClient(":memory:")
+        client = SearchClient(location=":memory:")
     else:
         client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
         for found in (await client.get_collections()).collections:
@@ -433,8 +437,6 @@ async def test_collections_are_listed_and_deleted(books):
 
 
 async def test_an_unknown_collection_is_an_error_everywhere(client):
-    """Local mode raises ValueError; ours names the collection."""
-    kind = UnknownCollection if client.is_edge else ValueError
     for call in (
         client.get_collection("nope"),
         nearest(client, "nope", [1.0]),
@@ -446,12 +448,12 @@ async def test_an_unknown_collection_is_an_error_everywhere(client):
         client.delete("nope", [1]),
         client.set_payload("nope", {"a": 1}, [1]),
     ):
-        with pytest.raises(kind, match="nope"):
+        with pytest.raises(UnknownCollection, match="nope"):
             await call
 
 
 async def test_an_existing_collection_is_not_made_again(books):
-    with pytest.raises(RequestError if books.is_edge else ValueError, match="already exists"):
+    with pytest.raises(QdrantMcpError, match="already exists"):
         await books.create_collection(NAME, models.VectorParams(size=2, distance="Dot"))
 
 
@@ -502,7 +504,7 @@ async def test_a_collection_may_be_dense_only(client):
 
 
 async def test_an_unknown_vector_name_is_an_error(books):
-    with pytest.raises(RequestError if books.is_edge else ValueError, match="zz"):
+    with pytest.raises(QdrantMcpError, match="zz"):
         await nearest(books, NAME, [1.0, 0, 0, 0], "zz")
 
 
@@ -574,7 +576,7 @@ async def test_a_vector_that_is_there_is_added_again_without_effect_but_not_anot
         dense=models.DenseVectorConfig(size=3, distance=models.Distance.DOT)
     )
     for name, config in (("new", other), ("d", SPARSE), ("bm25", DENSE), ("a/b", DENSE)):
-        with pytest.raises((RequestError, ValueError)):
+        with pytest.raises(QdrantMcpError):
             await books.create_vector_name(NAME, name, config)
 
 
@@ -586,7 +588,7 @@ async def test_a_vector_is_taken_away_and_the_others_stay(books):
     assert list(record.vector) == ["d"]
     assert not (await books.get_collection(NAME)).config.params.sparse_vectors
     words = models.SparseVector(indices=[4], values=[1.0])
-    with pytest.raises((RequestError, ValueError)):
+    with pytest.raises(QdrantMcpError):
         await nearest(books, NAME, words, "bm25")
 
 

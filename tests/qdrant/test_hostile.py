@@ -97,13 +97,14 @@ async def test_every_call_ends_where_an_answer_comes_byte_by_byte(kind):
 
 
 SHAPES = (None, [], {}, "", "x", 7, -1, 1.5, True, [None], [7], ["x"], [[]], [{}], {"x": 1})
+FEWER = (None, [], {}, "x", 7, [None])
 INSIDE = ("count", "hits", "points", "collections", "aliases", "exists", "config", "status")
 
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_answers_of_another_shape_are_sentences(server: RestServer, call):
     """What is not an error has the shape that was asked for, as far as a call can tell."""
-    shapes = [*SHAPES, *({name: shape} for name in INSIDE for shape in SHAPES)]
+    shapes = [*SHAPES, *({name: shape} for name in INSIDE for shape in FEWER)]
     unheard = []
     async with opened(server.url) as client:
         for result in shapes:

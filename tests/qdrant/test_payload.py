@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.qdrant.payload import read, stored_payload
+from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 
 WHOLE = Document(
@@ -26,11 +26,11 @@ WHOLE = Document(
 
 
 def of(payload, fields=CONTENT_FIELDS) -> Document:
-    return read("notes", 1, payload, fields)
+    return document_of("notes", 1, payload, fields)
 
 
 def test_what_is_written_is_read_back():
-    assert read("notes", WHOLE.id, stored_payload(WHOLE), CONTENT_FIELDS) == WHOLE
+    assert document_of("notes", WHOLE.id, stored_payload(WHOLE), CONTENT_FIELDS) == WHOLE
 
 
 def test_the_payload_is_the_official_one_and_more():
@@ -149,14 +149,14 @@ def test_a_foreign_doc_field_does_no_harm(doc):
 
 
 def test_integer_ids_stay_integers():
-    assert read("notes", 42, {"text": "t"}, CONTENT_FIELDS).id == 42
+    assert document_of("notes", 42, {"text": "t"}, CONTENT_FIELDS).id == 42
 
 
 @pytest.mark.parametrize("point", [7, "00000000-0000-0000-0000-000000000001"])
 @pytest.mark.parametrize("version", ["a", 3, ["a"], {"a": 1}])
 def test_a_version_that_another_tool_wrote_leads_nowhere(point, version):
     doc = {"id": "d", "chunk": 1, "chunks": 2, "version": version, "writing": "now"}
-    document = read("c", point, {"text": "x", "doc": doc}, ("text",))
+    document = document_of("c", point, {"text": "x", "doc": doc}, ("text",))
 
     assert (document.head, document.writing) == (None, None)
     assert document.version is None or isinstance(point, str)
@@ -167,11 +167,11 @@ def test_the_sections_within_a_part_are_kept_and_what_is_none_is_passed_over():
     payload = stored_payload(document)
 
     assert payload["doc"]["sections"] == [[3, "A > B"], [9, ""]]
-    assert read("c", "p", payload, ("document",)).sections == document.sections
+    assert document_of("c", "p", payload, ("document",)).sections == document.sections
     assert "sections" not in stored_payload(document._replace(sections=()))["doc"]
     for other in (None, "A", [1, [2], ["x", "y"], [3, "B", 4], [5, None]]):
         payload["doc"]["sections"] = other
-        assert read("c", "p", payload, ("document",)).sections == ()
+        assert document_of("c", "p", payload, ("document",)).sections == ()
 
 
 @pytest.mark.parametrize("chunks", [10**12, 0, -1, True, "3", None])

@@ -12,7 +12,6 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
-    EngineFailure,
     InvalidPoint,
     RequestError,
     UnknownCollection,
@@ -41,14 +40,6 @@ async def engine(request, engine_folder) -> AsyncIterator:
         client = await empty_edge(engine_folder)
     else:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
-    yield await filled(client)
-    await client.close()
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator:
-    """The engine whose queries are a server's."""
-    client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
     yield await filled(client)
     await client.close()
 
@@ -122,19 +113,6 @@ async def test_every_read_is_of_readable_points(engine):
         assert ids(await nearest(view, "both", query, using, limit=99)) == MINE
 
 
-async def test_batched_queries_are_too(memory):
-    view = view_of(memory)
-    batch = await view.query_batch_points(
-        "both",
-        [
-            models.QueryRequest(query=[0.0, 1.0], using="v", limit=99),
-            models.QueryRequest(query=sparse(3), using="bm25", limit=99),
-        ],
-    )
-
-    assert [ids(one.points) for one in batch] == [MINE, []]
-
-
 @pytest.mark.parametrize(
     "where",
     [
@@ -163,26 +141,6 @@ async def test_no_filter_widens_the_view(engine, where):
     assert ids(await nearest(view, "both", [1.0, 0.0], "v", where=where, limit=99)) == [1]
 
 
-async def test_a_point_may_not_be_searched_by(memory):
-    recommend = models.RecommendQuery(recommend=models.RecommendInput(positive=[11]))
-    other = models.LookupLocation(collection="blues")
-    leg = models.Prefetch(query=11, using="v")
-    vector = [1.0, 0.0]
-
-    for asked in (
-        *({"query": 11}, {"query": "e2a1c6f4-0000-4000-8000-000000000000"}, {"query": recommend}),
-        *({"query": models.NearestQuery(nearest=11)}, {"query": vector, "lookup_from": other}),
-        *({"query": vector, "prefetch": leg}, {"query": vector, "prefetch": [leg]}),
-        {"query": models.FusionQuery(fusion=models.Fusion.RRF), "prefetch": [leg]},
-        {"query": models.OrderByQuery(order_by="n")},
-        {"query": models.SampleQuery(sample=models.Sample.RANDOM), "prefetch": [leg]},
-    ):
-        with pytest.raises(RequestError, match="Only a vector may be searched for"):
-            await view_of(memory).query_batch_points(
-                "both", [models.QueryRequest(using="v", **asked)]
-            )
-
-
 async def test_the_engines_idf_is_of_the_readable_points(engine):
     """Term 2 is in two of red's four: ln((4 + 1) / (2 + 0.5)); blue's points do not count."""
     view = view_of(engine)
@@ -193,31 +151,6 @@ async def test_the_engines_idf_is_of_the_readable_points(engine):
     await engine.upsert("both", [point(n, tenant="blue") for n in range(100, 140)])
     (again,) = await nearest(view, "both", sparse(2), "bm25", limit=1)
     assert again.score == found.score
-
-
-async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(memory):
-    async def version():
-        return "1.18.3"
-
-    view = TenantClient(memory, RED, version)
-
-    with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
-        await nearest(view, "both", sparse(2), "bm25")
-    assert ids(await nearest(view, "both", [1.0, 0.0], "v", limit=99)) == MINE
-
-
-async def test_a_new_enough_server_is_asked_once(memory):
-    asked = []
-
-    async def version():
-        asked.append(1)
-        return "1.19.0-dev"
-
-    view = TenantClient(memory, RED, version)
-    for _ in range(2):
-        await view._weighing("both", "bm25", None)
-
-    assert asked == [1]
 
 
 async def test_a_payload_does_not_tell_whose_it_is(engine):
@@ -286,7 +219,7 @@ async def test_whose_a_point_is_cannot_be_set(engine, payload, key):
 
 async def test_a_collection_of_others_is_as_new_to_who_makes_it(engine):
     view = view_of(engine)
-    assert not await view.create_collection("blues", vectors_config={})
+    assert await view.create_collection("blues", vectors_config={})
     assert await view.create_collection("new", vectors_config=VECTORS)
 
     assert (await view.get_collection("blues")).points_count == 0
@@ -307,7 +240,7 @@ async def test_what_is_not_confined_is_not_there():
     """New code that calls anything else fails at once, for every tenant."""
     allowed = {
         *("get_collections", "collection_exists", "get_collection"),
-        *("query_batch_points", "hybrid", "retrieve", "scroll", "count", "facet"),
+        *("hybrid", "retrieve", "scroll", "count", "facet"),
     }
     writes = {"create_collection", "create_payload_index", "upsert", "delete", "set_payload"}
     writes |= {"delete_payload"}
@@ -318,12 +251,8 @@ async def test_what_is_not_confined_is_not_there():
     assert public(TenantClient) == allowed | writes
 
 
-async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
-    client = await EdgeClient.open(tmp_path / "engine")
-    await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
-    own = [point(n, tenant="red") for n in range(1, 5)]
-    await client.upsert("both", [*own, *(point(n, tenant="blue") for n in range(11, 20))])
-    view = view_of(client)
+async def test_each_part_of_a_search_is_confined(engine):
+    view = view_of(engine)
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = [
         ("v", [1.0, 0.0], not_two, True),
@@ -334,7 +263,7 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     ((well, found),) = await view.hybrid("candidates", [("both", legs)], 60, 99)
     ((_, idf),) = await view.hybrid("idfs", [("both", "bm25", [1, 2, 3])])
     ((_, payloads),) = await view.hybrid("payloads", [("both", [1, 11])])
-    everything = await client.hybrid("payloads", [("both", [1, 11])])
+    everything = await engine.hybrid("payloads", [("both", [1, 11])])
 
     assert well
     assert sorted(found[0]) == [1, 3, 4]
@@ -347,7 +276,6 @@ async def test_the_fast_ways_of_the_embedded_engine_are_confined(tmp_path):
     assert blues[0] == []
     with pytest.raises(RequestError):
         await view.hybrid("info", "both")
-    await client.close()
 
 
 async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):

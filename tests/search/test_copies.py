@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.search.copies import fold, words
 
 few = settings(max_examples=60, deadline=None)
@@ -20,7 +20,7 @@ LONG = (
 
 
 def document(hit: Hit):
-    return read(hit.collection, hit.id, hit.payload, ("document",))
+    return document_of(hit.collection, hit.id, hit.payload, ("document",))
 
 
 def hit(text, collection="a", point=1, score=0.5, **payload) -> Hit:

@@ -17,7 +17,7 @@ from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 from tests.support import find, make_settings
 
 DEMO = Path(__file__).parent.parent.parent / "demo"

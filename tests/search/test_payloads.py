@@ -4,14 +4,14 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Hit
 from mcp_server_qdrant.core.notation import part_id, point_id
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.search.retrieve import current
 
 HEAD = point_id("notes", "d", 0)
 
 
 def document(hit: Hit) -> Document:
-    return read(hit.collection, hit.id, hit.payload, ("document",), point_id)
+    return document_of(hit.collection, hit.id, hit.payload, ("document",), point_id)
 
 
 def hit(version: str | None, chunk: int, **doc: Any) -> Hit:

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Hit, QueryVectors, Status, Terms
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.qdrant.payload import read, title_of
+from mcp_server_qdrant.qdrant.payload import document_of, title_of
 from mcp_server_qdrant.search.present import notes, present
 from mcp_server_qdrant.search.query import Query, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -21,7 +21,7 @@ def hit(point, relevance=0.5, collection="a") -> Hit:
 
 def page(hits, *, limit=10, shown=None, statuses=OK, **request):
     texts = Texts(
-        lambda collection, point, payload: read(collection, point, payload, ("document",)),
+        lambda collection, point, payload: document_of(collection, point, payload, ("document",)),
         title_of,
         lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )

@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.encoders.bm25 import WORD
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import find
 

@@ -82,7 +82,6 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
         ("embedding_dimensions", 0, "must be greater than or equal to 1"),
-        ("embedding_timeout", 0, "must be greater than 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):

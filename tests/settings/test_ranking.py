@@ -22,7 +22,7 @@ from tests.support import make_settings
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},
-            "RERANK_URL: must be a URL such as http://host:8080/path.",
+            "RERANK_URL: must be a URL such as https://host:8080/path.",
         ),
         ({"RERANK_PROVIDER": "tei"}, "RERANK_PROVIDER=tei needs RERANK_URL."),
         (

@@ -15,6 +15,8 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.page.app import app_html
+from mcp_server_qdrant.projection import map as maps
+from mcp_server_qdrant.projection.neighbours import neighbours
 from mcp_server_qdrant.tools import project as project_tool
 from mcp_server_qdrant.tools.project import APP
 from tests.fakes import FakeEncoder
@@ -38,6 +40,17 @@ MIME = "text/html;profile=mcp-app"
 def engine_folder(tmp_path):
     """One of each test's own."""
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def unlaid(monkeypatch):
+    """The layout by neighbours takes a process and seconds: one test has it made."""
+
+    async def nothing(_):
+        return None
+
+    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "neighbours", nothing)
 
 
 async def store(client: Client, collection: str, *texts: str) -> None:
@@ -97,11 +110,12 @@ async def test_the_structured_result_tells_what_an_agent_needs(engine):
         )
 
 
-async def test_regions_are_told_by_name_and_size(engine, monkeypatch):
+async def test_regions_are_told_by_name_and_size(monkeypatch):
     pytest.importorskip("openTSNE")
+    monkeypatch.setattr(maps, "neighbours", neighbours)
     monkeypatch.setattr(project_tool, "PATIENCE", 120.0)
     topics = ("wing lift", "compiler grammar", "protein gene")
-    async with memory_server(engine=engine) as client:
+    async with memory_server() as client:
         await store(client, "notes", *(f"{topics[n % 3]} {n}" for n in range(60)))
         result = await project(client)
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
-from mcp_server_qdrant.core.models import MODEL_KEY
+from mcp_server_qdrant.core.models import MODEL_KEY, EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import (
     LOCAL,
     NONE,
@@ -91,14 +91,12 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
     if provider == "fastembed":
         path = settings.embedding_model_path if default else None
         return HostedEncoder(host, local_model(settings, model, path))
-    dimensions = settings.embedding_dimensions if default else None
-    bounds = settings.embedding_options
     return OpenAIEncoder(
         model,
         settings.service_url,
         api_key=settings.service_key,
-        dimensions=dimensions,
-        bounds=bounds,
+        dimensions=settings.embedding_dimensions if default else None,
+        bounds=EmbeddingOptions(text_tokens=settings.embedding_max_tokens),
     )
 
 

@@ -40,7 +40,10 @@ class Answers(Work):
 
 @asynccontextmanager
 async def answering(folder: Path, services: Open) -> AsyncIterator[None]:
-    """Answer meanwhile, found by a file in that folder; not where that cannot be."""
+    """Answer meanwhile; `recall` finds this server by a file in that folder.
+
+    A folder that cannot be used is a warning in the log.
+    """
     async with AsyncExitStack() as line:
         try:
             _make(folder)

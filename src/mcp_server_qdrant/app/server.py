@@ -5,6 +5,8 @@ import contextlib
 import gc
 import importlib
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from mcp.types import SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.core.access import calling, speaking
+from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.http.caller import ForCaller
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.http.monitor import Monitor
 
     Opened = Services | Tenants
-    Extend = Callable[[MCPServer[Any], Callable[[], Awaitable[Services]], SubscriptionBus], None]
 
 NAME = "mcp-server-qdrant"
 # What depends on the caller's scopes is for that caller alone; collections change at any time.
@@ -177,12 +179,12 @@ def make_server(
     *,
     asking: bool = False,
     monitor: "Monitor | None" = None,
-    extend: "Extend | None" = None,
+    page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
     `asking`: every message comes over HTTP from a caller, who has scopes. `monitor` measures every
-    call. `extend` adds what a transport serves beside the tools, over the same services.
+    call. `page`: /viz is served beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
     at_once = monitor is not None and settings.qdrant_recall_path is not None
@@ -213,9 +215,32 @@ def make_server(
     resources.register(mcp, opening.services)
     if monitor is not None:
         monitor.register(mcp, opening.begin, scopes)
-    if extend is not None:
-        extend(mcp, opening.services, bus)
+    if page:
+        _add_page(mcp, settings, opening.services, bus)
     return mcp
+
+
+def _add_page(
+    mcp: MCPServer[Any],
+    settings: Settings,
+    services: Callable[[], Awaitable["Services"]],
+    bus: SubscriptionBus,
+) -> None:
+    """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
+    from mcp_server_qdrant.http.page.desk import Desk
+    from mcp_server_qdrant.http.page.routes import register
+
+    options = replace(options_of(settings), arbitrary_filter=True)
+    preferred = Preferences.of(settings).model_dump()
+    defaults = {
+        **Tuning(**preferred).model_dump(),
+        "version": __version__,
+        "limit": settings.qdrant_search_limit,
+        "priority_order": settings.priority_order,
+        "alpha": settings.hybrid_alpha,
+        "filters": [field.model_dump() for field in options.fields],
+    }
+    register(mcp, Desk(partial(make_tools, options=options), services, defaults, bus))
 
 
 def _beginning(opening: Opening, under_way: Calls) -> Any:

@@ -20,21 +20,19 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
+from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import read, title_of
+from mcp_server_qdrant.qdrant.payload import document_of, title_of
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
-from mcp_server_qdrant.qdrant.read.facets import TagFacets
-from mcp_server_qdrant.qdrant.read.keys import PayloadKeys
+from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
-from mcp_server_qdrant.qdrant.read.sample import Sampler
-from mcp_server_qdrant.qdrant.read.sources import Files
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.texts import Texts
@@ -64,7 +62,7 @@ class Services:
     lookup: Lookup
     history: History
     lexicon: Lexicon
-    facets: TagFacets
+    facets: Facets
     projector: Projector
     background: Background
     shared: Shared
@@ -87,6 +85,10 @@ class Services:
         """A sentence on each thing in the background that died, but for the sync of folders."""
         parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
+
+    async def demo(self, name: str) -> int:
+        """Store one of the demo's collections; how many texts it has."""
+        return await store_demo(self.store, name)
 
     async def described(self, names: Sequence[str]) -> list[CollectionInfo]:
         """These collections; one without a description by the words that tell it from others."""
@@ -144,7 +146,11 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     fields = settings.qdrant_content_fields
     lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = TagFacets(view.client, lambda name, key: in_memory or catalog.indexed(name, key))
+    facets = Facets(
+        view.client,
+        lambda name, key: in_memory or catalog.indexed(name, key),
+        [f"metadata.{name}" for name, _ in shared.filterable],
+    )
     lookup = Lookup(catalog, points)
     pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
     projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
@@ -163,7 +169,6 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         history=history,
         mask=settings.mask_secrets,
     )
-    files = Files(view.client)
     deletion = Deletion(store, lookup, partial(_deleted, pipeline, projector))
     return Services(
         client=view.client,
@@ -171,7 +176,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         encoders=encoders,
         pipeline=pipeline,
         store=store,
-        sync=Sync(store, files),
+        sync=Sync(store),
         deletion=deletion,
         revision=Revision(store, deletion),
         lookup=lookup,
@@ -179,17 +184,17 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         lexicon=lexicon,
         facets=facets,
         projector=projector,
-        background=_background(settings, store, files, tenant),
+        background=_background(settings, store, tenant),
         shared=shared,
     )
 
 
-def _background(settings: Settings, store: Store, files: Files, tenant: str | None) -> Background:
+def _background(settings: Settings, store: Store, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, files, Pace(SYNC_SHARE).of)
+    paced = Sync(store, Pace(SYNC_SHARE).of)
     folders = [
         Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
@@ -224,7 +229,7 @@ def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
 
 def _lexicon(settings: Settings, view: View) -> Lexicon:
     """The words of the collections; those of a trial engine are not kept on disk."""
-    texts = Sampler(view.client, settings.qdrant_content_fields).texts
+    texts = Drawer(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
         return Lexicon(texts)
     engine = settings.qdrant_url or str(settings.local_path.resolve())
@@ -237,7 +242,7 @@ def _pipeline(
     view: View,
     catalog: Catalog,
     lookup: Lookup,
-    facets: TagFacets,
+    facets: Facets,
     lexicon: Lexicon,
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
@@ -245,7 +250,7 @@ def _pipeline(
     fields, identify = settings.qdrant_content_fields, view.identify
 
     def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return read(collection, point, payload, fields, identify)
+        return document_of(collection, point, payload, fields, identify)
 
     understanding = Understanding(
         resolve=catalog.resolve,
@@ -271,8 +276,7 @@ def _pipeline(
         queries,
         Texts(document, title_of, bm25.reader, view.identify),
         shared.rerank,
-        Newest(view.client, shared.dates, settings.qdrant_content_fields).of,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields).listed,
         catalog.forget,
-        PayloadKeys(view.client, [f"metadata.{name}" for name, _ in shared.filterable]).check,
-        shared.leftovers,
+        facets.check_keys,
     )

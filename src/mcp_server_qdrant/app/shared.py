@@ -1,12 +1,11 @@
 """The parts that all services over one engine share: engine, models, the filling of points."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.app.models import open_choice, open_rerank
-from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
@@ -19,9 +18,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.qdrant.read.trips import EdgeQueries
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
-from mcp_server_qdrant.qdrant.write.leftovers import Leftovers
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
@@ -54,16 +51,11 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
-        remote = settings.qdrant_url not in (None, ":memory:")
-        self._version = partial(_version, client) if remote else None
         self._all = View(client)
         self.everything = self._catalog_of(self._all)
         # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all)
-        self._leftovers = Leftovers(points)
-        sweep = self._leftovers.sweep
-        pace = Pace(SYNC_SHARE).of
-        self._backfill = Backfill(self.everything, points, encoders, sweep, pace)
+        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -97,11 +89,6 @@ class Shared:
             dates=self.dates,
         )
 
-    def leftovers(self, met: Sequence[Document]) -> None:
-        """A search met parts that no reader is shown."""
-        if due := self._leftovers.due(met):
-            self._backfill.met(due)
-
     def points(self, view: View) -> Points:
         """The points of a view by id."""
         named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
@@ -118,7 +105,7 @@ class Shared:
     def queries(self, view: View) -> Queries:
         """The searches of a view."""
         if isinstance(self.client, EdgeClient):
-            return EdgeQueries(view.client, self.dates)
+            return Queries(view.client, self.dates, together=True)
         read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
         return Queries(view.client, self.dates, read)
 
@@ -131,7 +118,7 @@ class Shared:
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
         return View(
-            client=TenantClient(self.client, kept, self._version),
+            client=TenantClient(self.client, kept),
             identify=point_ids_of(tenant),
             indexes=kept.indexes,
             tenant=tenant,
@@ -144,7 +131,3 @@ class Shared:
         await self.rerank.close()
         await self.encoders.close()
         await self.client.close()
-
-
-async def _version(client: Any) -> str:
-    return str((await client.info()).version)

@@ -58,7 +58,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def _input() -> TextIO:
-    """Standard input as UTF-8. Other code and child processes find it empty from now on."""
+    """Standard input as UTF-8. Other code and child processes read nothing there from now on."""
     source = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)

@@ -119,9 +119,9 @@ def command(entry: Entry) -> list[str]:
 
 
 def other(entry: Entry) -> str | None:
-    """The program that an entry starts, or ADDRESS, where it is not this server.
+    """The other program that an entry starts, or ADDRESS for one at a URL; None for this server.
 
-    A program that cannot be started on this machine any more does not count.
+    A program that is not on this machine any more does not count.
     """
     words = command(entry)
     if not words:

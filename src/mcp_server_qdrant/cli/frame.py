@@ -29,30 +29,21 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def ending(interrupted: str = "Interrupted.", *, at_once: bool = True) -> Iterator[None]:
+def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
     """Run a command to its end: an error is one sentence and a status.
 
-    1 where something behind failed, 2 where something was asked wrongly. It ends `at_once` where a
-    thread may still be loading a model, which would make an ordinary exit abort.
+    1 where something behind failed, 2 where something was asked wrongly.
     """
-    status = 0
     try:
         yield
     except QdrantMcpError as error:
-        status = failed(error)
-    except click.exceptions.Exit as done:
-        status = done.exit_code
+        raise click.exceptions.Exit(failed(error)) from None
     except (KeyboardInterrupt, click.Abort) as error:  # Abort: a question had no answer
         if isinstance(error, click.Abort):
             click.echo(err=True)  # the question's line is still open
         show("")
         say(interrupted)
-        status = INTERRUPTED
-    sys.stdout.flush()
-    if at_once:
-        os._exit(status)
-    if status:
-        sys.exit(status)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def failed(error: QdrantMcpError) -> int:
@@ -176,9 +167,9 @@ def load(*, serving: bool = False) -> "Settings":
 
 
 def leave_folder() -> Path | None:
-    """Be nowhere that others choose; where it was, unless that folder has been removed.
+    """Change to a folder of Python's own; returns the one before, None where it is removed.
 
-    Libraries look for files where they run: numba, matplotlib.
+    Some libraries look for files in the working directory, which may be a stranger's.
     """
     try:
         return Path.cwd()

@@ -73,7 +73,7 @@ def init(
     from mcp_server_qdrant.settings import environment
 
     env_file = click.get_current_context().meta.get(frame.KEY)
-    with frame.ending("Interrupted; run it again.", at_once=False):
+    with frame.ending("Interrupted; run it again."):
         settings = frame.load()
         if not yes:
             chosen = chosen or _asked_clients()

@@ -57,14 +57,15 @@ def serve(transport: Transport) -> None:
     gc.disable()
     # Until the transport handles signals itself: no traceback from an import.
     signal.signal(signal.SIGINT, lambda *_: os._exit(frame.INTERRUPTED))
-    with frame.ending(at_once=False):
+    with frame.ending():
         read, folder = frame.load(serving=True), frame.leave_folder()
         if transport == "stdio" and read.qdrant_folder is None:
             read = read.model_copy(update={"qdrant_folder": folder})
 
-        def ready(address: str) -> None:
+        def ready(address: str, page: str | None) -> None:
+            also = f", the page at {page}" if page else ""
             if read.log_format == "text":
-                click.echo(f"mcp-server-qdrant serves {address}", err=True)
+                click.echo(f"mcp-server-qdrant serves {address}{also}", err=True)
 
         if transport == "stdio":
             from mcp_server_qdrant.app import stdio
@@ -85,17 +86,18 @@ def serve(transport: Transport) -> None:
 def viz(port: int, browse: bool) -> None:  # noqa: FBT001
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
 
-    def ready(address: str) -> None:
-        click.echo(address)
-        if browse:
-            click.launch(address)
+    def ready(_: str, page: str | None) -> None:
+        click.echo(page)
+        if browse and page:
+            click.launch(page)
 
-    with frame.ending(at_once=False):
-        read = frame.load(serving=True)
+    with frame.ending():
+        alone = {"host": "127.0.0.1", "port": port, "qdrant_read_only": True}
+        read = frame.load(serving=True).model_copy(update=alone)
         frame.leave_folder()
-        from mcp_server_qdrant.app.http import run_page
+        from mcp_server_qdrant.app import http
 
-        run_page(read, port, ready)
+        http.run(read, "streamable-http", ready)
         os._exit(0)
 
 

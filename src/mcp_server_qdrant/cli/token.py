@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.http.auth.tokens import Entry
 
 LIST = "list"
 
@@ -64,15 +67,30 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         raise click.UsageError("token list takes no option but --file.")
     if given["revoke"] and asked > {"revoke"}:
         raise click.UsageError("--revoke takes no other option but --file.")
-    with frame.ending(at_once=False):
+    with frame.ending():
+        from mcp_server_qdrant.http.auth import tokens
+
         if name == LIST:
-            _list(_named(file))
-        elif given["revoke"]:
-            _revoke(_named(file), name)
+            _list(tokens.read(_named(file)))
+            return
+        rights = _rights(given["scopes"], given["claims"], given["expires"])
+        known = given["revoke"] or given["replace"]
+        place = _named(file) if known else file
+        there = tokens.read(place) if place and place.exists() else ()
+        old = [one for one in there if one.name == name]
+        if known and not old:
+            raise ConfigError(f"{name} has no token in {place}.")
+        if old and not known:
+            raise ConfigError(
+                f"{name} has a token in {place}: add --replace, or choose another name."
+            )
+        if place and given["revoke"]:
+            tokens.change(place, without=name)
+            click.echo(f"{name} has no token in {place} any more.", err=True)
         else:
-            rights = _rights(given["scopes"], given["claims"], given["expires"])
-            place = _named(file) if given["replace"] else file
-            _make(place, name, rights, replace=given["replace"])
+            _make(place, name, _inherited(old[-1], rights) if old else rights)
+            if old:
+                click.echo("The old token has ended.", err=True)
 
 
 def _named(file: Path | None) -> Path:
@@ -98,22 +116,20 @@ def _rights(
     return {name: value for name, value in said.items() if value}
 
 
-def _make(file: Path | None, name: str, rights: dict[str, Any], *, replace: bool) -> None:
-    """Make a token. One that is replaced gives the rights that are not said, and ends."""
+def _inherited(old: "Entry", rights: dict[str, Any]) -> dict[str, Any]:
+    """The rights of a token's successor: of the old one what is not said."""
+    if old.expires and "expires" not in rights:
+        raise ConfigError(
+            f"The token of {old.name} has an end: add --expires, the end of the new one."
+        )
+    kept = old.model_dump(mode="json", include={"scopes", "claims"})
+    return {key: value for key, value in kept.items() if value} | rights
+
+
+def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
+    """Make a token in place of those of this name, and print it."""
     from mcp_server_qdrant.http.auth import tokens
 
-    old = _of(file, name)
-    if replace:
-        if not old:
-            raise ConfigError(f"{name} has no token in {file}.")
-        if old[-1].expires and "expires" not in rights:
-            raise ConfigError(
-                f"The token of {name} has an end: add --expires, the end of the new one."
-            )
-        kept = old[-1].model_dump(mode="json", include={"scopes", "claims"})
-        rights = {key: value for key, value in kept.items() if value} | rights
-    elif old:
-        raise ConfigError(f"{name} has a token in {file}: add --replace, or choose another name.")
     if "scopes" not in rights:
         raise click.UsageError("Missing option '--scope'.")
     secret = tokens.new_token()
@@ -125,29 +141,17 @@ def _make(file: Path | None, name: str, rights: dict[str, Any], *, replace: bool
     click.echo(f"The token of {name}, which is not shown again:", err=True)
     click.echo(secret)
     if file:
-        ended = " The old token has ended." if replace else ""
-        click.echo(f"Its hash is in {file}.{ended}", err=True)
+        click.echo(f"Its hash is in {file}.", err=True)
     else:
         click.echo("The line for the file of AUTH_TOKENS_FILE:", err=True)
         click.echo(tokens.line(entry), nl=False)
 
 
-def _revoke(file: Path, name: str) -> None:
-    from mcp_server_qdrant.http.auth import tokens
-
-    if not _of(file, name):
-        raise ConfigError(f"{name} has no token in {file}.")
-    tokens.change(file, without=name)
-    click.echo(f"{name} has no token in {file} any more.", err=True)
-
-
-def _list(file: Path) -> None:
+def _list(found: "Sequence[Entry]") -> None:
     """A line for each token: name, scopes, end in UTC, claims."""
-    from mcp_server_qdrant.http.auth import tokens
-
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
-    for one in tokens.read(file):
+    for one in found:
         end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
@@ -155,12 +159,3 @@ def _list(file: Path) -> None:
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
-
-
-def _of(file: Path | None, name: str) -> list[Any]:
-    """The tokens of a caller; a file that is not there has none yet."""
-    from mcp_server_qdrant.http.auth import tokens
-
-    if file is None or not file.exists():
-        return []
-    return [one for one in tokens.read(file) if one.name == name]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_POINTS = 10_000
 USUAL_POINTS = 1_000
+SEEN = 3  # axes of a map
 
 Position = tuple[float, ...]
 
@@ -107,16 +108,14 @@ class Outlier:
 class Group:
     """The drawn points of one collection, in a panel.
 
-    `total` is how many points it holds. `positions` (n, 3) is where the drawn ones lie. `spread` is
-    the usual distance of its unit vectors from their middle (root of the mean square, 0 to 1);
-    `near` maps the other collections of the panel to the cosine of the two middles, the nearest
-    first. `middle` is the mean of the unit vectors, and stays here.
+    `total` is how many points it holds. `spread` is the usual distance of its unit vectors from
+    their middle (root of the mean square, 0 to 1); `near` maps the other collections of the panel
+    to the cosine of the two middles, the nearest first. `middle` is the mean of the unit vectors.
     """
 
     collection: str
     total: int
     points: Drawn
-    positions: "NDArray[Any]"
     centre: Position
     spread: float
     near: Mapping[str, float]
@@ -146,11 +145,6 @@ class Panel:
         return sum(len(group.points.ids) for group in self.groups)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """How the texts of the points begin."""
-        return tuple(text for group in self.groups for text in group.points.texts)
-
-    @property
     def regions(self) -> tuple[Region, ...]:
         """Those of the layout by neighbours, where it is there."""
         return self.neighbours.regions if self.neighbours else ()
@@ -170,11 +164,16 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something lies: on which panel, on its axes, and in the layout by neighbours."""
+    """Where something lies: on which panel, on its axes, and in the layout by neighbours.
+
+    `near`, of a query, maps the collections there to the cosine of it to their middle, nearest
+    first.
+    """
 
     panel: int
     position: Position
     neighbours: Position | None = None
+    near: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,23 +193,12 @@ class PlacedHit:
     place: Place | None
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedQuery:
-    """The place of the query in one panel.
-
-    `near` maps the collections there to the cosine of the query to their middle, nearest first.
-    """
-
-    place: Place
-    near: Mapping[str, float]
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
     """A map with a search on it. `page` is what qdrant-find answered; without a search None."""
 
     map: Map
     page: SearchPage | None = None
-    queries: tuple[PlacedQuery, ...] = ()
+    queries: tuple[Place, ...] = ()
     hits: tuple[PlacedHit, ...] = ()
     notes: tuple[str, ...] = ()

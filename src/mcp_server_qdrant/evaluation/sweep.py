@@ -34,7 +34,7 @@ class Configuration:
         return " ".join([self.algorithm, *values])
 
     def request(self, query: str, collections: tuple[str, ...] | None, limit: int) -> SearchRequest:
-        """The search of one query: the ranking to its end, not only what is near its best."""
+        """The search of one query, without a least relevance unless one is swept."""
         fields = {"score_threshold": 0.0, **self.fields}
         return SearchRequest(
             query=query,

@@ -1,7 +1,7 @@
 """Liveness of the process, and readiness to answer calls."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
@@ -11,8 +11,6 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 
 PATIENCE = 2.0  # seconds; probes usually give up soon after
 
-Begin = Callable[[], "asyncio.Task[Any]"]  # opens the services, or says that it is done
-
 
 class Part(NamedTuple):
     """The state of one part of the server, and a sentence on it."""
@@ -21,53 +19,47 @@ class Part(NamedTuple):
     message: str
 
 
-class Health:
-    """Looks at server, engine and encoder."""
+async def healthz(_: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
 
-    def __init__(
-        self,
-        opening: Begin,
-        draining: Callable[[], bool] = lambda: False,
-        patience: float = PATIENCE,
-    ) -> None:
-        self._opening = opening
-        self._draining = draining
-        self._patience = patience
 
-    async def readyz(self, _: Request) -> Response:
-        """200 where a call would be answered now, at least by keyword; else 503, and why."""
-        parts = await self.parts()
-        model = parts["encoder"].state
-        up = parts["server"].state == parts["engine"].state == "up"
-        # Without a model there is search by keyword; one that is being loaded is awaited.
-        if not up or model in ("loading", "unknown"):
-            status = "not ready"
-        else:
-            status = "ready" if model == "ready" else "degraded"
-        told = {name: part._asdict() for name, part in parts.items()}
-        return JSONResponse({"status": status, **told}, 503 if status == "not ready" else 200)
+def readiness(parts: Mapping[str, Part]) -> Response:
+    """200 where a call would be answered now, at least by keyword; else 503, and why."""
+    model = parts["encoder"].state
+    up = parts["server"].state == parts["engine"].state == "up"
+    # Without a model there is search by keyword; one that is being loaded is awaited.
+    if not up or model in ("loading", "unknown"):
+        status = "not ready"
+    else:
+        status = "ready" if model == "ready" else "degraded"
+    told = {name: part._asdict() for name, part in parts.items()}
+    return JSONResponse({"status": status, **told}, 503 if status == "not ready" else 200)
 
-    async def parts(self) -> dict[str, Part]:
-        """Server, engine and encoder."""
-        server = Part("up", "The server takes calls.")
-        if self._draining():
-            server = Part("draining", "The server is shutting down: it takes no more calls.")
-        opening = self._opening()
-        engine = await self._engine(opening)
-        return {"server": server, "engine": engine, "encoder": _encoder(opening)}
 
-    async def _engine(self, opening: "asyncio.Task[Any]") -> Part:
-        """`up` where it answers in time, `opening`, or `down`."""
-        try:
-            async with asyncio.timeout(self._patience):
-                await (await asyncio.shield(opening)).catalog.names()
-        except TimeoutError:
-            if not opening.done():
-                return Part("opening", "The engine is being opened.")
-            return Part("down", "The engine does not answer in time.")
-        except QdrantMcpError as error:
-            return Part("down", str(error))
-        return Part("up", "The engine answers.")
+async def examined(
+    opening: "asyncio.Task[Any]", *, draining: bool, patience: float = PATIENCE
+) -> dict[str, Part]:
+    """Server, engine and encoder; `opening` is the task that opens the services."""
+    server = Part("up", "The server takes calls.")
+    if draining:
+        server = Part("draining", "The server is shutting down: it takes no more calls.")
+    engine = await _engine(opening, patience)
+    return {"server": server, "engine": engine, "encoder": _encoder(opened(opening))}
+
+
+async def _engine(opening: "asyncio.Task[Any]", patience: float) -> Part:
+    """`up` where it answers in time, `opening`, or `down`."""
+    try:
+        async with asyncio.timeout(patience):
+            await (await asyncio.shield(opening)).catalog.names()
+    except TimeoutError:
+        if not opening.done():
+            return Part("opening", "The engine is being opened.")
+        return Part("down", "The engine does not answer in time.")
+    except QdrantMcpError as error:
+        return Part("down", str(error))
+    return Part("up", "The engine answers.")
 
 
 def opened(opening: "asyncio.Task[Any]") -> Any:
@@ -77,20 +69,11 @@ def opened(opening: "asyncio.Task[Any]") -> Any:
     return opening.result()
 
 
-def _encoder(opening: "asyncio.Task[Any]") -> Part:
+def _encoder(services: Any) -> Part:
     """The state of the default model, `unknown` until the services are open."""
-    services = opened(opening)
     if services is None:
         return Part("unknown", "The model is loaded once the engine is open.")
     encoder = services.encoders.default
     if encoder.state == "ready":
         return Part("ready", f"The model {encoder.name} is ready.")
-    return Part(
-        encoder.state,
-        encoder.reason or f"The model {encoder.name} is not loaded yet.",
-    )
-
-
-async def healthz(_: Request) -> Response:
-    """The process answers."""
-    return JSONResponse({"status": "ok"})
+    return Part(encoder.state, encoder.reason or f"The model {encoder.name} is not ready.")

@@ -1,18 +1,15 @@
 """Limits on the requests, event streams and sessions of all callers and of each. Pure ASGI.
 
-A refusal is answered before anything is read but a small message of a session, so callers within
-the limits keep their latency. The limits of uvicorn and of the SDK know no callers: one greedy
-caller would take them all.
+A refusal is answered before anything is read, so callers within the limits keep their latency. The
+limits of uvicorn and of the SDK know no callers: one greedy caller would take them all.
 """
 
-import json
 import math
 import time
 from collections import Counter
 from collections.abc import Callable
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,7 +25,6 @@ SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
 LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
-SMALL = 65_536  # bytes
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
 PLACE = "mcp_server_qdrant.place"  # key of the ASGI scope, for work in other tasks
@@ -97,38 +93,28 @@ class Place:
 
 
 class Sessions:
-    """The sessions that each caller keeps open; the SDK ends those that nobody uses."""
+    """The sessions that each caller has opened; the SDK ends those that nobody uses."""
 
     def __init__(self, own: int, clock: Callable[[], float]) -> None:
         self._own = own
         self._clock = clock
-        self._known: dict[str, tuple[str, float]] = {}  # id -> owner, last used
+        self._open: dict[str, tuple[str, float]] = {}  # id -> who opened it, when it was used last
 
     def full(self, who: str) -> bool:
         """True where the caller may not open another."""
         since = self._clock() - IDLE_SECONDS
-        self._known = {one: known for one, known in self._known.items() if known[1] > since}
-        return sum(owner == who for owner, _ in self._known.values()) >= self._own
+        self._open = {one: known for one, known in self._open.items() if known[1] > since}
+        return sum(owner == who for owner, _ in self._open.values()) >= self._own
 
-    def following(self, scope: Scope, send: Send) -> Send:
-        """`send`, noting by the answer to a request if a session began, goes on or is over."""
-        who, given = holder(scope), Headers(scope=scope).get(SESSION)
-
-        def note(status: int, made: str | None) -> None:
-            if made and not given and status < 400:
-                self._known[made] = who, self._clock()
-            elif given and self._known.get(given, ("",))[0] == who:
-                if status == 404 or (status < 300 and scope["method"] == "DELETE"):
-                    del self._known[given]
-                else:
-                    self._known[given] = who, self._clock()
-
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                note(message["status"], Headers(raw=message.get("headers", [])).get(SESSION))
-            await send(message)
-
-        return sent
+    def answered(self, scope: Scope, status: int, made: str | None) -> None:
+        """Note by the answer to a request whether a session began, goes on or is over."""
+        given = Headers(scope=scope).get(SESSION)
+        if given and (status == 404 or (status < 300 and scope["method"] == "DELETE")):
+            self._open.pop(given, None)
+        elif given in self._open:
+            self._open[given] = self._open[given][0], self._clock()
+        elif made and not given and status < 400:
+            self._open[made] = holder(scope), self._clock()
 
 
 class Load:
@@ -165,8 +151,7 @@ class Load:
 class Limits:
     """429 beyond so much at once, of all or of one caller, 503 while the server drains.
 
-    Answers to what a call has asked its client, and notifications, always pass. Probes are never
-    refused, nor is a client that ends its session.
+    Probes are never refused, nor is a client that ends its session.
     """
 
     def __init__(
@@ -180,32 +165,31 @@ class Limits:
         """Serve one request, or refuse it."""
         if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
-            return
-        if scope["path"] == MCP:
-            send = self._load.sessions.following(scope, send)
-        asks, receive = await _read_small(scope, receive)
-        if not asks or scope["method"] in ("DELETE", "OPTIONS"):
-            await self._app(scope, receive, send)
+        elif scope["method"] in ("DELETE", "OPTIONS"):
+            await self._serve(scope, receive, send)
         elif reason := self._load.refusal(scope):
             self._refused(reason)
             await _answer(reason)(scope, receive, send)
         else:
             with (place := self._load.place(scope)):
-                await _completed(self._app, {**scope, PLACE: place}, receive, send)
+                await self._serve({**scope, PLACE: place}, receive, send)
 
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application; an event stream that it leaves, as at its end, is completed."""
+        unfinished = False
 
-async def _completed(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run the application; an event stream that it leaves, as at its end, is completed."""
-    unfinished = False
+        async def sent(message: Message) -> None:
+            nonlocal unfinished
+            started = message["type"] == "http.response.start"
+            unfinished = started or message.get("more_body", False)
+            if started and scope["path"] == MCP:
+                made = Headers(raw=message.get("headers", [])).get(SESSION)
+                self._load.sessions.answered(scope, message["status"], made)
+            await send(message)
 
-    async def sent(message: Message) -> None:
-        nonlocal unfinished
-        unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
-        await send(message)
-
-    await app(scope, receive, sent)
-    if unfinished and _is_stream(scope):
-        await send({"type": "http.response.body"})
+        await self._app(scope, receive, sent)
+        if unfinished and _is_stream(scope):
+            await send({"type": "http.response.body"})
 
 
 def _is_stream(scope: Scope) -> bool:
@@ -224,35 +208,6 @@ def _opens_session(scope: Scope) -> bool:
 def _has_session(scope: Scope) -> bool:
     """True of a protocol with sessions."""
     return Headers(scope=scope).get(VERSION, "") < SESSIONLESS
-
-
-async def _read_small(scope: Scope, receive: Receive) -> tuple[bool, Receive]:
-    """False where a small message of a session asks nothing, and what receives it again.
-
-    It answers what a call under way has asked, or takes a call back: refused, no call would end.
-    """
-    headers = Headers(scope=scope)
-    length = headers.get("content-length", "")
-    small = length.isascii() and length.isdigit() and 0 < int(length) <= SMALL
-    within = headers.get(SESSION) or b"session_id=" in scope["query_string"]
-    if not (small and within and scope["method"] == "POST"):
-        return True, receive
-    body = await Request(scope, receive).body()
-    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def again() -> Message:
-        return unread.pop() if unread else await receive()
-
-    return _asks(body), again
-
-
-def _asks(body: bytes) -> bool:
-    """True unless it is a notification or an answer."""
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return True
-    return not isinstance(message, dict) or {"id", "method"} <= message.keys()
 
 
 def _answer(reason: str) -> JSONResponse:

@@ -3,7 +3,7 @@
 import logging
 import time
 import uuid
-from asyncio import CancelledError
+from asyncio import CancelledError, Task
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
@@ -24,7 +24,7 @@ from mcp_server_qdrant.core.telemetry import (
     within_call,
     within_request,
 )
-from mcp_server_qdrant.http.health import Begin, Health, healthz, opened
+from mcp_server_qdrant.http.health import examined, healthz, opened, readiness
 from mcp_server_qdrant.http.limits import HEALTH, PLACE, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
@@ -49,10 +49,17 @@ class Monitor:
         # Who reads the figures of all tenants need not know what theirs are called.
         self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
-    def register(self, mcp: MCPServer[Any], opening: Begin, tools: Iterable[str]) -> None:
-        """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels."""
-        health = Health(opening, lambda: self.load.draining)
+    def register(
+        self, mcp: MCPServer[Any], begin: Callable[[], Task[Any]], tools: Iterable[str]
+    ) -> None:
+        """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels.
+
+        `begin` opens the services, or tells that they are open.
+        """
         self.metrics.tools = frozenset(tools)
+
+        async def readyz(_: Request) -> Response:
+            return readiness(await examined(begin(), draining=self.load.draining))
 
         async def metrics(_: Request) -> Response:
             """Figures for Prometheus; of all tenants, hence for none of them."""
@@ -61,13 +68,13 @@ class Monitor:
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
                 )
-            parts = await health.parts()
-            services = opened(opening())
+            parts = await examined(begin(), draining=self.load.draining)
+            services = opened(begin())
             work = services.work() if services else {}
             text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
             return Response(text, media_type=CONTENT_TYPE)
 
-        routes = {"/healthz": healthz, "/readyz": health.readyz, "/metrics": metrics}
+        routes = {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
         for path, handler in routes.items():
             mcp.custom_route(path, methods=["GET"])(handler)
 

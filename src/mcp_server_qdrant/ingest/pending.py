@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mcp_server_qdrant.core.datatypes import Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text, unchanged
@@ -24,16 +24,13 @@ logger = logging.getLogger(__name__)
 class Backfill:
     """Fills pending points in the background, from `run` until it is cancelled.
 
-    `sweep` removes what is left of writes that were cut short; what a search met of it is given.
-    `pace` slows a model down.
+    What is left of writes that were cut short is removed. `pace` slows a model down.
     """
 
     catalog: Catalog
     points: Points
     encoders: Registry
-    sweep: Callable[[str, Sequence[Document]], Awaitable[int]]
     pace: Callable[[Encode], Encode] = lambda encode: encode
-    _met: dict[str, dict[PointId, Document]] = field(default_factory=dict, init=False)
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
 
@@ -43,12 +40,6 @@ class Backfill:
     def wake(self) -> None:
         """There are new pending points."""
         self._wanted.set()
-
-    def met(self, leftovers: Sequence[Document]) -> None:
-        """A search met parts of texts that were replaced, or never finished."""
-        for one in leftovers:
-            self._met.setdefault(one.collection, {})[one.id] = one
-        self.wake()
 
     async def run(self) -> None:
         """Fill what earlier runs left, then what `wake` tells of. Raises Unforeseen."""
@@ -77,7 +68,7 @@ class Backfill:
                 with contained():
                     filled += await self._fill(await self.catalog.target(name))
                     if self.catalog.ours(name):
-                        await self.sweep(name, list(self._met.pop(name, {}).values()))
+                        await self.points.sweep(name)
             except QdrantMcpError as error:
                 failure = error
             finally:

@@ -167,7 +167,7 @@ class Store:
         new, kept = fields.kept(new, old)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-        parts = self._parts(new, collection, document, before, spans)
+        parts = self.parts(new, collection, document, before, spans)
         replaced = Kept() if foreign is None else await self.history.keep(foreign)
         exact = seen is not None and foreign is None
         job = Job(parts=parts, before=before, exact=exact, progress=progress)
@@ -286,7 +286,7 @@ class Store:
         self.catalog.forget(collection)
         return made
 
-    def _parts(
+    def parts(
         self,
         new: NewDocument,
         collection: str,
@@ -294,6 +294,7 @@ class Store:
         before: Document | None,
         spans: Sequence[Span],
     ) -> list[Document]:
+        """The parts of a text that takes the place of `before`."""
         now = self.now()
         given = Document(id="", collection=collection, text="", metadata=new.metadata)
         own = new.created_at or own_date(given)

@@ -66,7 +66,8 @@ class Job:
         """All its parts are written."""
 
     def failed(self, reason: str) -> None:
-        """One of its parts cannot be written."""
+        """One of its parts cannot be written. Raises RequestError."""
+        raise RequestError(reason)
 
 
 @dataclass(eq=False)
@@ -204,10 +205,7 @@ class Writer:
         for job, head, point in due:
             if not job.exact:
                 continue
-            if job.before is None:
-                await self.points.insert(self.target, point)
-            else:
-                await self.points.exchange(self.target, point, job.before)
+            await self.points.exchange(self.target, point, job.before)
             now = await self.points.first(head.collection, head.document or "")
             if now is None or (now.version, now.updated_at) != (head.version, head.updated_at):
                 raise Outdated

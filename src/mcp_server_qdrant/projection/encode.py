@@ -2,10 +2,10 @@
 
 {
   "panels": [{
-    "model": "all-MiniLM-L6-v2", "axes": 3, "explained": [0.12, 0.08, 0.05],
+    "model": "all-MiniLM-L6-v2", "explained": [0.12, 0.08, 0.05],
     "groups": [{"collection": "notes", "total": 1250, "count": 300}],  `count` are drawn
     "scale": 0.000021,             a stored coordinate times this is the real one
-    "xyz": "<base64>",             int16, little endian, points x axes, group after group
+    "xyz": "<base64>",             int16, little endian, x y z of each, group after group
     "ids": [...], "documents": [...],  of each point, and of its text
     "titles": [...],               or how the text begins; 60 characters
     "snippets": [...],             100 characters; absent above `SNIPPETS` points
@@ -35,48 +35,39 @@ import base64
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.maps import Panel, Place, PlacedHit, Position, View
+from mcp_server_qdrant.core.maps import SEEN, Panel, Place, PlacedHit, Position, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Json = dict[str, Any]
 
-# "neighbours" is all but the points, "places" only the search and what tells whether it fits.
-PARTS = ("all", "neighbours", "places")
 SNIPPETS = 2_000
 TITLE = 60
 SNIPPET = 100
 STEPS = 32_767  # of an int16
 
 
-def encode(view: View, axes: int = 3, parts: str = "all") -> Json:
-    """A map as the JSON above, with the first `axes` (2 or 3) of each position."""
+def encode(view: View, *, points: bool = True) -> Json:
+    """A map as the JSON above; without `points` only the search, and what tells whether it fits."""
     panels = view.map.panels
     short = sum(panel.count for panel in panels) <= SNIPPETS
-    encoded = []
-    for panel in panels:
-        one = _panel(panel, axes)
-        if parts == "all":
-            one |= _points(panel, axes, snippets=short)
-        if parts != "places":
-            one["neighbours"] = _neighbours(panel)
-        encoded.append(one)
     return {
-        "panels": encoded,
+        "panels": [
+            _panel(panel) | (_points(panel, snippets=short) if points else {}) for panel in panels
+        ],
         "query": view.page.query if view.page else None,
-        "queries": [_at(one.place, axes) for one in view.queries],
-        "hits": [_hit(one, axes) for one in view.hits],
+        "queries": [_at(one) for one in view.queries],
+        "hits": [_hit(one) for one in view.hits],
         "notes": [*view.map.notes, *view.notes],
         "coming": view.map.coming,
     }
 
 
-def _panel(panel: Panel, axes: int) -> Json:
+def _panel(panel: Panel) -> Json:
     return {
         "model": panel.model,
-        "axes": axes,
-        "explained": [round(share, 4) for share in panel.explained[:axes]],
+        "explained": [round(share, 4) for share in panel.explained],
         "groups": [
             {"collection": one.collection, "total": one.total, "count": len(one.points.ids)}
             for one in panel.groups
@@ -84,13 +75,14 @@ def _panel(panel: Panel, axes: int) -> Json:
     }
 
 
-def _points(panel: Panel, axes: int, *, snippets: bool) -> Json:
+def _points(panel: Panel, *, snippets: bool) -> Json:
     drawn = [group.points for group in panel.groups]
-    made: Json = _scaled("xyz", panel.reduced[:, :axes]) | {
+    made: Json = _scaled("xyz", panel.reduced[:, :SEEN]) | {
         "ids": [str(point) for one in drawn for point in one.ids],
         "documents": [name for one in drawn for name in one.documents],
         "titles": [title[:TITLE] for one in drawn for title in one.titles],
         "facets": [asdict(one) | {"codes": _base64(one.codes.tobytes())} for one in panel.facets],
+        "neighbours": _neighbours(panel),
     }
     if snippets:
         made["snippets"] = [text[:SNIPPET] for one in drawn for text in one.snippets]
@@ -115,8 +107,7 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def _hit(one: PlacedHit, axes: int) -> Json:
-    nowhere = {"panel": None, "at": None, "neighbours": None}
+def _hit(one: PlacedHit) -> Json:
     return {
         "rank": one.rank,
         "collection": one.collection,
@@ -125,12 +116,12 @@ def _hit(one: PlacedHit, axes: int) -> Json:
         "relevance": round(one.relevance, 3),
         "title": one.title[:TITLE],
         "snippet": one.snippet,
-    } | (_at(one.place, axes) if one.place else nowhere)
+    } | (_at(one.place) if one.place else {"panel": None, "at": None, "neighbours": None})
 
 
-def _at(place: Place, axes: int) -> Json:
-    beside = None if place.neighbours is None else _rounded(place.neighbours)
-    return {"panel": place.panel, "at": _rounded(place.position[:axes]), "neighbours": beside}
+def _at(place: Place) -> Json:
+    beside = place.neighbours and _rounded(place.neighbours)
+    return {"panel": place.panel, "at": _rounded(place.position), "neighbours": beside}
 
 
 def _rounded(position: Position) -> list[float]:

@@ -45,7 +45,7 @@ class _Sheet:
         """Points, names of regions, hits with their ranks, the query; title and legend."""
         panel = self._panel
         hits = [hit for hit in view.hits if hit.place and hit.place.panel == index]
-        queries = [one.place for one in view.queries if one.place.panel == index]
+        queries = [one for one in view.queries if one.panel == index]
         points = panel.neighbours.places if panel.neighbours else panel.reduced[:, :2]
         marked = [_seen(hit.place) for hit in hits if hit.place] + [_seen(one) for one in queries]
         spots = _fitted(np.array([*points.tolist(), *marked]))

@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
-from mcp_server_qdrant.projection.neighbours import COMING, FEWEST, installed, neighbours
+from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours
 from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.projection.pca import shares
 from mcp_server_qdrant.projection.place import place
@@ -35,23 +35,17 @@ LACKING = (
 class _Entry:
     state: Any  # of the collections, when it was drawn
     drawing: "asyncio.Task[Map]"
-    before: Map | None = None  # the last one with its layout by neighbours
-    laying: "asyncio.Task[Map] | None" = None  # this one with it
-
-    @property
-    def laid(self) -> Map | None:
-        """The newest map that has its layout by neighbours."""
-        done = self.laying is not None and self.laying.done() and not self.laying.cancelled()
-        return self.laying.result() if self.laying and done else self.before
+    laid: Map | None = None  # the newest one with its layout by neighbours
+    laying: "asyncio.Task[None] | None" = None  # that of what was drawn
 
     @property
     def busy(self) -> bool:
         """Whether the layout by neighbours is being made."""
         return self.laying is not None and not self.laying.done()
 
-    def stop(self) -> "list[asyncio.Task[Map]]":
-        """Nobody needs the layout by neighbours any more; what has yet to end."""
-        running = [self.laying] if self.laying and self.busy else []
+    def stop(self) -> "list[asyncio.Task[Any]]":
+        """Nobody needs it any more; what has yet to end."""
+        running = [one for one in (self.drawing, self.laying) if one and not one.done()]
         for one in running:
             one.cancel()
         return running
@@ -92,9 +86,9 @@ class Projector:
         by_name = {target.collection: target for target in targets}
         return await place(found, page, by_name, self.drawer, self.encoders)
 
-    async def encoded(self, view: View, axes: int, parts: str = "all") -> dict[str, Any]:
+    async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
-        return await asyncio.to_thread(encode, view, axes, parts)
+        return await asyncio.to_thread(encode, view, points=points)
 
     async def picture(self, view: View) -> bytes:
         """The view, which has a panel, as a PNG."""
@@ -102,11 +96,7 @@ class Projector:
 
     async def close(self) -> None:
         """Stop drawing."""
-        running = [one for entry in self._maps.values() for one in entry.stop()]
-        running += [one.drawing for one in self._maps.values() if not one.drawing.done()]
-        for one in running:
-            one.cancel()
-        if running:
+        if running := [one for entry in self._maps.values() for one in entry.stop()]:
             await asyncio.wait(running)
 
     async def _map(self, targets: Sequence[Target], request: MapRequest) -> Map:
@@ -115,12 +105,10 @@ class Projector:
         drawn = await asyncio.shield(entry.drawing)
         if not (installed() and _large(drawn)):
             return drawn
-        entry.laying = entry.laying or asyncio.ensure_future(self._lay(drawn))
+        entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
         await asyncio.wait({entry.laying}, timeout=request.patience)
-        if entry.laying.done() and not entry.laying.cancelled():
-            return entry.laying.result()
-        if entry.before and not request.patience:
-            return replace(entry.before, coming=True)
+        if entry.laid and not (entry.busy and request.patience):
+            return replace(entry.laid, coming=entry.busy)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
     async def _entry(self, targets: Sequence[Target], request: MapRequest) -> _Entry:
@@ -129,26 +117,27 @@ class Projector:
         written = [(one.points, self._writes[one.collection]) for one in targets]
         state = (written, newest)
         entry = self._maps.get(key)
-        old = entry and entry.state != state and not (entry.busy and not request.patience)
+        old = entry and entry.state != state and (request.patience or not entry.busy)
         if entry is None or old or _failed(entry.drawing):
-            before = entry.laid if entry else None
-            if entry:
-                entry.stop()
+            laid = entry.laid if entry else None
+            if entry and entry.laying:
+                entry.laying.cancel()
             drawing = asyncio.ensure_future(self._draw(targets, request.limit))
-            entry = self._maps[key] = _Entry(state, drawing, before)
+            entry = self._maps[key] = _Entry(state, drawing, laid)
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
             self._maps.popitem(last=False)[1].stop()
         return entry
 
-    async def _lay(self, drawn: Map) -> Map:
-        """The map with the layout by neighbours, or with a note why it has none."""
+    async def _lay(self, entry: _Entry, drawn: Map) -> None:
+        """Give a map its layout by neighbours, or a note why it has none."""
         try:
             async with self._laying:
                 panels = [await _laid(panel) for panel in drawn.panels]
         except BackendError as error:
-            return replace(drawn, notes=(*drawn.notes, str(error)))
-        return replace(drawn, panels=tuple(panels))
+            entry.laid = replace(drawn, notes=(*drawn.notes, str(error)))
+        else:
+            entry.laid = replace(drawn, panels=tuple(panels))
 
     async def _draw(self, targets: Sequence[Target], limit: int) -> Map:
         """The map of the targets on the axes along which they differ most."""
@@ -185,9 +174,9 @@ def _failed(drawing: "asyncio.Task[Map]") -> bool:
 
 def _large(made: Map) -> bool:
     """Whether a panel has so many points that they have a layout by neighbours."""
-    return any(panel.count >= FEWEST for panel in made.panels)
+    return any(panel.count >= LEAST for panel in made.panels)
 
 
 async def _laid(panel: Panel) -> Panel:
-    places = await neighbours(panel) if panel.count >= FEWEST else None
+    places = await neighbours(panel) if panel.count >= LEAST else None
     return replace(panel, neighbours=places)

@@ -1,6 +1,7 @@
 """Names of clusters of texts: phrases, as they stand there, that tell one from every other.
 
-Class-based tf-idf: how often a cluster has a phrase, times how rare it is in all.
+The worth of a phrase: in how many texts of a cluster it is, times the logarithm of how much more
+frequent it is there than in all texts (a term of the Kullback-Leibler divergence).
 """
 
 import re
@@ -15,17 +16,18 @@ from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import sure
 
-READ = 400  # characters of a text
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
 CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
-FEWEST, SHARE = 3, 0.06  # texts of a cluster that have a phrase of its name
+FEWEST, SHARE = 3, 0.1  # texts of a cluster that have a phrase of its name
+MOST, LARGE = 0.8, 0.3  # share of those that are in other languages, and in each that is its name
 TITLE = 2.0  # times as much as elsewhere weighs a phrase in a title
 CLEARLY = 2.0  # times as frequent as in any other cluster
 SPOKEN = 0.003  # share of the texts from which on their language counts
 ALIKE = 5  # letters by which forms of a word are known
 
-NO_PHRASE = "nothing"
+LANGUAGE = " texts"  # after its name
+CODE = {"def", "self", "none", "null", "str", "int", "bool", "return", "import", "elif"}
 
 WORD = re.compile(r"[^\W\d_]{3,30}")
 BREAK = re.compile(r"[^\w\s'\u2019-]+|\n|[\d_]+")  # no phrase goes across it
@@ -51,20 +53,21 @@ class Phrases:
     def __init__(self, texts: Sequence[str]) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        self._texts = [text[:READ] for text in texts]
-        telling = _telling(self._texts)
-        counter = CountVectorizer(analyzer=lambda text: set(_phrases(text, telling)))
-        # A phrase more than there is, as a vocabulary must not be empty.
-        held = counter.fit_transform([*self._texts, NO_PHRASE])[:-1]
+        self._texts = texts
+        spoken = [sure(text, NEUTRAL) for text in texts]
+        telling, foreign = _telling(spoken), _foreign(spoken)
+        counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
+        held = counter.fit_transform(zip(texts, foreign, strict=True))
         everywhere = np.asarray(held.sum(axis=0))[0]
-        frequent = everywhere >= FEWEST
-        titles, own = _parted(self._texts)
+        frequent = (everywhere >= FEWEST) & (counter.get_feature_names_out() != "")
+        titles, own = _parted(texts)
         self._words = counter.get_feature_names_out()[frequent]
         self._held = held[:, frequent]
-        self._own = counter.transform(own)[:, frequent]
-        self._titled = counter.transform(titles)[:, frequent]
-        lengths = np.array([_length(phrase) for phrase in self._words])
-        self._worth = lengths * np.log(1 + len(texts) / everywhere[frequent])
+        self._own = counter.transform(zip(own, foreign, strict=True))[:, frequent]
+        self._titled = counter.transform((title, "") for title in titles)[:, frequent]
+        self._everywhere = everywhere[frequent] / len(texts)
+        self._spoken = np.isin(self._words, foreign)
+        self._length = np.sqrt([_length(phrase) for phrase in self._words])
 
     def names(self, clusters: NDArray[np.int64]) -> list[list[str]]:
         """The phrases of each cluster (-1: none), the best first, if any tells it from others."""
@@ -73,21 +76,32 @@ class Phrases:
         share, own = inside @ self._held / sizes, inside @ self._own
         best, second = -np.sort(-np.vstack([share, 0 * share[:1]]), axis=0)[:2]
         elsewhere = np.where(share == best, second, best)
-        tells = (own >= FEWEST) & (own >= SHARE * sizes) & (own >= CLEARLY * elsewhere * sizes)
-        score = tells * (own + (TITLE - 1) * (inside @ self._titled)) * self._worth
+        enough = (own >= FEWEST) & (own >= np.where(self._spoken, LARGE, SHARE) * sizes)
+        enough &= ~self._spoken | (own @ self._spoken[:, None] >= MOST * sizes)
+        tells = enough & (own >= CLEARLY * elsewhere * sizes)
+        # Where one of its languages tells, all that it is in are its name.
+        tells |= enough & self._spoken & (tells & self._spoken).any(axis=1, keepdims=True)
+        lift = np.log1p(share / self._everywhere)
+        score = tells * (own + (TITLE - 1) * (inside @ self._titled)) * lift * self._length
         made = []
         for number, scores in enumerate(score[1:]):
             ranked = np.argsort(-scores, kind="stable")[: int((scores > 0).sum())]
-            text = "\n".join(self._texts[at] for at in np.flatnonzero(clusters == number))
+            text = "\n".join(self._texts[at] for at in np.flatnonzero(clusters == number).tolist())
             made.append([_written(one, text) for one in _distinct(self._words[ranked])])
         return made
 
 
 def called(phrases: Sequence[str]) -> str:
-    """What a cluster is called: its best phrase; with a single word the next, which may have it."""
+    """What a cluster is called: its best phrase; with a single word the next, which may have it.
+
+    Or the languages that it is in.
+    """
+    if phrases and phrases[0].endswith(LANGUAGE):
+        return ", ".join(one for one in phrases if one.endswith(LANGUAGE))
     if len(phrases) < 2 or not WORD.fullmatch(phrases[0]) or PAIRED.match(phrases[0]):
         return ", ".join(phrases[:1])
-    return phrases[1] if phrases[0] in phrases[1].split() else ", ".join(phrases[:2])
+    first, second = phrases[:2]
+    return second if first.lower() in second.lower().split() else f"{first}, {second}"
 
 
 def _parted(texts: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -127,7 +141,10 @@ def _distinct(phrases: Sequence[str]) -> list[str]:
     known, kept = set[str](), list[str]()
     for phrase in phrases:
         parts = [*phrase] if PAIRED.match(phrase) else [word[:ALIKE] for word in phrase.split()]
-        if 2 * sum(part in known for part in parts) <= len(parts):
+        alike = [
+            any(one.startswith(part) or part.startswith(one) for one in known) for part in parts
+        ]
+        if 2 * sum(alike) <= len(parts):
             kept.append(phrase)
             known.update(parts)
         if len(kept) == PHRASES:
@@ -141,13 +158,21 @@ def _written(phrase: str, text: str) -> str:
     return Counter(found).most_common(1)[0][0] if found else phrase
 
 
-def _telling(texts: Sequence[str]) -> Callable[[str], bool]:
+def _foreign(spoken: Sequence[str | None]) -> list[str]:
+    """What tells a text by its language; "" where that is the one of most, or not known."""
+    known = Counter(one for one in spoken if one not in (None, NEUTRAL))
+    others = [language for language, _ in known.most_common()[1:]]
+    return [f"{one.title()}{LANGUAGE}" if one and one in others else "" for one in spoken]
+
+
+def _telling(spoken: Sequence[str | None]) -> Callable[[str], bool]:
     """Whether a word is one, and no stop word of a language of the texts."""
-    found = Counter(sure(text, NEUTRAL) or ENGLISH for text in texts)
-    encoders = [Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(texts)]
+    found = Counter(language or ENGLISH for language in spoken)
+    encoders = [Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(spoken)]
 
     @cache
     def telling(word: str) -> bool:
-        return bool(WORD.match(word)) and all(one.tokens(word) for one in encoders)
+        is_word = bool(WORD.match(word)) and word not in CODE
+        return is_word and all(one.tokens(word) for one in encoders)
 
     return telling

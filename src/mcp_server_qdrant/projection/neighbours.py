@@ -1,21 +1,33 @@
 """The layout by neighbours of a panel: points that are alike lie near each other, in named regions.
 
-`projection.regions` makes it, in a process of its own.
+t-SNE by openTSNE, seeded, begun from the principal components; regions are HDBSCAN's clusters of
+what is seen. Both are the extra `map`. This file is also the process of its own that makes it: a
+gentle one, and its libraries never weigh on the server.
 """
 
 import asyncio
+import os
 import pickle
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.maps import Neighbours, Panel
+from mcp_server_qdrant.core.maps import Neighbours, Panel, Region
+from mcp_server_qdrant.projection.names import Phrases, called
 from mcp_server_qdrant.projection.pca import Vectors
 
-FEWEST = 20  # points from which on there is such a layout
+LEAST = 20  # points from which on there is such a layout
 BESIDE = 5  # neighbours that a further point lies among
+PERPLEXITY = 30
+EARLY, LATE = 125, 350  # iterations
+FEWEST, LARGEST = 6, 0.125  # points of a region; its share of them all, where it can be split
+MUCH = 0.25  # of a cluster's points
+DENSE = 5  # neighbours by which density is told
+NONE = 255  # the number of no region
 COMING = "The layout by neighbours and its regions are being made: there in a minute or two."
 FAILED = "The layout by neighbours failed."
 
@@ -30,9 +42,10 @@ async def neighbours(panel: Panel) -> Neighbours:
 
     Raises BackendError.
     """
+    texts = [text for group in panel.groups for text in group.points.texts]
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "mcp_server_qdrant.projection.regions"),
+            *(sys.executable, "-P", "-m", __name__),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -40,7 +53,7 @@ async def neighbours(panel: Panel) -> Neighbours:
     except OSError as error:
         raise BackendError(FAILED) from error
     try:
-        made, _ = await process.communicate(pickle.dumps((panel.reduced, panel.texts)))
+        made, _ = await process.communicate(pickle.dumps((panel.reduced, texts)))
     finally:
         if process.returncode is None:
             process.kill()
@@ -58,3 +71,68 @@ def put_among(panel: Panel, reduced: Vectors) -> Vectors | None:
     far = np.linalg.norm(panel.reduced - reduced, axis=1)
     nearest = np.argsort(far, kind="stable")[:BESIDE]
     return np.asarray(np.median(panel.neighbours.places[nearest], axis=0), np.float32)
+
+
+def main() -> None:
+    """Reads vectors (n, axes) and texts, writes the layout."""
+    if sys.platform != "win32":
+        os.nice(5)  # somebody waits for it
+    vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server's own
+    sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
+
+
+def laid_out(vectors: Vectors) -> Vectors:
+    """The places (n, 2) at which points that are alike are neighbours."""
+    from openTSNE import TSNE
+
+    made = TSNE(
+        perplexity=min(PERPLEXITY, (len(vectors) - 1) // 3),
+        initialization=vectors[:, :2] / (float(vectors[:, 0].std()) or 1.0) * 1e-4,
+        early_exaggeration_iter=EARLY,
+        n_iter=LATE,
+        initial_momentum=0.5,
+        neighbors="exact",
+        random_state=0,
+    ).fit(vectors)
+    return np.asarray(made, np.float32)
+
+
+def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
+    """The layout of these places with its regions, the largest first.
+
+    A large cluster is its parts, where phrases tell enough of it apart. One that no phrase tells
+    from the others is no region.
+    """
+    phrases = Phrases(texts)
+    fewest = max(FEWEST, int(len(places) ** 0.5 / 2))
+    largest = max(2 * FEWEST, int(len(places) * LARGEST))
+    # What is seen as one must not fall in two: its halves would have the same phrases, and no name.
+    whole, clusters = _clusters(places, 2 * fewest, None), _clusters(places, fewest, largest)
+    told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
+    for one in range(whole.max() + 1):
+        if told[whole == one].mean() < MUCH:
+            clusters[whole == one] = clusters.max() + 1
+    names = phrases.names(clusters)
+    region_of, found = np.full(len(places), NONE, np.uint8), list[Region]()
+    for one in np.argsort(-np.bincount(clusters[clusters >= 0]), kind="stable")[:NONE]:
+        if words := names[one]:
+            members = np.flatnonzero(clusters == one)
+            region_of[members] = len(found)
+            far = np.abs(places[members] - np.median(places[members], axis=0)).sum(axis=1)
+            point = int(members[far.argmin()])
+            found.append(Region(called(words), words, len(members), point))
+    return Neighbours(places, region_of, tuple(found))
+
+
+def _clusters(places: Vectors, fewest: int, largest: int | None) -> NDArray[np.int64]:
+    """The number of each point's cluster, -1 for none; a cluster has so many points."""
+    from sklearn.cluster import HDBSCAN
+
+    found: NDArray[np.int64] = HDBSCAN(
+        min_cluster_size=fewest, max_cluster_size=largest, min_samples=DENSE, copy=True
+    ).fit_predict(places)
+    return found
+
+
+if __name__ == "__main__":
+    main()

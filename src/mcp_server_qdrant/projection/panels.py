@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.maps import Drawn, Group, Map, Outlier, Panel
+from mcp_server_qdrant.core.maps import SEEN, Drawn, Group, Map, Outlier, Panel
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.projection.facets import facets
 from mcp_server_qdrant.projection.pca import Vectors, principal, unit
 
-SEEN, REDUCED = 3, 50  # axes of the map, and those on which neighbours are looked for
+REDUCED = 50  # axes on which neighbours are looked for
 OUTLIERS = 5
 FAR = 3.0  # standard deviations
 TELLING = 10  # points from which on it can be told what is usual
@@ -50,9 +50,8 @@ def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
 def _panel(model: str, parts: Sequence[Part]) -> Panel:
     vectors = np.concatenate([part for _, _, part in parts])
     basis = principal(vectors, REDUCED)
-    reduced = basis.project(vectors)
     middles = {one.collection: part.mean(axis=0) for one, _, part in parts}
-    groups, outliers, first = [], list[Outlier](), 0
+    groups, outliers = [], list[Outlier]()
     for target, points, part in parts:
         name, middle = target.collection, middles[target.collection]
         away = np.linalg.norm(part - middle, axis=1)
@@ -62,14 +61,12 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
             collection=name,
             total=max(target.points, len(part)),
             points=points,
-            positions=reduced[first : first + len(part), :SEEN],
             centre=tuple(map(float, basis.project(middle)[:SEEN])),
             spread=math.sqrt(float(np.square(away).mean())),
             near=near(others, middle),
             middle=middle,
         )
         groups.append(group)
-        first += len(part)
     return Panel(
         model=model,
         groups=tuple(groups),
@@ -77,7 +74,7 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
         outliers=tuple(sorted(outliers, key=lambda one: -one.far)[:OUTLIERS]),
         facets=facets([fact for _, points, _ in parts for fact in points.facts]),
         basis=basis,
-        reduced=reduced,
+        reduced=basis.project(vectors),
     )
 
 

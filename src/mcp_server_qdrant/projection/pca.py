@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-OVERSAMPLING = 13
-ITERATIONS = 12
 EPSILON = float(np.finfo(np.float32).eps)
 
 Vectors = NDArray[np.float32]
@@ -42,22 +40,16 @@ def unit(vectors: ArrayLike) -> Vectors:
 def principal(vectors: ArrayLike, axes: int) -> Basis:
     """The axes along which (n, d) finite vectors differ most, n and d at least 1.
 
-    The right singular vectors of the centred matrix, by subspace iteration from a fixed start
-    (Halko, Martinsson, Tropp 2011, algorithm 4.4). Signs: the largest entry of each component is
-    positive. Fewer dimensions than axes leave the last components zero.
+    The eigenvectors of the covariance. Signs: the largest entry of each component is positive.
+    Fewer dimensions than axes leave the last components zero.
     """
     held = np.asarray(vectors, np.float32)
     mean: Vectors = held.mean(axis=0, dtype=np.float64).astype(np.float32)
     centred = held - mean
     total = float(np.square(centred, dtype=np.float64).sum())
     rounding = float(np.square(held, dtype=np.float64).sum()) * EPSILON**2 * 4
-    chance = np.random.default_rng(0).standard_normal((len(mean), axes + OVERSAMPLING))
-    span = np.linalg.qr(chance[:, : len(mean)].astype(np.float32)).Q
-    for _ in range(ITERATIONS):
-        span = np.linalg.qr(centred.T @ (centred @ span)).Q
-    seen = (centred @ span).astype(np.float64)
-    values, turned = np.linalg.eigh(seen.T @ seen)
-    variances, found = values[::-1][:axes], (span @ turned[:, ::-1][:, :axes]).T
+    values, turned = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+    variances, found = values[::-1][:axes], turned[:, ::-1][:, :axes].T.copy()
     found[variances <= max(total * 1e-9, rounding)] = 0
     largest = np.abs(found).argmax(axis=1)
     found *= np.sign(found[np.arange(len(found)), largest])[:, None]

@@ -3,17 +3,19 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
-from mcp_server_qdrant.core.maps import Map, Panel, Place, PlacedHit, PlacedQuery, Position, View
+from mcp_server_qdrant.core.maps import SEEN, Map, Panel, Place, PlacedHit, Position, View
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.neighbours import put_among
-from mcp_server_qdrant.projection.panels import SEEN, near
+from mcp_server_qdrant.projection.panels import near
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 
@@ -40,7 +42,7 @@ async def place(
     if off := sum(hit.place is None for hit in hits):
         which = "One result lies" if off == 1 else f"{off} results lie"
         notes.append(f"{which} in no collection of this map, or without a vector.")
-    shown = tuple(one for one in placed if isinstance(one, PlacedQuery))
+    shown = tuple(one for one in placed if isinstance(one, Place))
     return View(found, page, shown, hits, tuple(notes))
 
 
@@ -53,7 +55,7 @@ def searched(page: SearchPage) -> str:
     return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda found: to[found[0]], page.query)
 
 
-async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> PlacedQuery | str:
+async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Place | str:
     """The query in one panel, or why it is not there."""
     try:
         made = await encoders.encode_query(panel.model, query)
@@ -63,41 +65,34 @@ async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Pl
         return f"The query is not on the map: its vector does not fit {panel.model}."
     vector = unit([made])[0]
     middles = {group.collection: group.middle for group in panel.groups}
-    return PlacedQuery(_further(index, panel, vector), near(middles, vector))
+    return replace(_further(index, panel, vector), near=near(middles, vector))
 
 
 async def _hits(
     found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
 ) -> dict[Spot, Place]:
     """The places of the results on the map; points that were not drawn are read and placed."""
-    wanted: dict[str, list[PointId]] = {}
-    for result in page.results:
-        wanted.setdefault(result.document.collection, []).append(result.document.id)
+    wanted = {(one.document.collection, one.document.id) for one in page.results}
     spots: dict[Spot, Place] = {}
 
     async def read(index: int, panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
-        try:
+        with suppress(QdrantMcpError):  # told by the count of results without a place
             vectors = await drawer.vectors(targets[collection], ids)
-        except QdrantMcpError:
-            return  # told by the count of results without a place
-        for point, vector in vectors.items():
-            spots[collection, point] = _further(index, panel, unit([vector])[0])
+            for point, vector in vectors.items():
+                spots[collection, point] = _further(index, panel, unit([vector])[0])
 
     missing = []
     for index, panel in enumerate(found.panels):
-        places = None if panel.neighbours is None else panel.neighbours.places
-        first = 0
+        drawn = ((group.collection, point) for group in panel.groups for point in group.points.ids)
+        for row, spot in enumerate(drawn):
+            if spot in wanted:
+                laid = panel.neighbours
+                beside = _position(laid.places[row]) if laid else None
+                spots[spot] = Place(index, _position(panel.reduced[row, :SEEN]), beside)
         for group in panel.groups:
-            left = set(wanted.get(group.collection, ()))
-            for at, one in enumerate(group.points.ids if left else ()):
-                if one in left:
-                    beside = None if places is None else _position(places[first + at])
-                    position = _position(group.positions[at])
-                    spots[group.collection, one] = Place(index, position, beside)
-                    left.remove(one)
-            first += len(group.points.ids)
-            if left:
-                missing.append(read(index, panel, group.collection, [*left]))
+            name = group.collection
+            if left := [id_ for where, id_ in wanted - spots.keys() if where == name]:
+                missing.append(read(index, panel, name, left))
     await asyncio.gather(*missing)
     return spots
 

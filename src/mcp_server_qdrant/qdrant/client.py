@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
+from mcp_server_qdrant.qdrant.server.search import SearchClient
 
 LOCAL = ":memory:"
 INSECURE = (
@@ -71,9 +72,9 @@ def open_local_mode(folder: Path) -> AsyncQdrantBase:
         raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
 
 
-def _local_client() -> TranslatedClient:
+def _local_client() -> SearchClient:
     """qdrant-client's local mode, which warns of each thing that it does more slowly."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
     with without("fastembed"):
-        return TranslatedClient(location=LOCAL)
+        return SearchClient(location=LOCAL)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 from qdrant_client import AsyncQdrantClient
@@ -37,7 +37,9 @@ OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
 NO_POINT = "No point with id"  # in Qdrant's refusal
 LATE = "Qdrant did not answer in time; try again in a moment."
 TOO_LARGE = "Qdrant sent a larger answer than is read at once."
+# Of a server and the way to it; those of qdrant-client's local mode and of its models.
 FOREIGN = (ApiException, QdrantException, OSError)
+_LOCAL = (TooLarge, ValueError, KeyError, RecursionError, AssertionError)
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 _UNSURE = (408, 500, 502, 504)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
@@ -64,26 +66,32 @@ def foreign_errors(collection: str | None = None, *, writing: bool = False) -> I
         yield
     except QdrantMcpError:
         raise
-    except ResourceExhaustedResponse as error:
-        raise EngineUnavailable("Qdrant is over its request limit; try again shortly.") from error
-    except UnexpectedResponse as error:
-        doubt = writing and may_have_happened(error)
-        ours = _answered(error, collection)
-        raise (unsure(ours) if doubt else ours) from error
-    except (ResponseHandlingException, OSError) as error:
-        doubt = writing and may_have_happened(error)
-        ours = _transport(error)
-        raise (unsure(ours) if doubt else ours) from error
-    except TooLarge as error:
-        raise EngineFailure(TOO_LARGE) from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise EngineFailure(UNREADABLE) from error
-    except AssertionError as error:
-        if "returned None" not in str(error):
-            raise
-        raise EngineFailure(UNREADABLE) from error  # qdrant-client's check of an answer
-    except (ValueError, KeyError, ApiException, QdrantException) as error:
-        raise _refusal(str(error), collection) from error
+    except (*FOREIGN, *_LOCAL) as error:
+        if isinstance(error, AssertionError) and "returned None" not in str(error):
+            raise  # not qdrant-client's check of an answer
+        ours = translated(error, collection)
+        raise (unsure(ours) if writing and may_have_happened(error) else ours) from error
+
+
+def translated(error: Exception, collection: str | None = None) -> QdrantMcpError:
+    """Our error for one of qdrant-client's, of a call to that collection."""
+    match cause_of(error):
+        case UnexpectedResponse() as answer:
+            return _answered(answer, collection)
+        case ResourceExhaustedResponse():
+            return EngineUnavailable(OVERLOADED)
+        case TooLarge():
+            return EngineFailure(TOO_LARGE)
+        case httpx.TimeoutException() | TimeoutError():
+            return EngineTimeout(LATE)
+        case httpx.HTTPError() | OSError():
+            return EngineUnavailable(UNREACHABLE)
+    unreadable = ResponseHandlingException, json.JSONDecodeError, RecursionError, AssertionError
+    if isinstance(error, unreadable):
+        return EngineFailure(UNREADABLE)
+    if collection is not None and "not found" in str(error) and collection in str(error):
+        return UnknownCollection(collection)
+    return EngineFailure(f"Qdrant could not do this: {_clean(str(error))}")
 
 
 class TranslatedClient(AsyncQdrantClient):
@@ -94,7 +102,7 @@ class TranslatedClient(AsyncQdrantClient):
         return await getattr(AsyncQdrantClient, name)(self, *args, **kwargs)
 
 
-def _translated(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
     of_collection = "collection_name" in inspect.signature(inner).parameters
 
     @wraps(inner)
@@ -108,14 +116,20 @@ def _translated(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefunction):
     if not _name.startswith("_") and _name != "close":
-        setattr(TranslatedClient, _name, _translated(_name, _inner))
+        setattr(TranslatedClient, _name, _wrapped(_name, _inner))
 
 
 def may_have_happened(error: Exception) -> bool:
     """True where the server may have done the write, though it did not say so."""
-    if (status := status_of(error)) is not None:
-        return status in _UNSURE
-    return not isinstance(cause_of(error), _UNSENT)
+    if isinstance(error, UnexpectedResponse):
+        return error.status_code in _UNSURE
+    on_the_way = isinstance(error, ResponseHandlingException | OSError)
+    return on_the_way and not isinstance(cause_of(error), _UNSENT)
+
+
+def cause_of(error: Exception) -> Exception:
+    """What the transport raised."""
+    return error.source if isinstance(error, ResponseHandlingException) else error
 
 
 def status_of(error: BaseException | None) -> int | None:
@@ -123,47 +137,16 @@ def status_of(error: BaseException | None) -> int | None:
     return error.status_code if isinstance(error, UnexpectedResponse) else None
 
 
-def kind_of(error: BaseException) -> Literal["timeout", "unreachable", "other"]:
-    """The kind of a failure on the way to the server."""
-    cause = cause_of(error)
-    if isinstance(cause, httpx.TimeoutException | TimeoutError):
-        return "timeout"
-    return "unreachable" if isinstance(cause, httpx.HTTPError | OSError) else "other"
-
-
-def cause_of(error: BaseException) -> BaseException:
-    """What the transport raised."""
-    return error.source if isinstance(error, ResponseHandlingException) else error
-
-
 def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
-    status = error.status_code
-    no_point = status == 404 and NO_POINT in _reason(error)
-    if status in (400, 409, 422) or no_point:
-        return RequestError(f"Qdrant refused the request{_reason(error)}")
+    status, reason = error.status_code, _reason(error)
+    if status in (400, 409, 422) or (status == 404 and NO_POINT in reason):
+        return RequestError(f"Qdrant refused the request{reason}")
     if status == 404 and collection is not None:
         return UnknownCollection(collection)
     if status in _STATUS:
         kind, text = _STATUS[status]
         return kind(text)
     return EngineFailure(f"Qdrant failed (HTTP {status}); its log says why.")
-
-
-def _transport(error: Exception) -> QdrantMcpError:
-    if isinstance(error, ResponseHandlingException) and isinstance(error.source, TooLarge):
-        return EngineFailure(TOO_LARGE)
-    match kind_of(error):
-        case "timeout":
-            return EngineTimeout(LATE)
-        case "unreachable":
-            return EngineUnavailable(UNREACHABLE)
-    return EngineFailure(UNREADABLE)
-
-
-def _refusal(text: str, collection: str | None) -> QdrantMcpError:
-    if collection is not None and "not found" in text and collection in text:
-        return UnknownCollection(collection)
-    return EngineFailure(f"Qdrant could not do this: {_clean(text)}")
 
 
 def _reason(error: UnexpectedResponse) -> str:

@@ -57,6 +57,11 @@ def equal(key: str, value: str | None) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchValue(value=value))
 
 
+def one_of(key: str, values: Iterable[str]) -> models.FieldCondition:
+    """The condition that a field has one of these values."""
+    return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+
+
 def among(ids: Iterable[Any]) -> models.HasIdCondition:
     """The condition that a point has one of these ids."""
     return models.HasIdCondition(has_id=list(ids))

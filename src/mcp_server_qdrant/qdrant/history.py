@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.access import speaker
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
-    EngineFailure,
     QdrantMcpError,
     RequestError,
     UnknownCollection,
@@ -35,9 +34,9 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.versions import Version
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.qdrant.filters import among, equal
-from mcp_server_qdrant.qdrant.payload import read, stored_payload
+from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
-from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, of a tenant where these are apart
 TENDED = 500  # versions that are kept between two looks at that limit
@@ -124,11 +123,12 @@ class History:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
         for record in await self._client.retrieve(HISTORY, [found[0].id]):
             held = record.payload[KEY]
-            own, parts = held["ids"][0], json.loads(record.payload[PARTS])
-            parts = [
-                read(held["collection"], held["head"], part, ("document",))._replace(document=own)
-                for part in parts
+            place, head, own = held["collection"], held["head"], held["ids"][0]
+            read = [
+                document_of(place, head, part, ("document",))
+                for part in json.loads(record.payload[PARTS])
             ]
+            parts = [part._replace(document=own) for part in read]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
             return _version(held, document, parts)
         return None
@@ -213,10 +213,7 @@ class History:
         client = self._client
         if not await client.collection_exists(HISTORY):
             sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
-            with suppress(EngineFailure, RequestError):  # made by another meanwhile, or said below
-                await client.create_collection(
-                    HISTORY, vectors_config={}, sparse_vectors_config=sparse
-                )
+            await create(client, HISTORY, vectors_config={}, sparse_vectors_config=sparse)
         there = (await client.get_collection(HISTORY)).payload_schema
         for key in self._indexes.keys() - there.keys():
             await client.create_payload_index(HISTORY, key, self._indexes[key])

@@ -50,10 +50,10 @@ def of_folder(folder: Path | None) -> dict[str, str]:
     return {FOLDER_KEY: os.path.realpath(folder) if folder else ""}
 
 
-def innermost(place: Path, folders: Mapping[str, Path]) -> list[str]:
+def innermost(place: Path, folders: Mapping[str, Path | None]) -> list[str]:
     """The collections of that of these folders that is nearest above a place, or that place."""
     whole = Path(os.path.realpath(place))
-    around = {name: one for name, one in folders.items() if whole.is_relative_to(one)}
+    around = {name: one for name, one in folders.items() if one and whole.is_relative_to(one)}
     depth = max((len(one.parts) for one in around.values()), default=0)
     return [name for name, one in around.items() if len(one.parts) == depth]
 

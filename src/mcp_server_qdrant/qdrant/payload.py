@@ -39,7 +39,7 @@ MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean par
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
-def read(
+def document_of(
     collection: str,
     point: PointId,
     payload: Payload | None,
@@ -183,7 +183,7 @@ def judge(
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
-    """Where a payload keeps what `read` tells of it but for the metadata; and `more`.
+    """Where a payload keeps what `document_of` tells of it but for the metadata; and `more`.
 
     What is looked for under a key may lie in the metadata too.
     """

@@ -6,16 +6,14 @@ confine it does not have: new code that calls anything else of the client fails.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
-from qdrant_client.http.models.models import QueryResponse
 
 from mcp_server_qdrant.core.datatypes import Payload
 from mcp_server_qdrant.core.errors import (
-    EngineFailure,
     InvalidPoint,
     RequestError,
     UnknownCollection,
@@ -24,17 +22,13 @@ from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both, equal
-from mcp_server_qdrant.qdrant.server.remote import at_least
+from mcp_server_qdrant.qdrant.write.points import create
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
 AT_ONCE = 16
-CORPUS_SINCE = (1, 19)
 
-# Queries that hold their vector. A query by a point's id would use a vector that may be another
-# tenant's.
-_QUERIES = (list, tuple, models.SparseVector)
-_PLAIN_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
+_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
 @dataclass(frozen=True)
@@ -65,27 +59,21 @@ class Tenant:
 
 
 class TenantClient:
-    """The calls of AsyncQdrantBase that this server uses, for one tenant.
-
-    `version` reads a server's version; None: an engine that is known to be new enough.
-    """
+    """The calls of an engine's client that this server uses, for one tenant."""
 
     def __init__(
         self,
         inner: Any,
         tenant: Tenant,
-        version: Callable[[], Awaitable[str]] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._inner = inner
         self._tenant = tenant
-        self._version = version
         self._own = tenant.own
         self._plain_own = plain(self._own)
         self._clock = clock
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._seen: dict[str, tuple[float, bool]] = {}  # which collections, and until when
-        self._weighed: dict[str, frozenset[str]] = {}
 
     # Collections: those in which the tenant has a point
 
@@ -126,7 +114,6 @@ class TenantClient:
         if not await self.collection_exists(collection_name):
             raise UnknownCollection(collection_name)
         info = await self._inner.get_collection(collection_name)
-        self._weighed[collection_name] = _weighed(info)
         schema = {
             key: index.model_copy(update={"points": 0})
             for key, index in info.payload_schema.items()
@@ -143,23 +130,14 @@ class TenantClient:
         )
 
     async def create_collection(self, collection_name: str, **made: Any) -> bool:
-        """Make it, or use what others have made of this name; whether it was made.
+        """Make it, or use what others have made of this name: nobody is told which.
 
         The tenant sees it from now on, to write its first point, and no longer if it does not.
         """
-        made_now = await self._make(collection_name, made)
+        if not await self._inner.collection_exists(collection_name):
+            await create(self._inner, collection_name, **made)
         self._see(collection_name, seen=True)
-        return made_now
-
-    async def _make(self, collection_name: str, made: Mapping[str, Any]) -> bool:
-        if await self._inner.collection_exists(collection_name):
-            return False
-        try:
-            return bool(await self._inner.create_collection(collection_name, **made))
-        except (EngineFailure, RequestError):
-            if await self._inner.collection_exists(collection_name):
-                return False  # made by another meanwhile
-            raise
+        return True
 
     async def create_payload_index(
         self, collection_name: str, field_name: str, field_schema: Any = None
@@ -169,64 +147,9 @@ class TenantClient:
 
     # Reads
 
-    async def query_batch_points(
-        self, collection_name: str, requests: Sequence[models.QueryRequest]
-    ) -> list[QueryResponse]:
-        """One answer per request."""
-        made: dict[int, models.Filter] = {}
-        confined = [await self._confined(collection_name, request, made) for request in requests]
-        answers: list[QueryResponse]
-        answers = await self._inner.query_batch_points(collection_name, confined)
-        for point in (point for answer in answers for point in answer.points):
-            point.payload = self._tenant.shown(point.payload)
-        return answers
-
-    async def _confined(self, name: str, request: Any, made: dict[int, models.Filter]) -> Any:
-        """A QueryRequest, or each prefetch of one, with the tenant's filter on it.
-
-        `made` holds the filters of one call by what they were made of: each is sent once.
-        """
-        by_value = request.query is None or isinstance(request.query, _QUERIES)
-        fused = bool(request.prefetch) and isinstance(request.query, models.RrfQuery)
-        if request.lookup_from is not None or not (fused or (by_value and not request.prefetch)):
-            raise RequestError("Only a vector may be searched for while tenants are kept apart.")
-        if fused:
-            legs = [await self._confined(name, leg, made) for leg in request.prefetch]
-            return request.model_copy(update={"prefetch": legs})
-        where = request.filter
-        if id(where) not in made:
-            made[id(where)] = both(self._own, where)
-        changed: dict[str, Any] = {"filter": made[id(where)]}
-        if isinstance(request.query, models.SparseVector):
-            changed["params"] = await self._weighing(name, request.using, request.params)
-        return request.model_copy(update=changed)
-
-    async def _weighing(
-        self, name: str, using: str | None, params: models.SearchParams | None
-    ) -> models.SearchParams | None:
-        """The engine's idf is of the tenant's points: others' texts must not move a score."""
-        if name not in self._weighed:
-            self._weighed[name] = _weighed(await self._inner.get_collection(name))
-        if using not in self._weighed[name]:
-            return params
-        await self._check_version()
-        idf = models.IdfCorpusParams(corpus=self._own)
-        return (params or models.SearchParams()).model_copy(update={"idf": idf})
-
-    async def _check_version(self) -> None:
-        """Raise EngineFailure where a server cannot weigh words over one tenant's points alone."""
-        if self._version is None:
-            return
-        if not at_least(version := await self._version(), CORPUS_SINCE):
-            raise EngineFailure(
-                "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; "
-                f"this one is {version}."
-            )
-        self._version = None  # once is enough
-
     async def hybrid(self, question: str, *arguments: Any) -> list[tuple[bool, Any]]:
-        """The embedded engine's answers to a search; it puts the filter on each part."""
-        if question not in _PLAIN_QUESTIONS:
+        """The engine's answers to a search; it puts the filter on each part."""
+        if question not in _QUESTIONS:
             raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
         answers: list[tuple[bool, Any]] = await self._inner.hybrid(
             question, *arguments, guard=self._plain_own
@@ -348,12 +271,6 @@ class TenantClient:
         if not isinstance(selector, models.Filter):
             selector = models.Filter(must=[among(selector)])
         return both(self._own, selector)
-
-
-def _weighed(info: models.CollectionInfo) -> frozenset[str]:
-    """The sparse vectors to which the engine applies an idf."""
-    vectors = info.config.params.sparse_vectors or {}
-    return frozenset(n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
 
 
 def _with(payload: Payload, steps: list[str], value: Any) -> Payload:

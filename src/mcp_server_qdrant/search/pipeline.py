@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.context import within
-from mcp_server_qdrant.core.datatypes import Document, SearchPage, State, Status, Target
+from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
@@ -32,8 +32,7 @@ class Pipeline:
     """One search over many collections.
 
     `forget` makes the next search look a collection up anew; `check_keys` refuses a filter by a
-    key that no text has. `leftovers` takes the parts that were found and belong to no present
-    version of their text.
+    key that no text has.
     """
 
     understanding: Understanding
@@ -43,7 +42,6 @@ class Pipeline:
     newest: Newest
     forget: Callable[[str], None]
     check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
-    leftovers: Callable[[Sequence[Document]], None]
 
     async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
         """The answer to one request, on a page of so many tokens.
@@ -80,10 +78,7 @@ class Pipeline:
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
         with recorder().phase("retrieve"):
-            found = await retrieve(self.engine, query, self.texts)
-        if found.replaced:
-            self.leftovers(found.replaced)
-        return found
+            return await retrieve(self.engine, query, self.texts)
 
     def _rank(self, found: Retrieved, query: Query) -> Ranked:
         """The hits, best first, one per text."""

@@ -4,10 +4,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import Positive, pairs, variable
-from mcp_server_qdrant.core.models import EmbeddingOptions, Provider
-from mcp_server_qdrant.settings.sources import WholePath
-from mcp_server_qdrant.settings.values import Folder, Url, revealed
+from mcp_server_qdrant.core.fields import pairs, variable
+from mcp_server_qdrant.core.models import Provider
+from mcp_server_qdrant.settings.values import Folder, Url, WholePath, revealed
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
@@ -78,9 +77,6 @@ class EmbeddingSettings(BaseModel):
         "Requested from a service whose model can shorten vectors.",
         ge=1,
     )
-    embedding_timeout: Positive = variable(
-        "EMBEDDING_TIMEOUT", 60.0, "Seconds for a request to a service, with retries."
-    )
     embedding_max_tokens: int = variable(
         "EMBEDDING_MAX_TOKENS",
         512,
@@ -115,13 +111,6 @@ class EmbeddingSettings(BaseModel):
         """The key for that URL. OpenAI's goes nowhere else."""
         openai = None if self.embedding_service_url else self.openai_api_key
         return revealed(self.embedding_api_key or openai)
-
-    @property
-    def embedding_options(self) -> EmbeddingOptions:
-        """The bounds of requests to an embedding service."""
-        return EmbeddingOptions(
-            seconds=self.embedding_timeout, text_tokens=self.embedding_max_tokens
-        )
 
     def serves(self, provider: str) -> bool:
         """True if a provider is configured: for all collections, or for one by name."""

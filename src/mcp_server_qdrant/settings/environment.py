@@ -1,7 +1,8 @@
 """The only reader of the environment. Frozen, typed, secrets masked.
 
-Precedence: environment variable, then the settings file (settings/sources.py), then the default.
-Every field's description is a row of docs/settings.md (tests/test_readme.py keeps it true).
+Precedence: environment variable, then the settings file, then the default. Every field's
+description is a row of docs/settings.md. A client starts the server in the folder that it has open,
+which may be a stranger's, so nothing is read there unasked.
 """
 
 import json
@@ -12,31 +13,26 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 from dotenv import dotenv_values
-from pydantic import (
-    AliasChoices,
-    SecretStr,
-    ValidationError,
-    model_validator,
-)
-from pydantic_settings import (
-    BaseSettings,
-    SettingsConfigDict,
-)
+from platformdirs import user_config_path
+from pydantic import AliasChoices, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
-from mcp_server_qdrant.settings.auth import AuthSettings
+from mcp_server_qdrant.core.notation import printable
+from mcp_server_qdrant.core.ownership import others_may_write
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
-from mcp_server_qdrant.settings.engine import EngineSettings
-from mcp_server_qdrant.settings.http import HttpSettings
+from mcp_server_qdrant.settings.engine import EngineSettings, TenancySettings
+from mcp_server_qdrant.settings.http import AuthSettings, HttpSettings
 from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
-from mcp_server_qdrant.settings.sources import (
-    left_alone,
-    settings_file,
-)
 from mcp_server_qdrant.settings.sync import SyncSettings
-from mcp_server_qdrant.settings.tenancy import TenancySettings
+from mcp_server_qdrant.settings.values import from_home
 
+ENV_FILE = ".env"
+LOOKED_AT = 65_536  # bytes of a file that is not ours to read
+ASSIGNMENT = re.compile(
+    rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
+)
 ENVIRONMENT = "the environment"
 HIDDEN = "**********"
 # Of our settings; others have those of other programs too.
@@ -100,11 +96,7 @@ def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
 
     Raises ConfigError where the file cannot be used.
     """
-    return _given(settings_file(env_file))
-
-
-def _given(file: Path | None) -> dict[str, tuple[str, str]]:
-    found = _assigned(file)
+    found = _assigned(settings_file(env_file))
     return {name: found[name] for name in sorted({*_variables(), FORMER_CHECK} & found.keys())}
 
 
@@ -160,7 +152,7 @@ def load(
     """
     tell = tell or (lambda _: None)
     file = settings_file(env_file)
-    if sentence := left_alone(file, _variables()):
+    if sentence := _left_alone(file):
         tell(sentence)
     try:
         for sentence in _strays(_assigned(file)):
@@ -170,6 +162,45 @@ def load(
         raise ConfigError(explained(error)) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"The settings could not be read: {error}.") from error
+
+
+def settings_file(named: Path | None) -> Path | None:
+    """The file that was named, else the one in the user's configuration folder, if there is one.
+
+    Raises ConfigError where it cannot be read, or where others may write it.
+    """
+    own = user_config_path("mcp-server-qdrant", appauthor=False) / ENV_FILE
+    path = from_home(named or own).absolute()
+    if named is None and not path.is_file():
+        return None
+    try:
+        fault = others_may_write(path)
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"The settings file {path} cannot be read: {error.strerror}.") from error
+    if fault:
+        raise ConfigError(f"The settings file {path} is not read: {fault}.")
+    return path
+
+
+def _left_alone(file: Path | None) -> str | None:
+    """A warning about settings in a .env where the server started, unless that is the `file`."""
+    try:
+        path = Path.cwd() / ENV_FILE
+        if not path.is_file() or (file and path.samefile(file)):
+            return None
+        with path.open("rb") as opened:
+            text = opened.read(LOOKED_AT)
+    except OSError:
+        return None
+    if _variables().isdisjoint(name.decode().upper() for name in ASSIGNMENT.findall(text)):
+        return None
+    shown = printable(str(path))
+    return (
+        f"{shown} is not read, since the folder may be a stranger's: "
+        f"if its settings are yours, start with --env-file {shown}"
+    )
 
 
 def explained(error: ValidationError) -> str:

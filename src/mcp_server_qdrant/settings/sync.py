@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, mo
 from mcp_server_qdrant.core.fields import from_json, variable
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.core.selection import Selection
-from mcp_server_qdrant.settings.sources import WholePath
+from mcp_server_qdrant.settings.values import WholePath
 
 
 class SyncSource(BaseModel):

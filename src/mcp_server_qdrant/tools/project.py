@@ -73,7 +73,7 @@ class ProjectTool:
         view = await projector.view(MapRequest(collections, limit, search, patience))
         structured = output(view, dimensions)
         if drawn:
-            structured["map"] = await projector.encoded(view, dimensions)
+            structured["map"] = await projector.encoded(view)
         made = answer(described(view, dimensions), structured)
         if image and view.map.panels:
             png = base64.b64encode(await projector.picture(view)).decode("ascii")
@@ -90,12 +90,12 @@ def make_project(services: Open) -> ClosedTool:
 
 def output(view: View, axes: int) -> dict[str, Any]:
     """A map as structured content, without its points."""
-    queries = {one.place.panel: one for one in view.queries}
+    queries = {one.panel: one for one in view.queries}
     panels = []
     for index, panel in enumerate(view.map.panels):
         made = _panel(panel, axes)
         if query := queries.get(index):
-            made["query"] = {"at": _at(query.place.position, axes), "near": _nearest(query.near)}
+            made["query"] = {"at": _at(query.position, axes), "near": _nearest(query.near)}
         panels.append(made)
     return {
         "panels": panels,
@@ -157,7 +157,7 @@ def described(shown: View, axes: int) -> str:
     """Panels, where the query fell, regions, notes, collections: as many lines as have room."""
     if not shown.map.panels:
         return _as_fits(["No map: there is nothing to draw.", *noted(_notes(shown))])
-    queries = {one.place.panel: one for one in shown.queries}
+    queries = {one.panel: one for one in shown.queries}
     heads, groups, far = list[str](), list[str](), list[str]()
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))

@@ -12,7 +12,6 @@ from mcp_server_qdrant.http.auth.jwks import (
     PAUSE_SECONDS,
     RETRY_SECONDS,
     Keys,
-    metadata_urls,
 )
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 from tests.issuer import Issuer
@@ -186,29 +185,6 @@ async def test_a_token_without_a_key_id_needs_the_only_key(line, clock):
     assert await ids(keys, None) == []
 
 
-@pytest.mark.parametrize(
-    ("issuer", "urls"),
-    [
-        (
-            "https://a.example",
-            [
-                "https://a.example/.well-known/openid-configuration",
-                "https://a.example/.well-known/oauth-authorization-server",
-            ],
-        ),
-        (
-            "https://a.example/realms/team/",
-            [
-                "https://a.example/realms/team/.well-known/openid-configuration",
-                "https://a.example/.well-known/oauth-authorization-server/realms/team",
-            ],
-        ),
-    ],
-)
-def test_metadata_are_looked_for_where_both_standards_say(issuer, urls):
-    assert metadata_urls(issuer) == urls
-
-
 async def test_the_keys_are_found_through_the_issuers_metadata(line, clock):
     assert await ids(keys_of(line, clock, None), "first") == ["first"]
 
@@ -225,7 +201,7 @@ async def test_the_keys_are_found_through_the_issuers_metadata(line, clock):
     [
         ({"issuer": "https://evil.example"}, "another issuer than AUTH_ISSUER"),
         ({"issuer": "https://login.example.com/"}, "another issuer than AUTH_ISSUER"),
-        ({"jwks_uri": "http://login.example.com/jwks"}, "without https"),
+        ({"jwks_uri": "http://login.example.com/jwks"}, "no metadata with a jwks_uri"),
         ({"jwks_uri": "file:///etc/keys"}, "no metadata with a jwks_uri"),
         ({"jwks_uri": None}, "no metadata with a jwks_uri"),
     ],

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcp_server_qdrant.app.http import page_of
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
@@ -67,7 +66,7 @@ async def page_over(client, **values) -> AsyncIterator[Page]:
     async def opened() -> Services:
         return wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
 
-    mcp = make_server(settings, opened, extend=page_of(settings))
+    mcp = make_server(settings, opened, page=True)
     served = app(mcp, "streamable-http", settings)
     async with (
         mcp.session_manager.run(),

@@ -8,7 +8,8 @@ import pytest
 from mcp import Client
 
 from mcp_server_qdrant.http.auth.tokens import digest
-from mcp_server_qdrant.http.page.desk import DEMO, EXCERPT
+from mcp_server_qdrant.http.page.desk import EXCERPT
+from mcp_server_qdrant.ingest.demo import TEXTS
 from tests.http.page.conftest import filled
 from tests.support import memory_engine
 
@@ -142,7 +143,7 @@ async def test_a_text_moves(page):
 async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
     done = await one.ask("demo", name="recipes")
     setup = await one.ask("setup")
-    lines = (DEMO / "recipes.jsonl").read_text("utf-8").splitlines()
+    lines = (TEXTS / "recipes.jsonl").read_text("utf-8").splitlines()
 
     assert done == {"collection": "recipes", "texts": len(lines)}
     assert "recipes" in [collection["name"] for collection in setup["collections"]]

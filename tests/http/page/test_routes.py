@@ -90,16 +90,16 @@ async def test_only_coordinates_and_words_leave_the_server(one):
     assert [group["count"] for group in panel["groups"]] == [16, 8]
     assert len(panel["explained"]) == 3
     assert set(panel) == {
-        *("model", "axes", "explained", "groups", "scale", "xyz", "facets", "neighbours"),
+        *("model", "explained", "groups", "scale", "xyz", "facets", "neighbours"),
         *("ids", "documents", "titles", "snippets"),
     }
 
 
 async def test_places_alone_travel_without_the_points(one):
     search = {"query": "copper", "limit": 2}
-    drawn = await one.ask("map", collections=["*"], search=search, parts="places")
+    drawn = await one.ask("map", collections=["*"], search=search, points=False)
 
-    assert set(drawn["panels"][0]) == {"model", "axes", "explained", "groups"}
+    assert set(drawn["panels"][0]) == {"model", "explained", "groups"}
     assert len(drawn["hits"]) == 2
 
 
@@ -133,7 +133,6 @@ async def test_a_text_is_given_whole(one):
         ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
         ("search", {"query": "x", "tags": [1]}, "tags must be a valid string."),
         ("map", {"collections": []}, "collections must be a list of names, and not empty."),
-        ("map", {"parts": "vectors"}, "parts must be one of"),
         ("map", {"search": "x"}, "search must be an object."),
         ("map", {"search": {"query": "\x00"}}, "NUL"),
         ("map", {"vectors": True}, "There is no field 'vectors'."),

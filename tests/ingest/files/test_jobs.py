@@ -34,7 +34,7 @@ def prepare(
 ) -> Any:
     """What a run makes of a file."""
     store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
-    sync: Any = SimpleNamespace(store=store, files=None, pace=None)
+    sync: Any = SimpleNamespace(store=store, pace=None)
     run = Run(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
     run.model, run.limit = "m", limit
     for name, value in given.items():

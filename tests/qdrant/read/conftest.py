@@ -1,17 +1,11 @@
 """Clients of both engines, in which there is nothing yet."""
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests.support import either_engine
 
 
 @pytest.fixture(params=["edge", "memory"])
-async def client(request, tmp_path):
-    if request.param == "memory":
-        client = AsyncQdrantClient(":memory:")
-    else:
-        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
-    yield client
-    await client.close()
+async def client(request, engine_folder):
+    async with either_engine(request.param, engine_folder) as engine:
+        yield engine.client

@@ -13,7 +13,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.read import draw
 from mcp_server_qdrant.qdrant.read.draw import Drawer
-from tests.support import IDF, Engine, memory_engine
+from tests.support import COSINE, IDF, Engine, dense, foreign, memory_engine
 
 FIELDS = ("document", "text")
 SIZE = 4
@@ -153,3 +153,88 @@ async def test_what_the_engine_says_when_it_fails_is_told():
             await Drawer(broken, FIELDS).draw(few, 10)
         with pytest.raises(EngineFailure):
             await Drawer(broken, FIELDS).vectors(few, [1])
+
+
+async def stored(client, payloads: list[dict]) -> Target:
+    await client.create_collection("notes", vectors_config={"d": COSINE})
+    points = [
+        models.PointStruct(id=str(uuid.UUID(int=n)), vector={"d": dense(f"n{n}")}, payload=payload)
+        for n, payload in enumerate(payloads)
+    ]
+    if points:
+        await client.upsert("notes", points, wait=True)
+    return Target("notes", len(points), None, None)
+
+
+async def texts(drawer: Drawer, target: Target) -> list[str]:
+    return [text async for page in drawer.texts(target) for text in page]
+
+
+async def test_all_texts_of_a_small_collection_are_read_in_pages(client, monkeypatch):
+    monkeypatch.setattr(draw, "TEXTS", 3)
+    target = await stored(client, [{"document": f"text {n}"} for n in range(10)])
+    pages = [page async for page in Drawer(client, FIELDS).texts(target)]
+
+    assert [len(page) for page in pages] == [3, 3, 3, 1]
+    assert sorted(text for page in pages for text in page) == [f"text {n}" for n in range(10)]
+
+
+async def test_a_large_collection_is_read_in_part_and_no_text_twice(client, monkeypatch):
+    monkeypatch.setattr(draw, "TEXTS", 5)
+    monkeypatch.setattr(draw, "MOST_TEXTS", 20)
+    target = await stored(client, [{"document": f"text {n}"} for n in range(60)])
+    found = await texts(Drawer(client, FIELDS), target)
+
+    assert 15 <= len(found) < 25
+    assert len(set(found)) == len(found)
+
+
+async def test_text_and_title_are_found_in_every_shape_of_payload(client):
+    target = await stored(
+        client,
+        [
+            {"document": "ours", "title": "Title", "metadata": None},
+            {"text": "theirs", "metadata": {"title": "Inside", "author": "nobody"}},
+            {"document": 7, "text": "second field"},
+            {"title": "a title alone"},
+            {"other": "no text"},
+            {"text": "x" * 5_000},
+        ],
+    )
+
+    assert set(await texts(Drawer(client, FIELDS), target)) == {
+        "Title\nours",
+        "Inside\ntheirs",
+        "second field",
+        "a title alone\n",
+        "x" * 4_000,
+    }
+
+
+async def test_an_empty_collection_has_no_texts(client):
+    assert await texts(Drawer(client, FIELDS), await stored(client, [])) == []
+
+
+async def test_only_texts_and_titles_are_asked_for():
+    async with memory_engine() as engine:
+        await foreign(
+            engine, "notes", {1: {"text": "some"}}, vectors=COSINE, values=lambda _: dense("a")
+        )
+        asked = []
+
+        class Spy(Engine):
+            async def scroll(self, *arguments, **rest):
+                asked.append(rest["with_payload"])
+                return await engine.scroll(*arguments, **rest)
+
+        await texts(Drawer(Spy(engine), FIELDS), Target("notes", 1, None, None))
+
+    assert asked == [["document", "text", "title", "metadata.title"]]
+
+
+async def test_a_failure_to_read_texts_is_one_of_our_errors():
+    async with memory_engine() as engine:
+        engine.down = EngineFailure("gone")
+        for points in (1, draw.MOST_TEXTS + 1):
+            with pytest.raises(EngineFailure):
+                await texts(Drawer(engine, FIELDS), Target("notes", points, None, None))

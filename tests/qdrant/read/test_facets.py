@@ -1,10 +1,11 @@
-"""Which tags a collection has, on both engines."""
+"""Which tags and keys a collection has, on both engines."""
 
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import EngineTimeout, RequestError
-from mcp_server_qdrant.qdrant.read.facets import TagFacets
+from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.errors import EngineTimeout, InvalidFilter, RequestError
+from mcp_server_qdrant.qdrant.read.facets import MOST_COLLECTIONS, SAMPLE, Facets
 from tests.support import COSINE, dense, foreign, memory_engine
 
 KEYWORD = models.PayloadSchemaType.KEYWORD
@@ -30,7 +31,7 @@ async def filled(engine, *indexes: str) -> None:
 async def test_tags_of_both_places_come_with_their_key(engine):
     await filled(engine, "tags", "metadata.tags")
 
-    found = await TagFacets(engine, lambda *_: True).tags("c", 10)
+    found = await Facets(engine, lambda *_: True).tags("c", 10)
 
     assert sorted(found) == [("metadata.tags", "zeus"), ("tags", "Apollo"), ("tags", "plan")]
 
@@ -38,7 +39,7 @@ async def test_tags_of_both_places_come_with_their_key(engine):
 async def test_the_most_frequent_come_where_there_are_too_many(engine):
     await filled(engine, "tags", "metadata.tags")
 
-    assert await TagFacets(engine, lambda *_: True).tags("c", 1) == [
+    assert await Facets(engine, lambda *_: True).tags("c", 1) == [
         ("tags", "plan"),
         ("metadata.tags", "zeus"),
     ]
@@ -49,18 +50,18 @@ async def test_a_key_without_an_index_is_not_asked_for():
         await filled(engine)
         engine.calls.clear()
 
-        assert await TagFacets(engine, lambda _, key: key == "tags").tags("c", 9) == [
+        assert await Facets(engine, lambda _, key: key == "tags").tags("c", 9) == [
             ("tags", "plan"),
             ("tags", "Apollo"),
         ]
-        assert await TagFacets(engine, lambda *_: False).tags("c", 9) == []
+        assert await Facets(engine, lambda *_: False).tags("c", 9) == []
         assert engine.calls == [("facet", "c")]
 
 
 async def test_a_server_that_refuses_has_no_tags_and_one_that_is_late_says_so():
     async with memory_engine() as engine:
         await foreign(engine, "c", PAYLOADS)
-        facets = TagFacets(engine, lambda *_: True)
+        facets = Facets(engine, lambda *_: True)
         engine.broken_methods["facet"] = RequestError("Qdrant refused the request: no facets")
         assert await facets.tags("c", 9) == []
 
@@ -73,4 +74,28 @@ async def test_tags_that_are_no_texts_are_left_out():
     async with memory_engine() as engine:
         await foreign(engine, "c", {1: {"tags": [7, True, "seven"]}})
 
-        assert await TagFacets(engine, lambda *_: True).tags("c", 9) == [("tags", "seven")]
+        assert await Facets(engine, lambda *_: True).tags("c", 9) == [("tags", "seven")]
+
+
+TARGET = Target("c", points=0, dense=None, sparse=None)
+
+
+def of(key: str) -> dict:
+    return {"must": [{"key": key, "match": {"value": 1}}]}
+
+
+async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_not():
+    payloads = {number: {"text": "x", "often": 1, "doc": {"id": "y"}} for number in range(SAMPLE)}
+    rare = {"rare": 1, "list": [{"in": 1}], "none": None}
+    async with memory_engine() as engine:
+        await foreign(engine, "c", payloads | {1_000: rare}, vectors=COSINE)
+        facets = Facets(engine, lambda *_: False, ["metadata.mine"])
+        nested = {"must": [{"nested": {"key": "list", "filter": of("in")}}]}
+        named = [*map(of, ("often", "rare", "list[].in", "doc.file", "metadata.mine")), nested, {}]
+        for known in named:
+            await facets.check_keys(known, [TARGET])
+        with pytest.raises(InvalidFilter) as caught:
+            await facets.check_keys(of("seldom"), [TARGET])
+        await facets.check_keys(of("seldom"), [TARGET] * (MOST_COLLECTIONS + 1))
+
+    assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."

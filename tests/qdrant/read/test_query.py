@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from qdrant_client import models
@@ -166,7 +165,10 @@ class Recorded(Engine):
 
 
 async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_id():
-    """One query of dense, sparse and tags, then exact scores of what it gave."""
+    """One query of dense, sparse and tags, then exact scores of what it gave.
+
+    Quantised vectors are looked at twice as many, and scored by the whole ones.
+    """
     async with memory_engine() as engine:
         target = await filled(engine)
         recorded = Recorded(engine.client)
@@ -177,6 +179,8 @@ async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_
     assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60))
     assert [(one.using, one.limit) for one in fusion.prefetch] == [("v", 5), ("bm25", 5), ("v", 5)]
     assert fusion.prefetch[2].filter is not None
+    looked_at = models.QuantizationSearchParams(rescore=True, oversampling=2.0)
+    assert [one.params.quantization for one in fusion.prefetch] == [looked_at] * 3
     assert fusion.with_payload
     assert [one.using for one in scores] == ["v", "bm25"]
     assert all(one.filter.must[0].has_id == [c.id for c in found] for one in scores)
@@ -350,38 +354,3 @@ async def test_the_tag_leg_counts_like_the_others():
 
     assert found[5] == pytest.approx(1 / (5 + RRF_K) + 1 / RRF_K)
     assert found[0] == pytest.approx(1 / RRF_K)
-
-
-async def test_quantised_vectors_are_looked_at_twice_as_many_and_scored_by_the_whole_ones():
-    asked = []
-
-    class Server:
-        async def query_batch_points(self, _, requests):
-            asked.extend(requests)
-            return [SimpleNamespace(points=[]) for _ in requests]
-
-    target = Target("c", 10_000, DenseLeg("v", 2, "cosine", "m"), None, 0)
-    options = {"depth": 5, "condition": None}
-    await Queries(Server()).search([(target, LegQuery(QUERY, None))], **options)
-
-    [(rescore, oversampling)] = [
-        (leg.params.quantization.rescore, leg.params.quantization.oversampling)
-        for one in asked
-        for leg in one.prefetch
-    ]
-    assert (rescore, oversampling) == (True, 2.0)
-
-
-async def test_payloads_of_other_points_than_those_asked_for_are_not_waited_for():
-    class Other(Engine):
-        async def query_batch_points(self, collection, requests):
-            self.calls.append(("query_batch_points", collection))
-            return [SimpleNamespace(points=[SimpleNamespace(id=99, payload={})])]
-
-    async with memory_engine() as engine:
-        other = Other(engine.client)
-        target = Target("c", 3, None, None)
-        (found,) = await Queries(other).payloads([(target, [1, 2])])
-
-    assert found.keys().isdisjoint([1, 2])
-    assert len(other.calls) == 1

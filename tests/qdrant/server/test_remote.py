@@ -22,6 +22,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.server.remote import PAUSES, RemoteClient
+from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from tests.fakes import FakeEncoder
 from tests.qdrant.rest_stub import BROKEN, RestServer
 from tests.support import (
@@ -29,6 +30,7 @@ from tests.support import (
     IDF,
     find,
     make_settings,
+    nearest,
     registry,
     remember,
     states,
@@ -240,6 +242,35 @@ async def test_what_an_old_server_refuses_is_told_by_its_age(server, version, to
             await find(services, "roses", "notes", algorithm="semantic")
 
 
+RED = Tenant("red", "tenant")
+WORDS = models.SparseVector(indices=[2], values=[1.0])
+
+
+async def test_words_are_weighed_over_the_points_of_a_tenant_alone(server):
+    async with opened(server) as client:
+        await made(client)
+        view = TenantClient(client, RED)
+        for _ in range(2):
+            await nearest(view, "notes", WORDS, "bm25")
+            await nearest(view, "notes", [1.0] * 64, "v")
+
+    own = {"must": [{"key": "tenant", "match": {"value": "red"}}]}
+    legs = [leg for _, _, body in server.to(SEARCH) for leg in body["searches"][0]["prefetch"]]
+    assert [leg["filter"]["must"][0] for leg in legs] == [own] * 4
+    assert [leg["params"].get("idf") for leg in legs] == [{"corpus": own}, None] * 2
+    assert len(server.to("/")) == 1
+
+
+async def test_a_server_that_cannot_weigh_words_per_tenant_is_refused_for_words_only(server):
+    server.version = "1.18.3"
+    async with opened(server) as client:
+        await made(client)
+        view = TenantClient(client, RED)
+        with pytest.raises(EngineFailure, match=r"needs Qdrant 1.19 or newer; this one is 1.18.3"):
+            await nearest(view, "notes", WORDS, "bm25")
+        assert await nearest(view, "notes", [1.0] * 64, "v") == []
+
+
 async def test_a_key_that_may_not_list_finds_the_collections_that_the_settings_name(server):
     async with searching(server) as everything:
         await remember(everything, "notes", "roses need sun")
@@ -302,7 +333,7 @@ async def test_a_key_that_is_wrong_altogether_is_not_taken_for_an_empty_engine(s
             await services.catalog.names()
 
 
-RED, BLUE = (Caller(name, frozenset()) for name in ("red", "blue"))
+ONE, OTHER = (Caller(name, frozenset()) for name in ("red", "blue"))
 
 
 async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(server, monkeypatch):
@@ -310,12 +341,12 @@ async def test_a_caller_has_a_share_of_the_requests_and_keeps_no_other_waiting(s
     async with opened(server) as client:
         await made(client)
         server.held.add(COUNT)
-        with calling(RED):
+        with calling(ONE):
             slow = [asyncio.ensure_future(client.count("notes")) for _ in range(5)]
             for _ in range(2):
                 await asyncio.to_thread(server.reached.acquire, timeout=20)
             further = asyncio.ensure_future(client.scroll("notes"))
-        with calling(BLUE):
+        with calling(OTHER):
             records, _ = await client.scroll("notes")
         under_way, waits = len(server.to(COUNT)), not further.done()
         server.release.set()

@@ -12,8 +12,8 @@ from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
-from tests.support import Engine, empty_edge, foreign, memory_engine
+from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
+from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
 BLUEPRINT = Blueprint("v", 2, {"embedding_model": "m"})
@@ -316,11 +316,11 @@ class TestVersions:
 
     async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
         async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):
-            marked = await points.writing("c")
+            marked = await points.matching("c", models.Filter(must=[WRITING]))
             await points.settle("c", [one.id for one in marked])
 
             assert [one.writing for one in marked] == [100, 100]
-            assert await points.writing("c") == []
+            assert await points.matching("c", models.Filter(must=[WRITING])) == []
 
     async def test_a_document_is_removed_as_it_was_seen(self, folder):
         async with versions(*TWO, folder=folder) as (engine, points):
@@ -367,7 +367,7 @@ async def test_errors_are_ours():
             points.by_id("gone", [1]),
             points.first("gone", "d"),
             points.settle("gone", [1]),
-            points.writing("gone"),
+            points.sweep("gone"),
             points.further(Document(1, "gone", "", document="d")),
             points.count("gone", [1]),
             points.delete_seen(Document(1, "gone", "", document="d")),
@@ -377,3 +377,25 @@ async def test_errors_are_ours():
         ):
             with pytest.raises(UnknownCollection):
                 await call
+
+
+def of_file(source: str, contents: str = "h") -> dict:
+    return {"document": "text", "doc": {"id": "d", "file": {"source": source, "hash": contents}}}
+
+
+async def test_the_points_of_some_sources_are_read_page_by_page(engine):
+    points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * IDS_PAGE + 300)}
+    more = {9000: of_file("z"), 9001: {"document": "by hand"}}
+    await foreign(engine, "c", points | more, sparse={"bm25": IDF})
+    found = await points_of(engine).of_files("c", {"a", "b"})
+
+    assert sorted(point for point, _ in found) == sorted(points)
+    assert dict(found)[1] == {"id": "d", "file": {"source": "a", "hash": "h"}}
+
+
+async def test_only_points_with_the_old_contents_are_removed(engine):
+    points = {1: of_file("a", "old"), 2: of_file("a", "new"), 3: of_file("a")}
+    await foreign(engine, "c", points, sparse={"bm25": IDF})
+    await points_of(engine).delete_of_files("c", [1, 2], {"old", "older"})
+
+    assert [point for point, _ in await points_of(engine).of_files("c", {"a"})] == [2, 3]

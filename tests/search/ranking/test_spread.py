@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Hit
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.search.ranking import jaccard, spread
 
 few = settings(max_examples=60, deadline=None)
@@ -13,7 +13,7 @@ texts = st.text(alphabet="ab1 -.\n*", max_size=40)
 
 
 def document(hit: Hit):
-    return read(hit.collection, hit.id, hit.payload, ("document",))
+    return document_of(hit.collection, hit.id, hit.payload, ("document",))
 
 
 def hit(text, point=1, score=0.5) -> Hit:

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
-from mcp_server_qdrant.http.page.desk import DEMO as TEXTS
+from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (

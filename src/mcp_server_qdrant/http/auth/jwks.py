@@ -1,7 +1,7 @@
 """An issuer's public keys (RFC 7517): fetched when first needed, kept, fetched again in time.
 
-Keys go on while the issuer cannot be reached. PyJWT's own client forgets them with their time,
-fetches under a lock for every token while the issuer is away, and knows no discovery.
+Keys stay valid while the issuer cannot be reached. PyJWT's own client forgets them after their
+time, blocks a thread for every token while the issuer is away, and knows no discovery.
 """
 
 import asyncio
@@ -9,9 +9,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
+from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 
 from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import VerifierUnavailable
@@ -80,7 +80,7 @@ class Keys:
             async with asyncio.timeout(FETCH_SECONDS), client:
                 self._keys = await self._get(client)
             self._fetched = self._clock()
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ValueError, TimeoutError) as error:
             cached = "those fetched before go on" if self._keys else "there are none"
             reason = error if isinstance(error, _Unusable) else type(error).__name__
             logger.warning("The issuer's keys could not be fetched (%s): %s.", reason, cached)
@@ -95,21 +95,20 @@ class Keys:
         return keys
 
     async def _discover(self, client: httpx.AsyncClient) -> str:
-        """The address of the keys, by OpenID Connect discovery or else RFC 8414."""
-        for url in metadata_urls(self._issuer):
+        """The address of the keys, by RFC 8414 or OpenID Connect discovery."""
+        wanted = "https://" if self._issuer.startswith("https://") else "http"
+        fault = f"the issuer has no metadata with a jwks_uri of {wanted}; set AUTH_JWKS_URL"
+        for url in build_oauth_authorization_server_metadata_discovery_urls(self._issuer, ""):
             try:
                 metadata = await _json(client, url)
             except _Unusable:
                 continue
-            if metadata.get("issuer") != self._issuer:
-                raise _Unusable("the metadata are of another issuer than AUTH_ISSUER")
             found = metadata.get("jwks_uri")
-            if not isinstance(found, str) or urlsplit(found).scheme not in ("https", "http"):
-                continue
-            if self._issuer.startswith("https:") and not found.startswith("https:"):
-                raise _Unusable("an https issuer names keys without https")
-            return found
-        raise _Unusable("the issuer has no metadata with a jwks_uri; set AUTH_JWKS_URL")
+            if metadata.get("issuer") != self._issuer:
+                fault = "the metadata are of another issuer than AUTH_ISSUER"
+            elif isinstance(found, str) and found.startswith(wanted):
+                return found
+        raise _Unusable(fault)
 
 
 class _Unusable(ValueError):
@@ -117,29 +116,15 @@ class _Unusable(ValueError):
 
 
 async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
-    try:
-        response = await client.get(url, headers={"Accept": "application/json", **PLAIN})
-    except TooLarge:
-        raise _Unusable("the answer is too large") from None
-    if response.status_code != 200:
-        raise _Unusable(f"status {response.status_code}")
+    """The JSON object at a URL. Raises _Unusable."""
+    response = await client.get(url, headers={"Accept": "application/json", **PLAIN})
     try:
         found = response.json()
     except (ValueError, RecursionError):
-        raise _Unusable("the answer is not JSON") from None
-    if not isinstance(found, dict):
-        raise _Unusable("the answer is not a JSON object")
+        found = None
+    if response.status_code != 200 or not isinstance(found, dict):
+        raise _Unusable(f"status {response.status_code}, and a JSON object was expected")
     return found
-
-
-def metadata_urls(issuer: str) -> list[str]:
-    """The addresses of an issuer's metadata: OpenID Connect, then RFC 8414."""
-    parts = urlsplit(issuer)
-    path = f"/.well-known/oauth-authorization-server{parts.path.rstrip('/')}"
-    return [
-        f"{issuer.rstrip('/')}/.well-known/openid-configuration",
-        parts._replace(path=path, query="", fragment="").geturl(),
-    ]
 
 
 def _public(key: Key) -> bool:

@@ -12,9 +12,8 @@ import hashlib
 import hmac
 import json
 import logging
-import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,7 +24,6 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from mcp_server_qdrant.core.access import Caller, granted
 from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
-from mcp_server_qdrant.core.fields import no_such_key
 from mcp_server_qdrant.core.ownership import others_may_write
 
 logger = logging.getLogger(__name__)
@@ -91,18 +89,16 @@ def _fault(error: ValidationError) -> str:
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
-    place, field = f"token {number + 1}", str(inside[0]) if inside else None
-    if field is None:
-        return f"{place} must be a mapping with {', '.join(Entry.model_fields)}"
-    if field not in Entry.model_fields:
-        # It may be a token that was pasted into the wrong place.
-        shown = field if re.fullmatch("[a-z_]{1,20}", field) else "…"
-        return f"{place}: {no_such_key(shown, Entry.model_fields)}"
-    return f"{place}: {field}: {first['msg']}"
+    place, fields = f"token {number + 1}", ", ".join(Entry.model_fields)
+    if not inside:
+        return f"{place} must be a mapping with {fields}"
+    if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
+        return f"{place} has another key than {fields}"
+    return f"{place}: {inside[0]}: {first['msg']}"
 
 
 class NamedTokens:
-    """Who has which token. The file is read again when it changes.
+    """Who has which token. The file is looked at for each request.
 
     While it is gone or not sound, none of its tokens counts.
     """
@@ -117,16 +113,14 @@ class NamedTokens:
         if single:
             hashed = digest(single)
             self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
-        self._entries: Sequence[Entry] = ()
-        self._seen: tuple[int, ...] | None = None
+        self._text = text(path) if path else ""
+        self._entries = parse(self._text)
         self._sound = True
-        if path:
-            self._seen = _signature(path)
-            self._entries = read(path)
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable."""
-        self._follow()
+        if self._path:
+            self._follow(self._path)
         found = self._find(digest(token))
         if found is None and not self._sound:
             raise VerifierUnavailable(UNSOUND)
@@ -138,49 +132,34 @@ class NamedTokens:
 
     def _find(self, wanted: str) -> Entry | None:
         found = None
-        for entry in [*self._single, *self._entries]:  # all of them: time tells nothing
+        for entry in [*self._single, *self._entries]:  # all, so that the time tells nothing
             if hmac.compare_digest(entry.sha256, wanted):
                 found = entry
         return found
 
-    def _follow(self) -> None:
-        """Read the file again where it changed, and for each request while it is not sound."""
-        if self._path is None or (signature := _signature(self._path)) == self._seen:
-            return
+    def _follow(self, path: Path) -> None:
+        """Take over what the file holds now."""
         try:
-            self._entries, self._seen = read(self._path), signature
+            if (now := text(path)) != self._text:
+                self._entries = parse(now)
+                logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
+            self._text, self._sound = now, True
         except ConfigError as error:
             if self._sound:
                 logger.warning("%s None of its tokens counts until it is mended.", error)
-            self._entries, self._seen, self._sound = (), None, False
-        else:
-            self._sound = True
-            logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
-
-
-def _signature(path: Path) -> tuple[int, ...] | None:
-    """A value that changes with a file, whoever writes it and whatever time it is given."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size
+            self._text, self._entries, self._sound = "", (), False
 
 
 def read(path: Path) -> tuple[Entry, ...]:
     """The tokens in a file that nobody else may write. Raises ConfigError."""
-    try:
-        fault = others_may_write(path)
-    except OSError:
-        fault = None  # reading it says more
-    if fault:
-        raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
     return parse(text(path))
 
 
 def text(path: Path) -> str:
-    """A file's text. Raises ConfigError."""
+    """The text of a file that nobody else may write. Raises ConfigError."""
     try:
+        if fault := others_may_write(path):
+            raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
@@ -199,12 +178,14 @@ def change(path: Path, *more: Mapping[str, Any], without: str | None = None) -> 
     new file is its owner's alone. Raises ConfigError, and then changes nothing: so it is where a
     token to drop does not stand on a line of its own, as this command writes it.
     """
-    before = text(path) if path.exists() else ""
-    lines = before.removesuffix("\n").split("\n") if before else []
-    kept = [one for one in lines if without is None or _name_on(one) != without]
-    written = "".join([*(f"{one}\n" for one in kept), *map(line, more)])
-    wanted = [one for one in parse(before) if one.name != without]
-    if parse(written) != (*wanted, *(Entry.model_validate(one) for one in more)):
+    added = "".join(map(line, more))
+    before = path.read_text("utf-8") if path.exists() else ""
+    entries = parse(before)
+    gone = [entry.sha256 for entry in entries if entry.name == without]
+    lines = [one for one in before.splitlines() if not any(hashed in one for hashed in gone)]
+    written = "".join([*(f"{one}\n" for one in lines), added])
+    wanted = (*(entry for entry in entries if entry.name != without), *parse(added))
+    if _parsed(written) != wanted:
         raise ConfigError("This command cannot change the file as it is: edit it by hand.")
     try:
         write_atomically(path.resolve(), written)
@@ -212,10 +193,8 @@ def change(path: Path, *more: Mapping[str, Any], without: str | None = None) -> 
         raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
 
 
-def _name_on(written: str) -> str | None:
-    """The name of the token that stands on a line."""
+def _parsed(written: str) -> tuple[Entry, ...] | None:
     try:
-        (entry,) = parse(written)
-    except (ConfigError, ValueError):
+        return parse(written)
+    except ConfigError:
         return None
-    return entry.name

@@ -1,10 +1,8 @@
 """The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
@@ -18,8 +16,6 @@ from mcp_server_qdrant.core.maps import MOST_POINTS, MapRequest
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.tools.boundary import ClosedTool
 
-AXES = 3
-PARTS = ("all", "neighbours", "places")  # of a map, as `projection.encode` has them
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
 NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
@@ -34,7 +30,8 @@ MOST = 2_000  # texts in a list, and points that a search is kept to: as many as
 COLUMNS = ("title", "collection", "tags", "source", "date")
 PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
-DEMO = Path(__file__).parent / "demo"
+DEMO = ("homelab", "meetings", "recipes")
+NO_WRITES = "Nothing can be changed here: the server only reads."
 
 Body = Mapping[str, Any]
 Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
@@ -137,18 +134,17 @@ class Desk:
     async def map(self, body: Body) -> dict[str, Any]:
         """The collections as points, with a search on them if one is asked for.
 
-        `search` is what `search` takes; `parts` asks for less than all.
+        `search` is what `search` takes; with `points` false only its places come.
         """
-        _known(body, {"collections", "search", "parts"})
-        names, parts = body.get("collections"), body.get("parts") or "all"
+        _known(body, {"collections", "search", "points"})
+        names = body.get("collections")
         if names is not None and not (names and _texts(names)):
             raise RequestError("collections must be a list of names, and not empty.")
-        if parts not in PARTS:
-            raise RequestError(f"parts must be one of {', '.join(PARTS)}.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
         view = await projector.view(MapRequest(names and tuple(names), MOST_POINTS, search))
-        drawn: dict[str, Any] = await projector.encoded(view, AXES, parts)
+        points = body.get("points", True) is not False
+        drawn: dict[str, Any] = await projector.encoded(view, points=points)
         return drawn
 
     def _request(self, body: Any) -> SearchRequest:
@@ -218,26 +214,17 @@ class Desk:
     async def demo(self, body: Body) -> dict[str, Any]:
         """Store one of the demo's collections, to have something to look at."""
         _known(body, {"name"})
-        texts = {path.stem: path for path in DEMO.glob("*.jsonl")}
         name = body.get("name")
-        if not isinstance(name, str) or name not in texts:
-            raise RequestError(f"The demo's collections are {', '.join(sorted(texts))}.")
-
-        lines = texts[name].read_text(encoding="utf-8").splitlines()
-        for one in map(json.loads, lines):  # one by one: a slow machine keeps up with them
-            arguments = {key: one[key] for key in ("id", "title", "tags")} | {
-                "information": one["text"],
-                "metadata": {**one["metadata"], "created_at": one["created_at"]},
-                "collection_name": name,
-                "create": True,
-            }
-            await self._run("qdrant-store", arguments)
-        return {"collection": name, "texts": len(lines)}
+        if name not in DEMO:
+            raise RequestError(f"The demo's collections are {', '.join(DEMO)}.")
+        if not self._may("qdrant-store"):
+            raise RequestError(NO_WRITES)
+        return {"collection": name, "texts": await (await self._services()).demo(name)}
 
     async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
         """A tool's structured content. Raises RequestError with the sentence it refuses with."""
         if name not in self._tools:
-            raise RequestError("Nothing can be changed here: the server only reads.")
+            raise RequestError(NO_WRITES)
         result: CallToolResult = await self._tools[name].run(dict(arguments), self._context)
         if result.is_error:
             texts = (part.text for part in result.content if isinstance(part, TextContent))

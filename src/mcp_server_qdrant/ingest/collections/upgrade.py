@@ -7,7 +7,6 @@ was interrupted goes on with the next call.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, PointId, Sparse
@@ -16,7 +15,6 @@ from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, unchanged
-from mcp_server_qdrant.qdrant.paging import paged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
@@ -123,7 +121,7 @@ class Upgrades:
         done, textless = 0, set[PointId]()
         for _ in range(PASSES):
             before = done
-            async for documents in paged(partial(self.bulk.lacking, name, new.vector, new.batch)):
+            async for documents in self.bulk.lacking(name, new.vector, new.batch):
                 texts = [one for one in documents if not one.textless]
                 made = await new.encode(texts) if texts else ()
                 found = {one.id: vector for one, vector in zip(texts, made, strict=True)}

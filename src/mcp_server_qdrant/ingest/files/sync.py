@@ -38,7 +38,6 @@ from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, OVERLAP, Store
 from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
-from mcp_server_qdrant.qdrant.read.sources import Files
 
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
 HASH = 32  # characters of the hash of the contents
@@ -58,7 +57,6 @@ class Sync:
     """Keeps files and collections in step. `pace` slows a model down."""
 
     store: Store
-    files: Files
     pace: Callable[[Encode], Encode] = lambda encode: encode
 
     async def run(
@@ -99,7 +97,8 @@ class Sync:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
-        points = await self.files.scan(request.collection, {one.name for one in request.sources})
+        sources = {one.name for one in request.sources}
+        points = await self.store.points.of_files(request.collection, sources)
         whole = tuple(f"{source.name}/" for source in request.sources if source.only is None)
         single = {source.only for source in request.sources}
         return {
@@ -117,7 +116,6 @@ class Run:
 
     def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
         self.store = sync.store
-        self.files = sync.files
         self.pace = sync.pace
         self.request = request
         self.report = report
@@ -337,9 +335,10 @@ class Run:
             if point not in kept and self.owners.get(document) in (None, path)
         ]
         if points:
-            await self.files.drop(self.request.collection, points, known.hashes)
-            self.store.catalog.forget(self.request.collection)
-            self.store.written(self.request.collection, ())
+            name = self.request.collection
+            await self.store.points.delete_of_files(name, points, known.hashes)
+            self.store.catalog.forget(name)
+            self.store.written(name, ())
 
 
 @dataclass(eq=False, kw_only=True)

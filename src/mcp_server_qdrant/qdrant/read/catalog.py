@@ -123,23 +123,24 @@ class Catalog:
         stored into yet, and a glob that matches none, are no errors: there is nothing to find.
         Nor is one that nobody named and that was deleted just now.
         """
-        if wanted is None:
-            names = await self._default_names()
-        else:
+        if wanted is not None:
             names = await self._wanted(wanted)
-        known = {name: self._known(name) for name in names}
-        new = [name for name, target in known.items() if target is None]
-        if new:
-            known.update(zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True))
-        for name in new:
-            if known[name] is None and name in (wanted or ()):
+        elif self._default is None:
+            names = [*await self.names()]
+        else:
+            names = [self._default] if await self.exists(self._default) else []
+        found = await self._targets(names)
+        for name in names:
+            if name not in found and name in (wanted or ()):
                 raise UnknownCollection(name, await self.near(name))
-        return [target for target in known.values() if target]
+        return [*found.values()]
 
-    async def _default_names(self) -> list[str]:
-        if self._default is None:
-            return list(await self.names())
-        return [self._default] if await self.exists(self._default) else []
+    async def _targets(self, names: Sequence[str]) -> dict[str, Target]:
+        """These collections resolved, without those that are gone."""
+        found = {name: self._known(name) for name in names}
+        new = [name for name, target in found.items() if target is None]
+        found |= zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True)
+        return {name: target for name, target in found.items() if target}
 
     async def usual(self, folder: Path | None = None) -> list[str]:
         """Names, or a glob, for a search in that folder, or where the client is, that names none.
@@ -152,13 +153,11 @@ class Catalog:
         """The collections that belong to this folder, or to the nearest above that has any."""
         if (folder := folder or self._folder) is None:
             return []
-        names = await self.names()
-        new = [name for name in names if self._known(name) is None]
-        await asyncio.gather(*map(self._unless_gone, new))
-        entries = {name: self._entries[name] for name in names if name in self._entries}
-        marked = {name: marks.folder(one.info.config.metadata) for name, one in entries.items()}
-        owned = {name: one for name, one in marked.items() if one}
-        return marks.innermost(folder, owned)
+        await self._targets(names := await self.names())
+        known = {name: self._entries[name].info for name in names if name in self._entries}
+        return marks.innermost(
+            folder, {n: marks.folder(i.config.metadata) for n, i in known.items()}
+        )
 
     async def place(self) -> str | None:
         """The collection that texts are stored into where none is named, as far as there is one.
@@ -358,8 +357,8 @@ class Catalog:
         known = [name for name in wanted if name in self._entries]
         if known:
             await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
-        targets = await asyncio.gather(*map(self._unless_gone, wanted))
-        return list(await asyncio.gather(*(self._describe(one) for one in targets if one)))
+        targets = await self._targets(wanted)
+        return list(await asyncio.gather(*map(self._describe, targets.values())))
 
     async def _describe(self, target: Target) -> CollectionInfo:
         entry = self._entries.get(target.collection)

@@ -1,4 +1,4 @@
-"""The same random points of a collection, with their vectors, every time it is asked.
+"""The same random points of a collection every time: with their vectors, or their texts alone.
 
 The engine's own sample cannot be seeded. Here chance lies in the ids: those with the smallest hash
 are drawn, so that a point more changes the sample by one at most.
@@ -13,19 +13,28 @@ from typing import Any
 import numpy as np
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, PointId, Target
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Payload, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, WRITING_KEY, read
+from mcp_server_qdrant.qdrant.payload import (
+    DOCUMENT_KEY,
+    VERSION_KEY,
+    WRITING_KEY,
+    document_of,
+    title_of,
+)
 
 READABLE = 200_000  # ids that are read, in a second; of a larger collection the first
 IDS = 2_000
 PAGE = 128  # points with their vectors in one trip; the event loop goes on between them
+TEXTS = 200  # texts in one
+MOST_TEXTS = 20_000
+LONGEST_TEXT = 4_000  # characters
 TITLE = 80
 SNIPPET = 160
-LONGEST = 1_000  # characters read of a text
+LONGEST = 1_000  # characters of a text beside a vector
 SHOWN = (
     "title",
     "name",
@@ -61,7 +70,7 @@ class Drawer:
             async for records in found:
                 page = []
                 for record in records:
-                    document = read(name, record.id, record.payload, self._fields)
+                    document = document_of(name, record.id, record.payload, self._fields)
                     if document.writing is not None and document.chunk:
                         continue  # a part of a text that is not all there
                     if (vector := vector_of(record, leg)) is None:
@@ -79,6 +88,25 @@ class Drawer:
             vectors=np.concatenate(vectors),
             without=without,
         )
+
+    async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
+        """Pages of texts with their titles, at most 4,000 characters of each.
+
+        All of a collection of at most 20,000 points, and as many of a larger one.
+        """
+        read, shown = 0, [*self._fields, "title", "metadata.title"]
+        found = at_random(self._client, target, MOST_TEXTS, TEXTS, with_payload=shown)
+        async with aclosing(found):
+            async for records in found:
+                yield [text for one in records if (text := self._text(one.payload or {}))]
+                read += len(records)
+                if read >= MOST_TEXTS:
+                    return  # it has grown meanwhile
+
+    def _text(self, payload: Payload) -> str:
+        title = title_of(payload)
+        text = next((v for k in self._fields if isinstance(v := payload.get(k), str)), "")
+        return (f"{title}\n{text}" if title else text)[:LONGEST_TEXT]
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]

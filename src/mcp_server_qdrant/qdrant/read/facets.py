@@ -1,35 +1,54 @@
-"""The tags of a collection, by Qdrant's facets."""
+"""What the payloads of a collection have: the most frequent tags and writers, and which keys."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any
 
+from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import TAG_KEYS
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.datatypes import TAG_KEYS, Target
+from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
+from mcp_server_qdrant.core.gather import gathered
+from mcp_server_qdrant.core.notation import every
+from mcp_server_qdrant.qdrant.filters import bare, conditions
 from mcp_server_qdrant.qdrant.payload import WRITERS
 
+MOST_COLLECTIONS = 16
+SAMPLE = 30  # texts of each, for their keys
+MOST_KEYS = 30  # named
+DEPTH = 3
+OUR_OWN = "doc"
 
-class TagFacets:
-    """The tags under `tags` and `metadata.tags`.
+
+class Facets:
+    """The values of payload keys, by Qdrant's facets, and the keys themselves.
 
     `indexed` says whether a collection has an index of a key. Without one a server refuses to
-    count and the embedded engine would read every payload: such a key is not asked for.
+    count and the embedded engine would read every payload: such a key is not asked for. Filters
+    by `configured` keys, the operator's own, are never doubted.
     """
 
-    def __init__(self, client: AsyncQdrantBase, indexed: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self,
+        client: AsyncQdrantBase,
+        indexed: Callable[[str, str], bool],
+        configured: Container[str] = (),
+    ) -> None:
         self._client = client
         self._indexed = indexed
+        self._configured = configured
 
     async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
-        """The `limit` most frequent values of each key, as (key, value)."""
-        return await self._of(TAG_KEYS, collection, limit)
+        """The `limit` most frequent values of `tags` and of `metadata.tags`, as (key, value)."""
+        return await self._most(TAG_KEYS, collection, limit)
 
     async def writers(self, collection: str, limit: int) -> list[str]:
         """The callers and clients that stored most there."""
-        return [value for _, value in await self._of(WRITERS, collection, limit)]
+        return [value for _, value in await self._most(WRITERS, collection, limit)]
 
-    async def _of(
+    async def _most(
         self, wanted: Sequence[str], collection: str, limit: int
     ) -> list[tuple[str, str]]:
         keys = [key for key in wanted if self._indexed(collection, key)]
@@ -42,3 +61,55 @@ class TagFacets:
         except RequestError:
             return []  # an index of another kind, or a server that has no facets
         return [hit.value for hit in response.hits if isinstance(hit.value, str)]
+
+    async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
+        """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
+
+        Nothing is said of many collections, nor where one could not be asked.
+        """
+        names = [target.collection for target in targets]
+        if not names or len(names) > MOST_COLLECTIONS:
+            return
+        for key in _asked(raw):
+            if key in self._configured:
+                continue
+            missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
+            found, failed = await self._some(names, 1, models.Filter(must_not=[missing]))
+            if not failed and not any(found.values()):
+                texts, _ = await self._some(names, SAMPLE)
+                payloads = [one.payload or {} for some in texts.values() for one in some]
+                usual = Counter(known for payload in payloads for known in set(_keys(payload)))
+                there = sorted(known for known, _ in usual.most_common(MOST_KEYS))
+                raise InvalidFilter(
+                    f"No text there has the key {key!r}; there are: {every(there) or 'none'}."
+                )
+
+    async def _some(self, names: Sequence[str], limit: int, where: Any = None) -> Any:
+        """Some points of each collection that meet a filter, and the errors by collection."""
+
+        async def read(name: str) -> list[Any]:
+            records, _ = await self._client.scroll(name, where, limit=limit, with_payload=True)
+            return records
+
+        return await gathered(names, read)
+
+
+def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of its conditions; of nested ones the list that they are asked of."""
+    for inside, condition in conditions(raw):
+        key = condition.get("key") or (condition.get("nested") or {}).get("key")
+        if isinstance(key, str) and not inside and bare(key).split(".")[0] != OUR_OWN:
+            yield key
+
+
+def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:
+    """The paths of a payload's values; of our own administration none."""
+    for key, value in payload.items():
+        if value is None or (key == OUR_OWN and not inside):
+            continue
+        items = value if isinstance(value, list) else [value]
+        deeper = [item for item in items if isinstance(item, dict)] if depth > 1 else []
+        if not deeper:
+            yield inside + key
+        for item in deeper:
+            yield from _keys(item, f"{inside}{key}.", depth - 1)

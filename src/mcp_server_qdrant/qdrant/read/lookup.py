@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.core.gather import gathered
 from mcp_server_qdrant.core.notation import (
@@ -20,7 +20,6 @@ from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points
 
 PAGE = 256  # chunks read in one trip
-AT_ONCE = 8  # points read with all that they hold
 RACES = 5  # versions that may replace each other while one is read
 
 
@@ -48,21 +47,24 @@ class Lookup:
         they are the first parts. Without `collection`, all visible ones are looked in.
         Raises BackendError where none of them answered.
         """
-        names = await self._places(collection)
         wanted = tuple(dict.fromkeys(ids))
-        answers, failed = await gathered(
-            names, lambda name: self._from(name, wanted, neighbours, room, whole)
-        )
+
+        async def look(name: str) -> dict[str, Document]:
+            """A trip, and one for each document of several parts."""
+            found = await self.named(name, wanted)
+            for one, document in found.items():
+                alone = one not in whole or document.chunk > 0
+                if alone and document.id == as_point_id(one):
+                    found[one] = await self._around(document, neighbours)
+                else:
+                    found[one] = await self._whole(document, room)
+            return found
+
+        answers, failed = await gathered(await self._places(collection), look)
         failures = [f"{called(name)}: {error}" for name, error in failed.items()]
         if failures and not answers:
             raise BackendError(f"No collection could be looked in: {failures[0]}")
-        found = [document for documents in answers.values() for document in documents]
-        order = {name.casefold(): place for place, name in enumerate(wanted)}
-        found.sort(
-            key=lambda d: order.get(
-                str(d.id).casefold(), order.get((d.document or "").casefold(), 0)
-            )
-        )
+        found = [named[one] for one in wanted for named in answers.values() if one in named]
         once = {(d.collection, d.id, d.start, d.end): d for d in found}
         return list(once.values()), failures
 
@@ -165,53 +167,21 @@ class Lookup:
             )
         return found or [head]
 
-    async def _from(
-        self,
-        name: str,
-        ids: Sequence[str],
-        neighbours: int,
-        room: int | None,
-        whole: Collection[str],
-    ) -> list[Document]:
-        """The documents of `ids` in one collection: a trip, and one per document of many parts."""
-        named = await self.named(name, ids)
-        found = []
-        for wanted in ids:
-            if (document := named.get(wanted)) is None:
-                continue
-            alone = wanted not in whole or document.chunk > 0
-            if alone and document.id == as_point_id(wanted):
-                found.append(await self._around(document, neighbours))
-            else:
-                found.append(await self._whole(document, room))
-        return found
-
     async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         """Id -> its point, or the first part of the document of that id.
 
-        A few are read in one trip, with one more for further parts: a part whose text was replaced
+        They are read in one trip, with one more for further parts: a part whose text was replaced
         meanwhile gives the first part of the new text.
         """
-        named: dict[str, Document] = {}
-        for start in range(0, len(ids), AT_ONCE):
-            named |= await self._named(collection, ids[start : start + AT_ONCE])
-        return named
-
-    async def _named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
         points = {wanted: as_point_id(wanted) for wanted in ids}
         firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
         found = await self._points.by_id(collection, list(asked))
         current = await self._points.current(found)
+        by_id: dict[PointId | None, Document]
         by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
-        named = {}
-        for wanted in ids:
-            point = points[wanted]
-            if point is not None and point in by_id:
-                named[wanted] = by_id[point]
-            elif firsts[wanted] in by_id:
-                named[wanted] = by_id[firsts[wanted]]
-        return named
+        either = {one: by_id.get(points[one]) or by_id.get(firsts[one]) for one in ids}
+        return {wanted: document for wanted, document in either.items() if document}
 
     async def matching(self, collection: str, where: Mapping[str, Any]) -> list[Document]:
         """The points that a filter in REST form matches, of their payload only the document's id.

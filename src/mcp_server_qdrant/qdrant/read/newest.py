@@ -1,10 +1,8 @@
 """The newest texts of a collection, for who asks without a query."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
-from itertools import pairwise
 from typing import Any
 
 from qdrant_client import models
@@ -41,7 +39,7 @@ class Newest:
         self._shown = [*dates, CHUNK_KEY, FILE_KEY, "doc.dated"]
         self._content = frozenset(content_fields)
 
-    async def of(
+    async def listed(
         self, target: Target, where: models.Filter | None, period: Period | None, limit: int
     ) -> Listed:
         """The `limit` newest points that meet the filter and have a date of the period."""
@@ -55,28 +53,23 @@ class Newest:
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
         """In the order of the indexes; those without a date of one behind the others."""
         name, left = target.collection, condition
-
-        async def page(key: str | None) -> list[models.Record]:
-            order = key and models.OrderBy(
-                key=key, direction=models.Direction.DESC, start_from=LATEST
-            )
-            shown, wanted = self._shown, limit - len(records)
-            found, _ = await self._client.scroll(
-                name, left, limit=wanted, order_by=order, with_payload=shown
-            )
-            return found
-
+        total = (await self._client.count(name, count_filter=condition)).count
         records: list[models.Record] = []
-        records, counted = await asyncio.gather(
-            page(target.dates[0]), self._client.count(name, count_filter=condition)
-        )
-        for before, key in pairwise((*target.dates, None)):
-            if len(records) >= min(limit, counted.count):
+        for key in (*target.dates, None):
+            if len(records) >= min(limit, total):
                 break
-            with_it = models.FieldCondition(key=before, range=models.DatetimeRange(lte=LATEST))
-            left = both(models.Filter(must_not=[with_it]), left)
-            records += await page(key)
-        return Listed(self._timed(records), counted.count)
+            found, _ = await self._client.scroll(
+                name,
+                left,
+                limit=limit - len(records),
+                order_by=key and _newest_by(key),
+                with_payload=self._shown,
+            )
+            records += found
+            if key is not None:
+                with_it = models.FieldCondition(key=key, range=models.DatetimeRange(lte=LATEST))
+                left = both(models.Filter(must_not=[with_it]), left)
+        return Listed(self._timed(records), total)
 
     async def _scanned(
         self,
@@ -120,9 +113,13 @@ def _further(record: Any) -> bool:
     return isinstance(doc, dict) and bool(doc.get("chunk"))
 
 
+def _newest_by(key: str) -> models.OrderBy:
+    return models.OrderBy(key=key, direction=models.Direction.DESC, start_from=LATEST)
+
+
 async def last_update(client: AsyncQdrantBase, collection: str) -> str | None:
     """When the newest point of a collection with an index of that date was written."""
-    newest = models.OrderBy(key=UPDATED_KEY, direction=models.Direction.DESC, start_from=LATEST)
+    newest = _newest_by(UPDATED_KEY)
     try:
         records, _ = await client.scroll(
             collection, limit=1, order_by=newest, with_payload=[UPDATED_KEY]

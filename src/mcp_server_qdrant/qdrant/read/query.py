@@ -1,11 +1,11 @@
-"""The queries of a search: fused candidates, exact leg scores, probes and payloads."""
+"""The queries of a search: fused candidates with exact leg scores, the idf of terms, payloads."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
@@ -16,51 +16,43 @@ from mcp_server_qdrant.core.datatypes import (
     Legs,
     Payload,
     PointId,
-    SparseLeg,
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import uuid_text
-from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY, judge, parts_in
+from mcp_server_qdrant.hosting.wire import error_in
+from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
 
-
-class Leg(NamedTuple):
-    """A query, and the name of the vectors that it is compared with."""
-
-    query: Any
-    using: str | None
-
-
-# The scores of quantised vectors are approximate, unless they are computed again. Where a filter
-# leaves few of many points, the graph alone finds too few of them (docs/server.md).
-_RESCORED = models.SearchParams(
-    quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
-    acorn=models.AcornSearchParams(enable=True),
-)
-OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
-# Few points need no index.
-_EXACT = models.SearchParams(exact=True, quantization=models.QuantizationSearchParams(ignore=True))
+# The embedded engine is asked for many collections in a trip, in so many trips: the answers to one
+# are read while it works on the next, and a collection that hangs takes few others along.
+TRIPS = 4
+TOGETHER = 16  # collections that one trip asks in any case
 
 
 class Queries:
-    """The read side of a Qdrant server, one collection per trip.
+    """The read side of an engine for searches.
 
-    `dates` are the paths of dates in a collection that has no index of any.
+    `client` answers `hybrid`, as `SearchClient` and `EdgeClient` do, or a tenant's view of one.
+    `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
+    of candidates' payloads that are read; none: all. `together`: many collections are asked in one
+    trip, not each by itself.
     """
 
     def __init__(
         self,
-        client: AsyncQdrantBase,
+        client: Any,
         dates: Sequence[str] = DATES,
-        paths: Sequence[str] | None = None,
+        paths: Sequence[str] = (),
+        *,
+        together: bool = False,
     ) -> None:
-        """`paths` are the fields of candidates' payloads that are read; None: all."""
         self._client = client
-        self._fields = models.PayloadSelectorInclude(include=list(paths)) if paths else True
-        self.partial = bool(paths)
         self._dates = tuple(dates)
+        self._fields = (paths,) if paths else ()
+        self._together = together
+        self.partial = bool(paths)
 
     def prepare(
         self, raw: Mapping[str, Any] | None, within: Document | None = None
@@ -70,7 +62,7 @@ class Queries:
         Raises InvalidFilter.
         """
         parsed = parse(raw)
-        return both(of_text(within), parsed) if within else parsed
+        return both(_of_text(within), parsed) if within else parsed
 
     def without(
         self, condition: models.Filter | None, replaced: Iterable[Document]
@@ -79,25 +71,22 @@ class Queries:
 
         A first part is: its version may be the present one by now.
         """
-        versions = {
-            (doc.document, doc.version, str(doc.head))
-            for doc in replaced
-            if doc.document and doc.version
-        }
-        if not versions:
+        known = [doc for doc in replaced if doc.document and doc.version]
+        if not known:
             return condition
-        parts = [
-            models.Filter(
-                must=[equal(DOCUMENT_KEY, document), equal(VERSION_KEY, version)],
-                must_not=[among([head])],
-            )
-            for document, version, head in sorted(versions)
-        ]
-        return both(models.Filter(must_not=parts), condition)
+        parts = models.Filter(
+            must=[
+                one_of(DOCUMENT_KEY, sorted({str(doc.document) for doc in known})),
+                one_of(VERSION_KEY, sorted({str(doc.version) for doc in known})),
+            ],
+            must_not=[among(sorted({str(doc.head) for doc in known}))],
+        )
+        return both(models.Filter(must_not=[parts]), condition)
 
     def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
-        """The targets in groups that are asked together: here each by itself."""
-        return [[target] for target in targets]
+        """The targets in groups that are asked together."""
+        size = max(TOGETHER, -(-len(targets) // TRIPS)) if self._together else 1
+        return [targets[start : start + size] for start in range(0, len(targets), size)]
 
     async def search(
         self,
@@ -111,187 +100,89 @@ class Queries:
 
         An error that is raised concerns all targets, one in the answer concerns its target.
         """
-        answers: list[Legs | QdrantMcpError] = []
+
+        @cache  # made once for all collections that share it
+        def where(dates: Sequence[str], tags: Sequence[tuple[str, str]]) -> Any:
+            narrowed = dated(condition, period, dates)
+            narrowed = _carrying(tags, narrowed) if tags else narrowed
+            return None if narrowed is None else plain(narrowed)
+
+        legs = []
         for target, query in asked:
-            narrowed = dated(condition, period, target.dates or self._dates)
-            answers.append(await self._search(target, query, depth, narrowed))
-        return answers
-
-    async def _search(
-        self, target: Target, query: LegQuery, depth: int, condition: models.Filter | None
-    ) -> Legs:
-        """The `depth` best points by the server's RRF over the legs, and their scores on each."""
-        legs = _legs(target, query)
-        prefetches = [_prefetch(leg, condition, depth) for leg in legs]
-        if query.tags:
-            prefetches.append(_prefetch(legs[0], carrying(query.tags, condition), depth))
-        fusion = models.QueryRequest.model_construct(
-            prefetch=prefetches,
-            query=models.RrfQuery(rrf=models.Rrf(k=RRF_K)),
-            limit=depth + OVER,
-            with_payload=self._fields,
-        )
-        (found,) = await self._points(target, [fusion])
-        best = sorted(found, key=lambda point: (-point.score, str(point.id)))[:depth]
-        candidates = [Candidate(p.id, p.score, p.payload or {}) for p in best]
-        scores = await self._scores(target, legs, candidates)
-        return candidates, *by_leg(target, query, scores), None
-
-    async def _scores(
-        self, target: Target, legs: Sequence[Leg], candidates: Sequence[Candidate]
-    ) -> list[dict[PointId, float]]:
-        """The exact scores of the candidates on each leg, by id, in one trip.
-
-        A point without the vector, or sharing no term with the query, has none. With them come the
-        first parts of texts, which tell whether a further part is of the present version.
-        """
-        points = [candidate.id for candidate in candidates]
-        scores: list[dict[PointId, float]] = [{} for _ in legs]
-        if not points:
-            return scores
-        asked = [_request(leg.query, leg.using, _only(points), len(points)) for leg in legs]
-        parts = parts_in(target.collection, {c.id: c.payload for c in candidates})
-        heads = _heads(parts)
-        found = await self._points(target, [*asked, *heads])
-        for known, exact in zip(scores, found, strict=False):
-            known.update({point.id: point.score for point in exact})
-        if heads:
-            judge(parts, {point.id: point.payload for point in found[-1]})
-        return scores
-
-    async def _points(self, target: Target, requests: Sequence[Any]) -> list[list[Any]]:
-        """The points that answer each of the requests, best first."""
-        answers = await self._client.query_batch_points(target.collection, requests)
-        return [answer.points for answer in answers]
+            dates = (target.dates or self._dates) if period else ()
+            tagged = where(dates, query.tags) if query.tags else None
+            legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
+        answers = await self._ask("candidates", legs, RRF_K, depth, *self._fields)
+        return [
+            answer if isinstance(answer, QdrantMcpError) else _found(target, query, *answer)
+            for (target, query), answer in zip(asked, answers, strict=True)
+        ]
 
     async def probe(
         self, asked: Sequence[tuple[Target, Sequence[int]]]
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
-        return [await self._probe(target, terms) for target, terms in asked]
-
-    async def _probe(self, target: Target, terms: Sequence[int]) -> dict[int, float]:
-        """A query of one term with weight 1 scores idf(t) * stored value.
-
-        The value comes with the vector. All probes travel in one batch.
-        """
-        leg = target.sparse
-        assert leg is not None
-        requests = [_probing(term, leg.vector) for term in terms]
-        found: dict[int, float] = {}
-        for term, points in zip(terms, await self._points(target, requests), strict=True):
-            if points:
-                value = _stored(points[0].vector, leg, term)
-                if value > 0:
-                    found[term] = points[0].score / value
-        return found
+        return await self._ask(
+            "idfs", [(t.collection, t.sparse.vector, list(terms)) for t, terms in asked if t.sparse]
+        )
 
     async def payloads(
-        self,
-        asked: Sequence[tuple[Target, Sequence[PointId]]],
+        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each target the payloads of the named points by id."""
-        return [await self._payloads(target, ids) for target, ids in asked]
+        return await self._ask("payloads", [(target.collection, ids) for target, ids in asked])
 
-    async def _payloads(self, target: Target, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        request = models.QueryRequest.model_construct(
-            filter=_only(ids), limit=len(ids), with_payload=True
-        )
-        (points,) = await self._points(target, [request])
-        return {point.id: point.payload or {} for point in points}
+    async def _ask(self, question: str, *asked: Any) -> list[Any]:
+        answers = await self._client.hybrid(question, *asked)
+        return [value if well else error_in(value) for well, value in answers]
 
 
-def _request(
-    vector: Any, using: str | None, where: models.Filter, limit: int
-) -> models.QueryRequest:
-    """A request as it is, for exact scores: validation would copy the vector."""
-    return models.QueryRequest.model_construct(
-        query=vector, using=using, filter=where, limit=limit, params=_EXACT, with_payload=False
-    )
-
-
-def _prefetch(leg: Leg, where: models.Filter | None, limit: int) -> models.Prefetch:
-    """The best points of a leg."""
-    return models.Prefetch.model_construct(
-        query=leg.query, using=leg.using, filter=where, limit=limit, params=_RESCORED
-    )
-
-
-def _heads(parts: Sequence[tuple[Any, int]]) -> list[models.QueryRequest]:
-    """The request for the first parts of texts, by their number."""
-    firsts = [uuid_text(first) for first in sorted({first for _, first in parts})]
-    if not firsts:
-        return []
-    request = models.QueryRequest.model_construct(
-        filter=_only(firsts), limit=len(firsts), with_payload=["doc.version", "doc.chunks"]
-    )
-    return [request]
-
-
-def of_text(text: Document) -> models.Filter:
+def _of_text(text: Document) -> models.Filter:
     """The points that a text consists of."""
-    if text.document is None:
-        return _only([text.id])
-    return models.Filter(must=[equal(DOCUMENT_KEY, text.document)])
+    of = among([text.id]) if text.document is None else equal(DOCUMENT_KEY, text.document)
+    return models.Filter(must=[of])
 
 
-def _probing(term: int, using: str) -> models.QueryRequest:
-    return models.QueryRequest.model_construct(
-        query=_sparse([term], [1.0]), using=using, limit=1, with_vector=[using]
-    )
+def _carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+    """The points that carry one of the tags (payload key, value) and meet the condition."""
+    keys = dict.fromkeys(key for key, _ in tags)
+    either = [one_of(key, (value for k, value in tags if k == key)) for key in keys]
+    return both(models.Filter(should=either), condition)
 
 
-def _sparse(indices: Sequence[int], values: Sequence[float]) -> models.SparseVector:
-    return models.SparseVector.model_construct(indices=list(indices), values=list(values))
-
-
-def _only(points: Sequence[PointId]) -> models.Filter:
-    """These points and no others."""
-    these = models.HasIdCondition.model_construct(has_id=[*points])
-    return models.Filter.model_construct(must=[these])
-
-
-def _legs(target: Target, query: LegQuery) -> list[Leg]:
-    """The legs to search, dense first; the name of an unnamed vector is None."""
-    legs: list[Leg] = []
+def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[tuple[Any, ...]]:
+    """The legs to search, dense first, as `hybrid` takes them; one over tags only ranks."""
+    legs: list[tuple[Any, ...]] = []
     if target.dense is not None and query.dense is not None:
-        legs.append(Leg(query.dense, target.dense.vector or None))
+        legs.append((target.dense.vector, query.dense, where, True))
     if target.sparse is not None and query.sparse is not None:
-        sparse = query.sparse
-        legs.append(Leg(_sparse(sparse.indices, sparse.values), target.sparse.vector))
+        words = list(query.sparse.indices), list(query.sparse.values)
+        legs.append((target.sparse.vector, words, where, True))
+    if legs and tagged is not None:
+        legs.append((*legs[0][:2], tagged, False))
     return legs
 
 
-def carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
-    """The points that carry one of the tags (payload key, value) and meet the condition."""
-    keys = dict.fromkeys(key for key, _ in tags)
-    either = models.Filter(
-        should=[
-            models.FieldCondition(
-                key=key, match=models.MatchAny(any=[value for k, value in tags if k == key])
-            )
-            for key in keys
-        ]
-    )
-    return both(either, condition)
-
-
-def by_leg(
-    target: Target, query: LegQuery, scores: list[dict[PointId, float]]
-) -> tuple[dict[PointId, float], dict[PointId, float]]:
-    """The scores of the legs that were searched as (cosine, BM25)."""
+def _found(
+    target: Target,
+    query: LegQuery,
+    ids: Sequence[PointId],
+    rrf: Sequence[float],
+    legs: Sequence[Sequence[float | None]],
+    payloads: Sequence[Payload | None] | None,
+    damage: str | None,
+) -> Legs:
+    """The candidates, and the scores of the legs that were searched as (cosine, BM25)."""
+    candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
+    scores = [
+        {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
+        for leg in legs
+    ]
     cosines: dict[PointId, float] = {}
     if target.dense is not None and query.dense is not None:
         leg = target.dense
         cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
-    return cosines, scores[0] if scores else {}
-
-
-def _stored(vector: Any, leg: SparseLeg, term: int) -> float:
-    sparse = vector.get(leg.vector) if isinstance(vector, dict) else None
-    if not isinstance(sparse, models.SparseVector):
-        return 0.0
-    return dict(zip(sparse.indices, sparse.values, strict=True)).get(term, 0.0)
+    return candidates, cosines, scores[0] if scores else {}, damage
 
 
 def cosine(score: float, leg: DenseLeg) -> float:

@@ -1,12 +1,11 @@
 """Requests to an HTTP/1.1 server over connections that stay open; answers of a bounded size.
 
-Under the same bodies, their answers parsed, aiohttp takes 1.7 to 2 times the processor time of a
-search's requests, httpcore and httpx 5 times for one collection and 20 for many.
+docs/server.md compares it with aiohttp and httpcore.
 """
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 import httptools
@@ -15,14 +14,6 @@ import httpx
 from mcp_server_qdrant.core.bounded import TooLarge
 
 LARGEST = 256_000_000  # bytes of an answer
-_PORTS = {"http": 80, "https": 443}
-
-
-class Response(NamedTuple):
-    """An answer as it came."""
-
-    status: int
-    content: bytes
 
 
 class Http:
@@ -30,25 +21,24 @@ class Http:
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
-        self._host = parts.hostname or ""
-        self._port = parts.port or _PORTS[parts.scheme]
-        host = parts.netloc.removesuffix(f":{_PORTS[parts.scheme]}")
-        named = {"host": host, "content-type": "application/json", **headers}
-        self._headers = "".join(f"{name}: {value}\r\n" for name, value in named.items()).encode()
         self._secure = parts.scheme == "https"
+        self._address = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        named = {"host": parts.netloc, "content-type": "application/json", **headers}
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         self._tls: Any = None
         self._idle: list[_Connection] = []
 
-    async def ask(self, target: str, body: bytes | None) -> Response:
-        """The answer to a POST, or without a body to a GET. Raises OSError and TooLarge."""
-        if body is None:
-            request = b"GET %s HTTP/1.1\r\n%s\r\n" % (target.encode(), self._headers)
-        else:
-            head = b"POST %s HTTP/1.1\r\n%scontent-length: %d\r\n\r\n"
-            request = head % (target.encode(), self._headers, len(body)) + body
+    async def ask(self, target: str, body: bytes | None) -> tuple[int, bytes]:
+        """Status and content of the answer to a POST, or without a body to a GET.
+
+        Raises OSError and TooLarge.
+        """
+        method = f"POST {target}" if body is not None else f"GET {target}"
+        length = f"content-length: {len(body)}\r\n" if body is not None else ""
+        head = f"{method} HTTP/1.1\r\n{self._headers}{length}\r\n".encode()
         connection = self._free() or await self._opened()
         try:
-            return await connection.send(request)
+            return await connection.send(head + (body or b""))
         finally:
             if connection.ready:  # also where nobody waits for the answer any more as it comes
                 self._idle.append(connection)
@@ -63,12 +53,10 @@ class Http:
         return None
 
     async def _opened(self) -> "_Connection":
-        """A new connection."""
         if self._secure and self._tls is None:
             self._tls = httpx.create_ssl_context()  # whom qdrant-client trusts
-        _, made = await asyncio.get_running_loop().create_connection(
-            _Connection, self._host, self._port, ssl=self._tls
-        )
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(_Connection, *self._address, ssl=self._tls)
         return made
 
     def close(self) -> None:
@@ -83,7 +71,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._transport: Any = None
-        self._answer: asyncio.Future[Response] | None = None  # of the request under way
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None  # of the request under way
 
     @property
     def ready(self) -> bool:
@@ -94,7 +82,7 @@ class _Connection(asyncio.Protocol):
         """End it at once, whatever is still to be sent."""
         self._transport.abort()
 
-    def send(self, request: bytes) -> "asyncio.Future[Response]":
+    def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
         """Send a request in one piece; its answer is to come."""
         self._answer = asyncio.get_running_loop().create_future()
         self._taken, self._content = 0, list[bytes]()
@@ -133,8 +121,7 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
         answer, self._answer = self._answer, None
         if answer is not None and not answer.done():
-            content = b"".join(self._content)
-            answer.set_result(Response(self._parser.get_status_code(), content))
+            answer.set_result((self._parser.get_status_code(), b"".join(self._content)))
 
     def _fail(self, error: Exception) -> None:
         if self._answer is not None and not self._answer.done():

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -10,35 +10,36 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
-from qdrant_client import models
+import httpx
 from typing_extensions import override
 
 from mcp_server_qdrant.core.access import caller
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
 from mcp_server_qdrant.core.context import left
-from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.retry import retried
-from mcp_server_qdrant.qdrant.errors import (
-    FOREIGN,
-    TranslatedClient,
-    kind_of,
-    may_have_happened,
-    status_of,
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    EngineTooOld,
+    QdrantMcpError,
+    RequestError,
 )
+from mcp_server_qdrant.core.retry import retried
+from mcp_server_qdrant.qdrant.errors import FOREIGN, cause_of, may_have_happened, status_of
 from mcp_server_qdrant.qdrant.server import connections
 from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
+from mcp_server_qdrant.qdrant.server.search import SearchClient
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
 _PASSING = (502, 503)
-_READS = CALLS.keys()
 # An upsert does the same when it is done twice.
-_RETRIED = _READS | {"get_collections", "collection_exists", "upsert"}
+_RETRIED = CALLS.keys() | {"get_collections", "collection_exists", "upsert"}
 OLDEST = (1, 16)  # whose fusion takes a k
 TOO_OLD = "Qdrant is version {}; searches need 1.16 or newer: upgrade it."
+CORPUS_SINCE = (1, 19)
+NO_CORPUS = "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; this one is {}."
 
 
-class RemoteClient(TranslatedClient):
+class RemoteClient(SearchClient):
     """qdrant-client's client, whose reads go over a lean line of ours.
 
     A call ends within its time, `timeout` seconds, whatever the server sends; reads hand it on.
@@ -65,40 +66,44 @@ class RemoteClient(TranslatedClient):
         self._timeout = timeout
         host = self.http.client.host
         self._rest = None if _has_proxy(host) else RestLine(host, api_key)
+        self.lean = self._rest is not None
+        self._knows_corpus = False
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     @override
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        async with self._share() if name in _READS else nullcontext():
-            if name in _READS and name != "get_collection":
+        reads = name in CALLS
+        # qdrant-client takes twenty times as long.
+        ask = self._rest.ask if reads and self._rest is not None else super()._send
+        async with self._share() if reads else nullcontext():
+            if reads and name != "get_collection":
                 kwargs.setdefault("timeout", self._seconds())
-            call = partial(self._call(name), *args, **kwargs)
+            call = partial(ask, name, *args, **kwargs)
             return await self._tried(name, call, kwargs.get("timeout", self._timeout))
 
-    def _call(self, name: str) -> Callable[..., Awaitable[Any]]:
-        """The call of the lean line, or else qdrant-client's, which takes twenty times as long."""
-        if name in _READS and self._rest is not None:
-            return partial(self._rest.ask, name)
-        return partial(super()._send, name)
-
     @override
-    async def query_batch_points(  # type: ignore[override]
-        self, collection_name: str, requests: Sequence[models.QueryRequest], **kwargs: Any
-    ) -> Any:
-        """The answers to all that a search asks. Raises EngineTooOld."""
+    async def batch(self, name: str, requests: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
         try:
-            return await super().query_batch_points(collection_name, requests, **kwargs)
+            return await super().batch(name, requests)
         except RequestError as error:
-            version = await self._version()
-            if version and not at_least(version, OLDEST):
-                raise EngineTooOld(TOO_OLD.format(version)) from error
+            older = None
+            with suppress(QdrantMcpError):
+                older = await self._older_than(OLDEST)
+            if older:
+                raise EngineTooOld(TOO_OLD.format(older)) from error
             raise
 
-    async def _version(self) -> str | None:
-        """The server's version; None where it does not say."""
-        with suppress(QdrantMcpError):
-            return (await self.info()).version
-        return None
+    @override
+    async def check_corpus(self) -> None:
+        if not self._knows_corpus and (older := await self._older_than(CORPUS_SINCE)):
+            raise EngineFailure(NO_CORPUS.format(older))
+        self._knows_corpus = True  # once is enough
+
+    async def _older_than(self, least: tuple[int, int]) -> str | None:
+        """The server's version where it is older than that."""
+        version = str((await self.info()).version)
+        numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+        return version if numbers < least else None
 
     def _seconds(self) -> int:
         """The time that a read has, in whole seconds as the server takes it."""
@@ -138,11 +143,6 @@ class RemoteClient(TranslatedClient):
         await super().close(*args, **kwargs)
 
 
-def at_least(version: str, least: tuple[int, int]) -> bool:
-    """True where the server is of that version or newer."""
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) >= least
-
-
 def _has_proxy(uri: str) -> bool:
     """True where the environment names a proxy for this address."""
     parts, proxies = urlsplit(uri), getproxies()
@@ -151,4 +151,7 @@ def _has_proxy(uri: str) -> bool:
 
 def _passing(error: Exception) -> bool:
     """True where a node was away or a connection broke: the next try may succeed."""
-    return kind_of(error) == "unreachable" or status_of(error) in _PASSING
+    cause = cause_of(error)
+    if isinstance(cause, httpx.TimeoutException | TimeoutError):
+        return False
+    return isinstance(cause, httpx.HTTPError | OSError) or status_of(error) in _PASSING

@@ -112,11 +112,11 @@ class RestLine:
         path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
         if body:
             path += f"?timeout={timeout}"
-        response = await self._http.ask(path, dumped(body) if body else None)
-        if response.status not in (200, 201, 202):
-            raise UnexpectedResponse(response.status, "", response.content, httpx.Headers())
+        status, content = await self._http.ask(path, dumped(body) if body else None)
+        if status not in (200, 201, 202):
+            raise UnexpectedResponse(status, "", content, httpx.Headers())
         try:
-            return _result(call, body, response.content)
+            return _result(call, body, content)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise ResponseHandlingException(error) from error
 

@@ -1,6 +1,6 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
-from mcp_server_qdrant.qdrant.payload import read
+from mcp_server_qdrant.qdrant.paging import pages
+from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.write.points import as_vector
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
@@ -162,12 +163,10 @@ class Bulk:
         """Remove a vector from the collection."""
         await self._client.delete_vector_name(name, vector)
 
-    async def lacking(
-        self, name: str, vector: str, limit: int, offset: PointId | None
-    ) -> tuple[list[Document], PointId | None]:
-        """A page of the points without that vector, and where the next begins."""
-        records, following = await self._scroll(name, limit, offset, _without(vector))
-        return [self._document(name, record) for record in records], following
+    async def lacking(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
+        """The points without that vector in pages of that size."""
+        async for page in pages(self._client, name, size, _without(vector), with_payload=True):
+            yield [self._document(name, record) for record in page]
 
     async def lack(self, name: str, vector: str) -> int:
         """The number of points without that vector."""
@@ -195,13 +194,12 @@ class Bulk:
         self, name: str, limit: int, offset: PointId | None
     ) -> tuple[dict[PointId, Payload], PointId | None]:
         """The payloads of a page of points by id, and where the next begins."""
-        records, following = await self._scroll(name, limit, offset)
-        return _payloads(records), following
-
-    async def _scroll(
-        self, name: str, limit: int, offset: Any, where: models.Filter | None = None
-    ) -> tuple[list[Any], Any]:
-        return await self._client.scroll(name, where, limit=limit, offset=offset, with_payload=True)
+        start: Any = offset
+        records, following = await self._client.scroll(
+            name, limit=limit, offset=start, with_payload=True
+        )
+        place: Any = following
+        return _payloads(records), place
 
     async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
         """The points of these ids that exist, with payload, and with vectors where wanted."""
@@ -226,7 +224,7 @@ class Bulk:
         await self._client.upsert(name, structs)
 
     def _document(self, name: str, record: Any) -> Document:
-        return read(name, record.id, record.payload, self._content_fields)
+        return document_of(name, record.id, record.payload, self._content_fields)
 
     async def close(self) -> None:
         """Leave the engine."""

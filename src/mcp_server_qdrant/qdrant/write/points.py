@@ -1,6 +1,7 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
-from collections.abc import Container, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from mcp_server_qdrant.core.datatypes import (
     SUPERSEDED_KEY,
     TAG_KEYS,
     Document,
+    Payload,
     PointId,
     Sparse,
     Target,
@@ -22,22 +24,31 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.models import Dense
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.qdrant.filters import FieldType, among, equal, index_type, parse
+from mcp_server_qdrant.qdrant.filters import (
+    FieldType,
+    among,
+    equal,
+    index_type,
+    one_of,
+    parse,
+)
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
+    FILE_KEY,
     PENDING_KEY,
     SOURCE_KEY,
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
-    read,
+    document_of,
 )
 
 PENDING = "dense"
 PAGE = 500
+PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 IDS_PAGE = 1_000
 DATE_INDEX = models.PayloadSchemaType.DATETIME
 _INDEXES = {
@@ -102,23 +113,19 @@ class Points:
         """
         if fault := name_fault(collection):
             raise RequestError(fault)
-        try:
-            made = await self._client.create_collection(
-                collection,
-                vectors_config=_dense(blueprint),
-                sparse_vectors_config={
-                    SPARSE_NAME: models.SparseVectorParams(modifier=models.Modifier.IDF)
-                },
-                metadata=dict(blueprint.metadata),
-            )
-        except (EngineFailure, RequestError):
-            if await self._client.collection_exists(collection):
-                return False  # made by another caller since we looked
-            raise
-        self._indexed.discard(collection)
-        if made:
-            await self.index(collection, ())
-        return True
+        keywords = models.SparseVectorParams(modifier=models.Modifier.IDF)
+        made = await create(
+            self._client,
+            collection,
+            vectors_config=_dense(blueprint),
+            sparse_vectors_config={SPARSE_NAME: keywords},
+            metadata=dict(blueprint.metadata),
+        )
+        if made:  # a tenant may have been given what others made before
+            self._indexed.discard(collection)
+            there = await self._client.get_collection(collection)
+            await self.index(collection, there.payload_schema)
+        return made
 
     async def index(self, collection: str, present: Container[str]) -> None:
         """Make the indexes that are not among the `present` ones; once in this process.
@@ -132,20 +139,19 @@ class Points:
             await self._client.create_payload_index(collection, field, self._indexes[field])
         self._indexed.add(collection)
 
-    async def upsert(self, target: Target, points: Sequence[StoredPoint]) -> None:
+    async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
+        """Write a point in the place of the one that was seen, if that is still as it was.
+
+        None: where there was none.
+        """
+        if seen is None:
+            await self.upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
+        else:
+            only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
+            await self.upsert(target, [point], update_filter=only, update_mode=mode)
+
+    async def upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
         """Write the points with the vectors that the collection has. Acknowledged when durable."""
-        await self._upsert(target, points)
-
-    async def insert(self, target: Target, point: StoredPoint) -> None:
-        """Write a point unless there is one of its id, which stays as it is."""
-        await self._upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
-
-    async def exchange(self, target: Target, point: StoredPoint, seen: Document) -> None:
-        """Write a point in the place of the one that was seen, if that is still as it was."""
-        only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
-        await self._upsert(target, [point], update_filter=only, update_mode=mode)
-
-    async def _upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
         structs = [
             models.PointStruct(
                 id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
@@ -289,9 +295,30 @@ class Points:
         records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
         return [self._document(collection, record) for record in records]
 
-    async def writing(self, collection: str) -> list[Document]:
-        """All points that are marked as being written, without their texts."""
-        return await self.matching(collection, models.Filter(must=[WRITING]))
+    async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
+        """Finish interrupted writes of texts, and return the number of points removed.
+
+        No reader is shown a part that is not of the version of its first part. Such parts take
+        room, and count as points until then. A write that may still be under way is left alone.
+        """
+        marked = await self.matching(collection, models.Filter(must=[WRITING]))
+        heads = [head for head in marked if head.head is None]
+        further = [part for head in heads for part in await self.further(head)]
+        found = [*marked, *(part for part in further if part.writing is None)]
+        present = await self.current(found)
+        before = now() - PATIENCE
+        over = [
+            part
+            for part, there in zip(found, present, strict=True)
+            if there is not part and (part.writing is None or part.writing < before)
+        ]
+        drafts = [part.id for part in over if part.writing is not None]
+        replaced = [part.id for part in over if part.writing is None]
+        whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
+        await self.delete_points(collection, drafts, writing=True)
+        await self.delete_points(collection, replaced, writing=False)
+        await self.settle(collection, whole)
+        return len(over)
 
     async def further(self, head: Document) -> list[Document]:
         """All further parts of a document, of whatever version, without their texts."""
@@ -304,6 +331,28 @@ class Points:
         """All points that match; of their payload only which document they are of."""
         found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
         return [self._document(collection, record) async for page in found for record in page]
+
+    async def of_files(
+        self, collection: str, sources: Iterable[str]
+    ) -> list[tuple[PointId, Payload]]:
+        """Every point of a file of these sources: its id, and `doc` of its payload."""
+        where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
+        found = pages(self._client, collection, IDS_PAGE, where, with_payload=["doc"])
+        return [
+            (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
+        ]
+
+    async def delete_of_files(
+        self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
+    ) -> None:
+        """Remove these points as far as they are still of a file with these contents.
+
+        What another run has written to them meanwhile stays.
+        """
+        old = one_of(f"{FILE_KEY}.hash", sorted(contents))
+        for first in range(0, len(ids), IDS_PAGE):
+            these = among(ids[first : first + IDS_PAGE])
+            await self._client.delete(collection, models.Filter(must=[these, old]))
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
@@ -323,7 +372,17 @@ class Points:
 
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
-        return read(collection, record.id, record.payload, fields, identify)
+        return document_of(collection, record.id, record.payload, fields, identify)
+
+
+async def create(client: Any, name: str, **how: Any) -> bool:
+    """Make a collection; False where there is one, made by another caller since we looked."""
+    try:
+        return bool(await client.create_collection(name, **how))
+    except (EngineFailure, RequestError):
+        if await client.collection_exists(name):
+            return False
+        raise
 
 
 def unchanged(seen: Document) -> list[models.Condition]:

@@ -22,7 +22,7 @@ let drawing = null; // the map that is being drawn
 let retry; // a timer
 let watching = null; // another
 
-const on = { open, close: () => close(), ask, visit, show, failed, point, step, left: relist, changed, opened: map.mark, around, judged };
+const on = { open, close: () => close(), ask, visit, show, failed, point, step, left: relist, drawn, changed, opened: map.mark, around, judged };
 
 $("#ask").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -89,7 +89,7 @@ async function setUp() {
 async function watch() {
   const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs }) => [name, points, legs]));
   const empty = !collections().length;
-  const wanted = empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts" && !state.running);
+  const wanted = !state.running && (empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts"));
   const setup = wanted && (await call("setup").catch(() => null));
   if (setup && counts(setup) !== counts(state.setup)) await changed();
   watching = setTimeout(watch, collections().length ? LATER : SOON);
@@ -148,7 +148,8 @@ function show() {
 function ask(words) {
   if (!state.setup) return; // not started yet
   state.shown = null; // asked again on purpose
-  visit({ ...CLOSED, q: words.trim() });
+  visit({ ...CLOSED, at: "", q: words.trim() });
+  scrollTo(0, 0); // to the first result
 }
 
 /** The number of settings in use, and each of them to take away. */
@@ -188,7 +189,7 @@ function open(one, options = {}) {
 
 function close(options = {}) {
   const was = state.open;
-  visit({ doc: "", of: "" }, options);
+  visit(CLOSED, options);
   if (state.open || !was) return;
   const row = [...document.querySelectorAll("[data-key]")].find((one) => one.dataset.key === key(was));
   if (row) $(".open", row)?.focus();
@@ -221,6 +222,11 @@ function relist() {
   if (state.route.view === "texts") drawTexts(on);
   else if (state.answer) showAnswer();
   else if (state.shown === "home") showHome(on);
+}
+
+/** The map is there anew: before the first search its regions are asked about. */
+function drawn() {
+  if (state.shown === "home" && state.newest.length && !$("#home").contains(document.activeElement)) showHome(on);
 }
 
 function point(hit) {
@@ -366,7 +372,7 @@ function nothingYet() {
   $("#map").classList.add("nothing");
   $("#map-notes").replaceChildren(h("p", { class: "empty" }, "The map is drawn as soon as something is stored."));
   $("#home").hidden = false;
-  showEmpty({ failed, changed });
+  showEmpty({ failed, changed, progress });
 }
 
 // What is going wrong, and how it gets well again.

@@ -21,7 +21,7 @@ export class Camera {
     this.lay();
   }
 
-  /** Takes over the layout by neighbours, once it is there: centred, and of the same size. */
+  /** The layout by neighbours, if it is there: centred, and of the same size. */
   lay() {
     const { neighbours, count } = this.panel;
     if (!neighbours) return;

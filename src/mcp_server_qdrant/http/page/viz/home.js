@@ -33,10 +33,13 @@ export function old(day) {
   return count === 1 ? `${unit === "hour" ? "an" : "a"} ${unit} old` : `${plural(count, unit)} old`;
 }
 
-/** The demo's own question, or one about the tags of a collection. */
-function question(name) {
-  const tags = state.tags[name] ?? [];
-  return DEMO[name] ?? (tags.length ? `What is said about ${tags.slice(0, 2).join(" and ")}?` : null);
+/** Ready questions: the demo's own, or one about the tags of a collection; then one about each of the largest regions. */
+function questions() {
+  const about = (words) => `What is said about ${words.join(" and ")}?`;
+  const tags = ({ name }) => (state.tags[name] ?? []).slice(0, 2);
+  const own = collections().map((one) => DEMO[one.name] ?? (tags(one).length ? about(tags(one)) : null)).filter(Boolean);
+  const regions = (state.map?.panels[state.panel]?.regions ?? []).filter(({ name }) => !name.endsWith(" texts"));
+  return [...own, ...regions.map(({ name }) => about(name.split(", ")))].slice(0, SAMPLES);
 }
 
 /** `on`: open(text), ask(words), visit(change). */
@@ -60,7 +63,7 @@ export function showHome(on) {
       title(clip(one.title || one.text, 90), () => on.open(one)),
       h("span", { class: "where" }, one.date ?? ""),
     );
-  const samples = collections().map(({ name }) => question(name)).filter(Boolean).slice(0, SAMPLES);
+  const samples = questions();
   $("#home").replaceChildren(
     samples.length ? h("p", { class: "tries" }, h("span", { class: "about" }, "Try "), samples.map((words) => tip(words, () => on.ask(words)))) : "",
     h("ul", { class: "tiles" }, collections().map(card)),
@@ -69,7 +72,7 @@ export function showHome(on) {
   );
 }
 
-/** Nothing is stored yet. `on`: failed(error, again), changed(). */
+/** Nothing is stored yet. `on`: failed(error, again), changed(), progress(by). */
 export function showEmpty(on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);
@@ -77,12 +80,15 @@ export function showEmpty(on) {
   const demo = button("Load three demo collections", () => fill(), { class: "primary" });
   const fill = async () => {
     demo.disabled = true;
+    on.progress(1);
     try {
-      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name }))); // which appear as they are stored
+      await Promise.all(Object.keys(DEMO).map((name) => call("demo", { name })));
       await on.changed();
     } catch (error) {
       demo.disabled = false;
       on.failed(error, fill);
+    } finally {
+      on.progress(-1);
     }
   };
   $("#home").replaceChildren(

@@ -2,10 +2,10 @@
 
 import { call } from "./api.js";
 import { $, announce, button, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
-import { decode, layOut, signature } from "./mapdata.js";
+import { decode, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { showTip, swatch, typicalTexts } from "./points.js";
-import { hue } from "./raster.js";
+import { hue, shape } from "./raster.js";
 import { colour, go, named, state } from "./state.js";
 
 const LAID = 1500; // ms between two questions for the layout by neighbours
@@ -13,7 +13,7 @@ const SHOWN = 6; // documents of a region
 const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
 const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
 
-let on; // open(text), ask(words), visit(change), show(), point(hit or null)
+let on; // open(text), ask(words), visit(change), show(), drawn(), point(hit or null)
 let plot = null;
 let polling;
 let seen = ""; // of the map, as the address has it
@@ -58,35 +58,27 @@ export async function load(search, signal) {
     state.map = { ...decode(answer), collections, search };
     if (!state.map.panels[state.panel]) state.panel = 0;
     showPanel();
+    on.drawn();
     if (answer.coming) polling = setTimeout(awaitLayout, LAID, state.map);
   } finally {
     busy(false);
   }
 }
 
-/** Asks until the map has its layout by neighbours, and is of all that was stored meanwhile. */
+/** Asks until the map has its layout by neighbours and all that was stored meanwhile, and draws that. */
 async function awaitLayout(map) {
-  const laid = () => map.panels.some(({ neighbours }) => neighbours);
-  const answer = await call("map", { collections: map.collections, parts: laid() ? "places" : "neighbours" }).catch(() => null);
+  const answer = await call("map", { collections: map.collections, points: false }).catch(() => null);
   if (map !== state.map) return;
-  if (!answer || answer.coming) polling = setTimeout(awaitLayout, LAID, map);
-  if (!answer) return;
-  if (signature(answer) !== signature(map)) return load(map.search).catch(() => {});
-  Object.assign(map, { coming: answer.coming, notes: answer.notes });
-  if (laid() || !answer.panels.some(({ neighbours }) => neighbours)) return plot && showAround();
-  map.panels.forEach((panel, place) => layOut(panel, answer.panels[place]));
-  plot.camera.lay();
-  plot.arrange(layout());
-  announce("The map has moved: what is alike now lies near.");
-  showAround();
-  if (map.search) place(map.search).catch(() => {});
-  else aim();
+  if (!answer || (answer.coming && signature(answer) === signature(map))) return (polling = setTimeout(awaitLayout, LAID, map));
+  const laid = plot?.panel.neighbours;
+  await load(map.search).catch(() => (polling = setTimeout(awaitLayout, LAID, map)));
+  if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
 }
 
 /** Places a search on the points that are drawn already; draws anew where those have changed. */
 export async function place(search, signal) {
   if (!state.map) return load(search, signal);
-  const answer = await call("map", { collections: state.map.collections, search, parts: "places" }, signal);
+  const answer = await call("map", { collections: state.map.collections, search, points: false }, signal);
   if (signature(answer) !== signature(state.map)) return load(search, signal);
   showPlaces({ ...answer, search });
 }
@@ -190,12 +182,17 @@ function showLayouts() {
   if (focused) $("#layout input:checked").focus();
 }
 
+/** What the points can be coloured by: pairs of a name in the address and words. */
+function colourings() {
+  const words = { tags: "tag", created_at: "age" };
+  return [["", "Colour by collection"], ...plot.panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
+}
+
 /** The points' colours and their legend: by collection, or by what their payloads have in common. */
 function showColours() {
   const { panel } = plot;
-  const words = { tags: "tag", created_at: "age" };
   const facet = panel.facets.find((one) => one.key === state.route.colour);
-  const choices = [["", "Colour by collection"], ...panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
+  const choices = colourings();
   $("#colouring").hidden = choices.length < 2;
   $("#colouring").onchange = ({ target }) => on.visit({ colour: target.value });
   $("#colouring").replaceChildren(...choices.map(([value, label]) => h("option", { value, selected: value === (facet?.key ?? "") }, label)));
@@ -209,7 +206,7 @@ function showColours() {
 }
 
 /** A collection, whose points are taken off the map or put back. */
-function legend({ collection, count, total }) {
+function legend({ collection, count, total }, place) {
   const { hidden } = state;
   const toggle = (event) => {
     if (!hidden.delete(collection)) hidden.add(collection);
@@ -217,7 +214,7 @@ function legend({ collection, count, total }) {
     plot.hide(hidden);
   };
   const number = h("span", { class: "count" }, drawnOf(count, total));
-  return h("li", {}, button([swatch(colour(collection)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
+  return h("li", {}, button([swatch(colour(collection), shape(place)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
 }
 
 /** The largest regions as buttons: with the focus one stands out, pressed it opens. */
@@ -358,7 +355,7 @@ export const highlight = (result) => plot?.highlight(plot.hits.find((hit) => res
 export function commands() {
   if (!plot) return [];
   const regions = plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => goTo(region) }));
-  const colours = [...$("#colouring").options].map(({ value, text }) => ({ kind: "Map:", name: text, act: () => on.visit({ colour: value }) }));
+  const colours = colourings().map(([colour, name]) => ({ kind: "Map:", name, act: () => on.visit({ colour }) }));
   return [...regions, ...colours];
 }
 

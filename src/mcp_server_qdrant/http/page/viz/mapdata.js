@@ -7,11 +7,7 @@ const numbers = (base64, scale) => Float32Array.from(new Int16Array(bytes(base64
 export const decode = (answer) => ({ ...answer, panels: answer.panels.map(panel) });
 
 function panel(given) {
-  const { axes, groups, ids, documents, titles, snippets } = given;
-  const count = ids.length;
-  const flat = numbers(given.xyz, given.scale);
-  const xyz = new Float32Array(count * 3);
-  for (let n = 0; n < count; n++) xyz.set(flat.subarray(n * axes, n * axes + axes), n * 3);
+  const { groups, ids, documents, titles, snippets, neighbours } = given;
   const groupOf = Uint16Array.from(groups.flatMap((group, place) => Array(group.count).fill(place)));
   const about = (point) => ({
     id: ids[point],
@@ -21,17 +17,12 @@ function panel(given) {
     snippet: snippets?.[point] ?? "",
   });
   const facets = given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) }));
-  const made = { ...given, count, xyz, groupOf, facets, about, neighbours: null, regions: [] };
-  layOut(made, given);
-  return made;
-}
-
-/** Gives a panel its layout by neighbours, if it is there: x and y of each point, the regions, each point's region. */
-export function layOut(panel, { neighbours }) {
-  if (!neighbours) return;
-  panel.neighbours = { xy: numbers(neighbours.xy, neighbours.scale) };
-  panel.regions = neighbours.regions;
-  panel.regionOf = bytes(neighbours.region_of);
+  const laid = neighbours && { // x and y of each point, the regions, each point's region
+    neighbours: { xy: numbers(neighbours.xy, neighbours.scale) },
+    regions: neighbours.regions,
+    regionOf: bytes(neighbours.region_of),
+  };
+  return { ...given, count: ids.length, xyz: numbers(given.xyz, given.scale), groupOf, facets, about, regions: [], ...laid };
 }
 
 /** What two maps have in common when one search's places fit on the other's points. */

@@ -4,7 +4,8 @@ import { button, clip, fixed, h, plural, sized, there } from "./dom.js";
 
 const LONGEST = 56; // of a title: the map has no more than 60 characters
 
-export const swatch = (colour) => sized(h("i", { class: "swatch" }), "background", colour);
+/** A colour; with the shape that the points have, from the ninth collection on another one. */
+export const swatch = (colour, form = 0) => sized(h("i", { class: `swatch form${form}` }), "background", colour);
 
 /** Shows what is pointed at, beside it. */
 export function showTip(tip, plot, found, x, y, colour) {

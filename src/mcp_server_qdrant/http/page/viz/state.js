@@ -28,8 +28,8 @@ export const LIMITS = ["5", "10", "20", "50", "100"];
 // What a search asks for beside its words, by its name in the address and for the server.
 export const PREFERENCES = ["priority", "recency_weight", "fuzzy_boost", "correct", "rerank"];
 const SETTINGS = ["algorithm", "meaning", "in", "tag", "limit", ...PREFERENCES];
-/** Neither settings nor what belongs to the text that is open. */
-export const CLOSED = { doc: "", of: "", at: "" };
+/** Of a route: no text is open. */
+export const CLOSED = { doc: "", of: "" };
 
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));

@@ -3,15 +3,15 @@
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.qdrant.read.trips import TRIPS, EdgeQueries
-from tests.support import IDF, empty_edge, foreign, sparse_vector
+from mcp_server_qdrant.qdrant.read.query import TRIPS, Queries
+from tests.support import IDF, either_engine, foreign, sparse_vector
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
 
@@ -36,8 +36,8 @@ async def filled(folder=None):
 
     Of the embedded engine, or without a folder of the local mode.
     """
-    client = await empty_edge(folder) if folder else AsyncQdrantClient(":memory:")
-    try:
+    async with either_engine("edge" if folder else "memory", folder or Path()) as engine:
+        client = engine.client
         for turn, name in enumerate(NAMES):
 
             def values(point, turn=turn):
@@ -56,8 +56,6 @@ async def filled(folder=None):
                 values=values,
             )
         yield client
-    finally:
-        await client.close()
 
 
 def rounded(legs, *, payloads=False):
@@ -81,7 +79,7 @@ async def test_candidates_and_scores_are_those_of_native_queries(
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), QUERY) for name in NAMES
     ]
     async with filled(engine_folder) as client, filled() as memory:
-        one, other = EdgeQueries(client), Queries(memory)
+        one, other = Queries(client, together=True), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
             "depth": depth,
@@ -105,7 +103,7 @@ async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
         for name, query in zip(NAMES, queries, strict=True)
     ]
     async with filled(engine_folder) as client, filled() as memory:
-        one, other = EdgeQueries(client), Queries(memory)
+        one, other = Queries(client, together=True), Queries(memory)
         odd = {"must": [{"key": "odd", "match": {"value": True}}]}
         options = {
             "depth": 6,
@@ -122,7 +120,7 @@ async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
 
 async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
     async with filled(engine_folder) as client:
-        queries = EdgeQueries(client)
+        queries = Queries(client, together=True)
         asked = [(target(name), QUERY) for name in NAMES]
         found = await queries.search(asked, depth=4, condition=None)
         ids = [[candidate.id for candidate in legs[0]] for legs in found]
@@ -140,7 +138,7 @@ async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
 async def test_probes_are_those_of_native_queries(engine_folder):
     async with filled(engine_folder) as client, filled() as memory:
         asked = [(target(name), [7, 1, 12345]) for name in NAMES]
-        together = await EdgeQueries(client).probe(asked)
+        together = await Queries(client, together=True).probe(asked)
         apart = await Queries(memory).probe(asked)
 
     assert [set(answer) for answer in together] == [{1, 7}] * 3
@@ -151,7 +149,7 @@ async def test_probes_are_those_of_native_queries(engine_folder):
 async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_folder):
     wrong = Target("south", 20, DenseLeg("nowhere", 2, "cosine", "m"), None)
     async with filled(engine_folder) as client:
-        queries = EdgeQueries(client)
+        queries = Queries(client, together=True)
         asked = [(t, QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
         found = await queries.search(asked, depth=3, condition=None)
         idfs = await queries.probe([(t, [7]) for t, _ in (asked[0], asked[1])])
@@ -168,7 +166,7 @@ async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_fold
 
 async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_fit(engine_folder):
     async with filled(engine_folder) as client:
-        queries = EdgeQueries(client)
+        queries = Queries(client, together=True)
         long = LegQuery([1.0, 0.0, 0.0], QUERY.sparse)
         asked = [(target("north"), long), (target("south"), QUERY)]
         found = await queries.search(asked, depth=3, condition=None)
@@ -178,22 +176,19 @@ async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_f
 
 
 @pytest.mark.parametrize(("count", "trips"), [(0, 0), (1, 1), (16, 1), (20, 2), (64, 4), (65, 4)])
-async def test_however_many_collections_take_a_few_trips(engine_folder, count, trips):
-    client = await empty_edge(engine_folder)
-    try:
-        targets = [target(f"c{number}") for number in range(count)]
-        parted = EdgeQueries(client).trips(targets)
-    finally:
-        await client.close()
+def test_however_many_collections_take_a_few_trips(count, trips):
+    targets = [target(f"c{number}") for number in range(count)]
+    parted = Queries(None, together=True).trips(targets)
 
     assert [one for trip in parted for one in trip] == targets
     assert len(parted) == trips <= TRIPS
+    assert len(Queries(None).trips(targets)) == count
 
 
 async def test_probes_follow_what_is_written(engine_folder):
     """What the host remembers of a term, that it is absent too, holds until the next write."""
     async with filled(engine_folder) as client:
-        queries, north = EdgeQueries(client), target("north")
+        queries, north = Queries(client, together=True), target("north")
         (before,) = await queries.probe([(north, [7, 99])])
         point = models.PointStruct(
             id=500, vector={"bm25": models.SparseVector(indices=[99], values=[1.0])}

@@ -1,0 +1,80 @@
+"""The demo's texts, with the vectors that the default model makes: there at once, without it."""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.models import Dense
+from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.parts import Span
+from mcp_server_qdrant.ingest.store import Store
+from mcp_server_qdrant.ingest.writer import Job
+
+TEXTS = Path(__file__).parent / "demo_data"
+NAMES = ("homelab", "meetings", "recipes")
+VECTORS = TEXTS / "vectors.npz"  # made by scripts/demo_vectors.py
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+async def store_demo(store: Store, name: str) -> int:
+    """Store one of the demo's collections, and count its texts; those that are there stay.
+
+    With another model vectors are made, as of all texts.
+    """
+    await store.ensure(name, create=True)
+    target = await store.writable(name)
+    texts, jobs, known = demo_texts(name), list[Job](), dict[str, Dense]()
+    for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True):
+        jobs.append(Job(parts=store.parts(text, name, str(text.id), None, spans)))
+        known |= zip(map(encoded_text, jobs[-1].parts), vectors, strict=True)
+
+    async def given(some: Sequence[str]) -> Sequence[Dense]:
+        return [known[text] for text in some]
+
+    async def new() -> AsyncIterator[Job]:
+        there = await store.points.by_id(name, [job.parts[0].id for job in jobs])
+        for job in jobs:
+            if job.parts[0].id not in {one.id for one in there}:
+                yield job
+
+    model = target.dense.model if target.dense else None
+    encode = given if model == MODEL else store.encoders.of(model).encode_documents
+    writer = store.writer(target, encode if target.dense else None)
+    await writer.run(new())
+    if writer.pending:
+        store.pending()
+    store.catalog.forget(name)
+    return len(texts)
+
+
+def demo_texts(name: str) -> list[NewDocument]:
+    """The texts of a collection."""
+    rows = map(json.loads, (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines())
+    return [
+        NewDocument(
+            row["text"],
+            metadata=row["metadata"] | {"created_at": row["created_at"]},
+            id=row["id"],
+            title=row["title"],
+            tags=tuple(row["tags"]),
+            created_at=moment(row["created_at"]),
+        )
+        for row in rows
+    ]
+
+
+def demo_parts(name: str, texts: Sequence[NewDocument]) -> list[tuple[list[Span], Sequence[Dense]]]:
+    """Start and end of the parts of each of its texts, and their vectors."""
+    with np.load(VECTORS) as held:
+        spans, vectors = held[f"{name} spans"], held[name].astype(float)
+    found = []
+    for number in range(len(texts)):
+        own = spans[:, 0] == number
+        found.append(
+            ([(start, end) for _, start, end in spans[own].tolist()], vectors[own].tolist())
+        )
+    return found
