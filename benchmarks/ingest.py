@@ -24,8 +24,8 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
-from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.sync import FileJob, Run
 from mcp_server_qdrant.ingest.files.walk import sources, walk_all
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -57,12 +57,14 @@ async def throughput(services: Services, folder: Path) -> None:
     for part in range(PARTS):
         selection = Selection(include=(f"/part-{part}/",))
         limit = encoder.token_limit()
-        preparer = Preparer(COLLECTION, encoder.name, {}, 10_000_000, limit, tokenizer)
-        jobs = [preparer.prepare(f, None) for f in walk_all(sources([folder]), selection).files]
+        request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
+        seen = walk_all(request.sources, selection)
+        run = Run(services.sync, request, Report(), seen)
+        run.model, run.limit, run.tokenizer = encoder.name, limit, tokenizer
+        jobs = [run.job(found, None) for found in seen.files]
         texts = [encoded_text(p) for job in jobs if isinstance(job, FileJob) for p in job.parts]
         seconds = 0.0 if part % 2 else await encoding(encoder, texts)
         report = Report()
-        request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
         await services.sync.run(request, report)
         assert len(texts) == report.texts
         seconds = seconds or await encoding(encoder, texts)

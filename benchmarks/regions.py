@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.core.maps import MapRequest, Panel
-from mcp_server_qdrant.encoders.language import sure
+from mcp_server_qdrant.encoders.multilingual import sure
 from mcp_server_qdrant.projection.names import LANGUAGE
 from mcp_server_qdrant.settings.environment import Settings
 

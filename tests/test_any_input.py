@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from qdrant_client import models
 
 from mcp_server_qdrant.core.notation import moment
-from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES
 from mcp_server_qdrant.ingest.formats.markdown import DATES

@@ -57,9 +57,9 @@ async def test_the_vectors_that_come_with_the_demo_are_those_of_the_model(servic
             for one in records
         }
         shipped = {
-            (text.id, piece.start, piece.end): vector
-            for text, (pieces, vectors) in zip(texts, demo_parts(name, texts), strict=True)
-            for piece, vector in zip(pieces, vectors, strict=True)
+            (text.id, start, end): vector
+            for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True)
+            for (start, end), vector in zip(spans, vectors, strict=True)
         }
 
         assert made.keys() == shipped.keys(), "run scripts/demo_vectors.py"

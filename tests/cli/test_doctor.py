@@ -483,7 +483,7 @@ def test_every_client_can_be_chosen():
 
 
 def test_a_provider_that_there_is_not_is_what_the_line_takes_away():
-    error = ConfigError("EMBEDDING_PROVIDER is 'acme'; it must be one of: fastembed, none, openai.")
+    error = ConfigError("EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'.")
     given = dict.fromkeys(("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER"), ("any", "the environment"))
 
     assert engine_fix(error, make_settings(), given) == "unset EMBEDDING_PROVIDER"

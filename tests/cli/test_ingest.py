@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.cli.ingest import summary
-from mcp_server_qdrant.ingest.files.sync import Report
+from mcp_server_qdrant.ingest.files.state import Report
 from mcp_server_qdrant.ingest.files.walk import Problem
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.ingest import writer
-from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.fakes import FakeEncoder

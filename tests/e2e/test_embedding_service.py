@@ -36,5 +36,5 @@ def test_an_unknown_provider_is_a_sentence_at_the_start():
     )
 
     assert done.returncode != 0
-    assert "EMBEDDING_PROVIDER is 'acme'; it must be one of: fastembed" in done.stderr
+    assert "EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -7,7 +7,15 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.encoders.bm25 import AVERAGE_LENGTH, K1, LANGUAGES, B, Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import (
+    AVERAGE_LENGTH,
+    K1,
+    LANGUAGES,
+    MONTHS,
+    B,
+    Bm25Encoder,
+    words_of,
+)
 
 EMPTY = Sparse((), ())
 ENGLISH = (
@@ -153,3 +161,19 @@ def test_a_compound_is_a_term_beside_its_pieces_and_leaves_their_weights_alone(b
     assert whole.values == (*pieces.values, min(pieces.values))
     assert compound in bm25.tokens("1.2")
     assert bm25.encode_document("... --- ...") == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("english", "2026-03-08 2026-03 8 March Mar 2026"),
+        ("german", "2026-03-08 2026-03 8 März  2026"),
+        ("klingon", "2026-03-08 2026-03 8 March Mar 2026"),
+    ],
+)
+def test_a_day_is_written_in_numbers_and_words(language, expected):
+    assert words_of(date(2026, 3, 8), language) == expected
+
+
+def test_each_language_has_twelve_months():
+    assert {len(set(months)) for months in MONTHS.values()} == {12}

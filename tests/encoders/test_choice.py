@@ -1,11 +1,13 @@
 """Which model a collection is asked with."""
 
+from pathlib import Path
+from typing import get_args
+
 import pytest
 
-from mcp_server_qdrant.core.datatypes import ModelChoice
-from mcp_server_qdrant.encoders.choice import NO_MODEL, Choice
+from mcp_server_qdrant.core.datatypes import ModelChoice, Provider
+from mcp_server_qdrant.encoders.choice import NO_MODEL, Choice, split_provider
 from mcp_server_qdrant.encoders.prefixes import prefixes_of
-from mcp_server_qdrant.encoders.providers import split_provider
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 from tests.fakes import FakeEncoder
 
@@ -163,3 +165,9 @@ async def test_a_model_without_prefixes_shares_the_encoder_with_the_one_with_the
 )
 def test_a_tag_is_no_provider(name, expected):
     assert split_provider(name, "fastembed") == expected
+
+
+@pytest.mark.parametrize("name", get_args(Provider))
+def test_a_provider_is_in_the_docs(name):
+    page = Path(__file__).parent.parent.parent / "docs" / "models.md"
+    assert f"\n| `{name}` |" in page.read_text(encoding="utf-8")

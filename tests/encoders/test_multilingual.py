@@ -4,8 +4,11 @@ import subprocess
 import sys
 from datetime import date
 
+import pytest
+
+from mcp_server_qdrant.encoders import multilingual
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
+from mcp_server_qdrant.encoders.multilingual import MultilingualBm25, likely, sure
 
 ENGLISH = "The houses of the village were built long before the war."
 GERMAN = "Die Häuser des Dorfes wurden lange vor dem Krieg gebaut."
@@ -69,3 +72,39 @@ def test_a_fixed_language_loads_no_model():
         "assert 'fasttext' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The backup runs every night and is checked in the morning.", "english"),
+        ("Die Sicherung läuft jede Nacht und wird am Morgen geprüft.", "german"),
+        ("La copia de seguridad se ejecuta\ncada noche.", "spanish"),
+        ("我们每天晚上都会备份所有的数据", "chinese"),
+        ("Kopia zapasowa działa każdej nocy i jest sprawdzana rano.", "other"),
+        ("sudo apt", None),
+        ("", None),
+        ("\x00 \ud800", None),
+    ],
+)
+def test_a_text_has_a_language_where_that_is_certain(text, expected):
+    assert sure(text, "other") == expected
+
+
+def test_the_likeliest_language_comes_first_and_others_share_a_name():
+    shares = likely("Wie viele Punkte gab die Verteidigung ab?", "other")
+
+    assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    assert next(iter(shares)) == "german"
+    assert {"other", "dutch"} < set(shares) <= {*multilingual.NAMES.values(), "other"}
+
+
+def test_without_a_model_no_language_is_certain(monkeypatch, tmp_path, caplog):
+    multilingual._model.cache_clear()
+    monkeypatch.setattr(multilingual, "MODEL", tmp_path / "missing.ftz")
+    try:
+        assert sure("Die Sicherung läuft jede Nacht.", "other") is None
+        assert likely("Die Sicherung läuft jede Nacht.", "other") == {}
+        assert "all count as English" in caplog.text
+    finally:
+        multilingual._model.cache_clear()

@@ -31,7 +31,7 @@ async def test_without_a_model_the_demo_has_its_vectors_at_once(modelless):
         assert await modelless.demo(name) == len(demo_texts(name)) > 10
         found = await points(modelless, name)
 
-        assert len(found) == sum(len(pieces) for pieces, _ in demo_parts(name, demo_texts(name)))
+        assert len(found) == sum(len(spans) for spans, _ in demo_parts(name, demo_texts(name)))
         assert all(len(one.vector) == 2 for one in found)  # dense and bm25
         assert not [one for one in found if {"pending", "writing"} & one.payload["doc"].keys()]
 
@@ -52,7 +52,7 @@ async def test_loaded_again_the_demo_leaves_what_was_changed(modelless):
 def test_the_parts_of_a_text_hold_all_of_it():
     for name in NAMES:
         texts = demo_texts(name)
-        for text, (pieces, vectors) in zip(texts, demo_parts(name, texts), strict=True):
-            assert len(pieces) == len(vectors) > 0
-            assert pieces[0].start == 0
-            assert text.text[pieces[-1].end :].strip() == ""
+        for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True):
+            assert len(spans) == len(vectors) > 0
+            assert spans[0][0] == 0
+            assert text.text[spans[-1][1] :].strip() == ""

@@ -13,7 +13,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
-from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
 from mcp_server_qdrant.qdrant.write.points import PATIENCE, WRITING, Points

@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.core.writes import Changes
-from mcp_server_qdrant.ingest.files.sync import SyncRequest
+from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.ingest.test_parts import Moments
 from tests.support import either_engine, find, foreign, memory_services, remember
@@ -214,7 +214,7 @@ class TestMove:
 
     async def test_two_who_move_it_at_once_lose_nothing(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
-            for number in range(20):
+            for number in range(8):
                 await remember(services, "notes", LONG, id=f"x{number}")
                 moves = [moved(services, f"x{number}") for _ in range(3)]
                 await asyncio.gather(*moves, return_exceptions=True)

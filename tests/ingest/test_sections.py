@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.formats.base import Mark
 from mcp_server_qdrant.ingest.formats.load import load
@@ -18,10 +17,10 @@ def parts(path: str, text: str) -> list[tuple[str, str | None, list[str]]]:
     """The first line of each part, the section it starts in, and those that start within it."""
     (one,) = load(path, text.encode()).texts
     places = breaks(one.text, one.marks)
-    chunks = split(one.text, limit=LIMIT, tokenizer_json=None, overlap=0, breaks=places)
+    chunks = split(one.text, LIMIT, None, 0, places)
     return [
-        (chunk.text.strip().splitlines()[0], section, [name for _, name in inside])
-        for chunk, (section, inside) in zip(
+        (one.text[start:end].strip().splitlines()[0], section, [name for _, name in inside])
+        for (start, end), (section, inside) in zip(
             chunks, sections_of(one.text, one.marks, chunks), strict=True
         )
     ]
@@ -128,17 +127,16 @@ def test_parts_begin_at_headings_and_definitions_and_know_their_sections(case):
 def test_text_flows_on_across_pages_but_a_part_knows_where_they_begin():
     text = WORDS * 3
     marks = (Mark(0, 0, "page 1"), Mark(60, 0, "page 2"))
-    chunk = Chunk(text, 0, len(text))
 
     assert breaks(text, marks) == []
-    assert list(sections_of(text, marks, [chunk])) == [("page 1", ((60, "page 2"),))]
+    assert list(sections_of(text, marks, [(0, len(text))])) == [("page 1", ((60, "page 2"),))]
 
 
 def test_a_section_of_white_space_is_none():
     text = "def a(): 1\n\n\ndef b(): 2\n"
     marks = (Mark(0, 1, "a"), Mark(11, 1, ""), Mark(13, 1, "b"), Mark(24, 1, ""))
 
-    assert list(sections_of(text, marks, [Chunk(text, 0, len(text))])) == [("a", ((13, "b"),))]
+    assert list(sections_of(text, marks, [(0, len(text))])) == [("a", ((13, "b"),))]
 
 
 @given(
@@ -148,10 +146,10 @@ def test_a_section_of_white_space_is_none():
 def test_the_section_at_a_place_ends_with_the_last_that_began_by_then(given, places):
     marks = [Mark(start, level, f"m{n}") for n, (start, level) in enumerate(sorted(given))]
     text = "x" * 61
-    chunks = [Chunk(text[place:], place, 61) for place in sorted(places)]
+    chunks = [(place, 61) for place in sorted(places)]
 
-    for chunk, (section, _) in zip(chunks, sections_of(text, marks, chunks), strict=True):
-        begun = [mark for mark in marks if mark.start <= chunk.start]
+    for (place, _), (section, _) in zip(chunks, sections_of(text, marks, chunks), strict=True):
+        begun = [mark for mark in marks if mark.start <= place]
         assert (section or "").split(" > ")[-1] == (begun[-1].name if begun else "")
 
 

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import (
     InvalidPoint,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest.writer import BATCH, Flow, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, Job, Writer
 
 
 class Model:
@@ -64,17 +64,12 @@ class Disk:
         self.settled += ids
 
 
-class Named(Job):
-    def __init__(self, name: str, parts: list[Document]) -> None:
-        super().__init__(parts=parts)
-        self.name = name
-
-
 class Trial:
     def __init__(self, retries: Sequence[float] = (0.0,)) -> None:
         self.model, self.disk = Model(), Disk()
         self.finished: list[str] = []
         self.failed: dict[str, str] = {}
+        self.settled_before: list[Any] = []
         self.wrote = 0
         self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
@@ -84,23 +79,33 @@ class Trial:
             lambda *_: None,
             retries,
         )
-        self.flow = Flow(self.writer, self._wrote, self._finished, self._failed)
 
-    async def _wrote(self, items: Any, points: Any) -> None:
-        self.wrote += len(items)
-
-    async def _finished(self, job: Named) -> None:
-        self.finished.append(job.name)
-
-    def _failed(self, job: Named, reason: str) -> None:
-        self.failed[job.name] = reason
-
-    async def run(self, *jobs: Named) -> None:
+    async def run(self, *jobs: "Named") -> None:
         async def some() -> AsyncIterator[Named]:
             for one in jobs:
+                one.trial = self
                 yield one
 
-        await self.flow.run(some())
+        await self.writer.run(some())
+
+
+class Named(Job):
+    """A job that tells the trial what becomes of it."""
+
+    def __init__(self, name: str, parts: list[Document]) -> None:
+        super().__init__(parts=parts)
+        self.name = name
+        self.trial: Trial
+
+    async def wrote(self, count: int) -> None:
+        self.trial.wrote += count
+
+    async def finished(self) -> None:
+        self.trial.finished.append(self.name)
+        self.trial.settled_before += self.trial.disk.settled
+
+    def failed(self, reason: str) -> None:
+        self.trial.failed[self.name] = reason
 
 
 def job(path: str, *given: str) -> Named:
@@ -261,15 +266,10 @@ async def test_all_parts_are_marked_until_the_text_is_whole():
 
 async def test_a_text_stays_marked_until_what_it_replaces_is_removed():
     trial = Trial()
-    seen = []
-
-    async def finished(job: Named) -> None:
-        seen.append(sorted(trial.disk.settled))
-
-    trial.flow.finished = finished
     await trial.run(long_job("b", 3))
 
-    assert seen == [[]]
+    assert trial.finished == ["b"]
+    assert trial.settled_before == []
     assert sorted(trial.disk.settled) == ["b0", "b1", "b2"]
 
 

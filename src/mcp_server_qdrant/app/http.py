@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.http import serving
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.page.routes import PAGE
@@ -19,7 +18,6 @@ def run(
 
     Raises ConfigError where others could reach it unasked, or where the port is taken.
     """
-    check_provider(settings.embedding_provider)
     serving.check_exposure(settings.host, settings.auth_mode)
     page = transport == "streamable-http"  # over SSE the services are opened for each client
     asking = settings.auth_mode in ("token", "oauth")

@@ -16,18 +16,12 @@ from mcp_server_qdrant.hosting.host import serve
 from mcp_server_qdrant.ingest.chunk import split
 
 
-def cut(text: str, limit: int, tokenizer: str | None, overlap: int) -> list[tuple[int, int]]:
-    """Start and end of each chunk of a text."""
-    chunks = split(text, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
-    return [(chunk.start, chunk.end) for chunk in chunks]
-
-
 def main(arguments: list[str]) -> None:
     """Hold models until no server needs them any more."""
     options = json.loads(arguments[1])
     idle = float(options["idle_seconds"])
     place = service(Path(arguments[0]), options["name"], idle)
-    serve(place, lambda: Models(cut), idle)
+    serve(place, lambda: Models(split), idle)
 
 
 if __name__ == "__main__":

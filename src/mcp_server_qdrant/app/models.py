@@ -5,7 +5,14 @@ from functools import partial
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.datatypes import MODEL_KEY, EmbeddingOptions
-from mcp_server_qdrant.encoders.choice import PREFIX_KEY, PROVIDER_KEY, Choice
+from mcp_server_qdrant.encoders.choice import (
+    LOCAL,
+    NONE,
+    PREFIX_KEY,
+    PROVIDER_KEY,
+    Choice,
+    split_provider,
+)
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import (
     DEFAULT_RERANKER,
@@ -13,7 +20,6 @@ from mcp_server_qdrant.encoders.local.hosted import (
     HostedReranker,
 )
 from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
-from mcp_server_qdrant.encoders.providers import LOCAL, NONE, check_provider, split_provider
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
@@ -29,7 +35,6 @@ NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 def open_encoders(settings: Settings, host: Link | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
-    check_provider(settings.embedding_provider)
     model = NONE if settings.embedding_provider == NONE else settings.chosen_model
     return Registry(
         _encoder(settings, host, model),

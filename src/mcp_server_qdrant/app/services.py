@@ -23,7 +23,6 @@ from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
 from mcp_server_qdrant.ingest.files.sync import Sync
-from mcp_server_qdrant.ingest.near import Near
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
@@ -165,7 +164,7 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
         default=settings.collection_name,
         pending=shared.pending,
         written=written,
-        near=Near(shared.queries(view), points),
+        queries=shared.queries(view),
         history=history,
         mask=settings.mask_secrets,
     )

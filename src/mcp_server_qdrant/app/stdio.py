@@ -14,7 +14,6 @@ from mcp.server.stdio import stdio_server
 from mcp_server_qdrant.app.server import Calls, make_server
 from mcp_server_qdrant.core.fields import BROKEN
 from mcp_server_qdrant.core.notation import SURROGATE
-from mcp_server_qdrant.encoders.providers import check_provider
 from mcp_server_qdrant.settings.environment import Settings
 
 # After the end of input: for the last line to become a call, and for the calls' answers.
@@ -24,7 +23,6 @@ LAST_ANSWER_SECONDS = 30.0
 
 def run(settings: Settings) -> None:
     """Serve until the client goes, or SIGINT or SIGTERM comes. Raises ConfigError."""
-    check_provider(settings.embedding_provider)
     try:
         anyio.run(_serve, settings)
     except* (BrokenPipeError, ConnectionResetError):

@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
-from mcp_server_qdrant.ingest.collections.importing import bring_in
+from mcp_server_qdrant.ingest.collections.copying import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell

@@ -15,8 +15,8 @@ from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpEr
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.state import Known
-    from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
+    from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+    from mcp_server_qdrant.ingest.files.sync import Sync
     from mcp_server_qdrant.settings.environment import Settings
 
 SHOW_SECONDS = 0.2
@@ -89,7 +89,7 @@ async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
     """The request that the options make. Raises ConfigError, RequestError."""
-    from mcp_server_qdrant.ingest.files.sync import SyncRequest
+    from mcp_server_qdrant.ingest.files.state import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
     collection = options["collection"] or read.collection_name
@@ -117,7 +117,7 @@ async def once(
 
     Where it is to be `quiet`, a run that changed nothing prints nothing.
     """
-    from mcp_server_qdrant.ingest.files.sync import Report
+    from mcp_server_qdrant.ingest.files.state import Report
 
     report = Report()
     showing = asyncio.ensure_future(_show(report))

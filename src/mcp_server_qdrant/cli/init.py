@@ -235,7 +235,7 @@ async def _first_search(settings: "Settings") -> None:
     """Load the model, store the folders, and search them."""
     from mcp_server_qdrant.app.upkeep import settle
     from mcp_server_qdrant.core.find import SearchRequest
-    from mcp_server_qdrant.ingest.files.sync import SyncRequest
+    from mcp_server_qdrant.ingest.files.state import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
     frame.show("Opening the engine …")

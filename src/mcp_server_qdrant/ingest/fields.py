@@ -75,7 +75,8 @@ def _check_numbers(metadata: Mapping[str, Any] | None) -> None:
 def kept(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[str, ...]]:
     """The new text, with what its caller left out as it was before, and the names of that.
 
-    What was given empty ("", [], {}) is removed. What the old metadata said is kept with it only.
+    What was given empty ("", [], {}) is removed. A title, source or tags that the old metadata
+    gave are kept only together with it.
     """
     if before is None:
         return new, ()

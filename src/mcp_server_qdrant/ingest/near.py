@@ -1,7 +1,5 @@
 """The memory that a new text nearly repeats."""
 
-from dataclasses import dataclass
-
 from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
@@ -15,36 +13,27 @@ COSINE = 0.8
 ALIKE = 70
 
 
-@dataclass(frozen=True, slots=True)
-class Near:
-    """Compares texts by the vectors that they are stored with, among those the caller may write."""
+async def nearest(
+    queries: Queries, points: Points, new: Document, target: Target, dense: Dense
+) -> tuple[Document, float] | None:
+    """The nearest other memory and its cosine, if it is near; None where that is unknown.
 
-    queries: Queries
-    points: Points
-
-    async def to(
-        self, new: Document, target: Target, dense: Dense | None
-    ) -> tuple[Document, float] | None:
-        """The nearest other memory and its cosine, if it is near; None where that is unknown.
-
-        `dense` is the vector of the new text's first part.
-        """
-        if dense is None:
+    `dense` is the vector of the new text's first part. What the caller may not write is not seen.
+    """
+    asked = target, LegQuery(dense, None)
+    try:
+        (answer,) = await queries.search([asked], depth=LOOKED_AT, condition=None)
+        if isinstance(answer, QdrantMcpError):
             return None
-        asked = target, LegQuery(dense, None)
-        try:
-            (answer,) = await self.queries.search([asked], depth=LOOKED_AT, condition=None)
-            if isinstance(answer, QdrantMcpError):
-                return None
-            candidates, cosines, *_ = answer
-            near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
-            found = {one.id: one for one in await self.points.by_id(target.collection, near)}
-        except QdrantMcpError:
-            return None
-        for known in (found[point] for point in near if point in found):
-            if _another(known, new) and _alike(known.text, new.text):
-                return known, cosines[known.id]
+        candidates, cosines, *_ = answer
+        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+        found = {one.id: one for one in await points.by_id(target.collection, near)}
+    except QdrantMcpError:
         return None
+    for known in (found[point] for point in near if point in found):
+        if _another(known, new) and _alike(known.text, new.text):
+            return known, cosines[known.id]
+    return None
 
 
 def _another(known: Document, new: Document) -> bool:

@@ -7,11 +7,12 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 
-from mcp_server_qdrant.core.datatypes import Chunk, Document
+from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.notation import Identify, chain, part_id
 from mcp_server_qdrant.ingest.fields import MAX_TITLE
 from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
 
+Span = tuple[int, int]  # start and end of a part
 Section = tuple[int, str]  # where it starts, and its name behind those around it
 
 
@@ -55,34 +56,35 @@ def _other(mark: Mark, number: str) -> bool:
 
 
 def sections_of(
-    text: str, marks: Sequence[Mark], chunks: Sequence[Chunk]
+    text: str, marks: Sequence[Mark], chunks: Sequence[Span]
 ) -> Iterator[tuple[str | None, tuple[Section, ...]]]:
     """Of each chunk the section that it starts in, and those that start within its text."""
     found = sections(marks)
     starts = [start for start, _ in found]
-    for chunk in chunks:
-        begin = chunk.start + len(chunk.text) - len(chunk.text.lstrip())
-        first, last = bisect_right(starts, begin), bisect_left(starts, chunk.end)
-        ends = [*starts[first:last], chunk.end][1:]
+    for begin, close in chunks:
+        own = text[begin:close]
+        seen = begin + len(own) - len(own.lstrip())
+        first, last = bisect_right(starts, seen), bisect_left(starts, close)
+        ends = [*starts[first:last], close][1:]
         inside = tuple(
-            (start - chunk.start, name)
+            (start - begin, name)
             for (start, name), end in zip(found[first:last], ends, strict=True)
             if text[start:end].strip()
         )
         yield (found[first - 1][1] or None if first else None), inside
 
 
-def parts_of(whole: Document, chunks: Sequence[Chunk], offset: int = 0) -> list[Document]:
+def parts_of(whole: Document, text: str, chunks: Sequence[Span], offset: int = 0) -> list[Document]:
     """The parts of a text that begins at `offset`, each with what is stored of the whole."""
     return [
         whole._replace(
-            text=chunk.text,
+            text=text[start:end],
             chunk=number,
             chunks=len(chunks),
-            start=chunk.start + offset,
-            end=chunk.end + offset,
+            start=start + offset,
+            end=end + offset,
         )
-        for number, chunk in enumerate(chunks)
+        for number, (start, end) in enumerate(chunks)
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest.encoding import encoded_text
+from mcp_server_qdrant.ingest.encoding import encoded_text, unchanged
 from mcp_server_qdrant.ingest.writer import Encode
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -66,14 +66,13 @@ class Backfill:
         for name in await self.catalog.names():
             try:
                 with contained():
-                    try:
-                        filled += await self._fill(await self.catalog.target(name))
-                    finally:
-                        self.filling.discard(name)
+                    filled += await self._fill(await self.catalog.target(name))
                     if self.catalog.ours(name):
                         await self.points.sweep(name)
             except QdrantMcpError as error:
                 failure = error
+            finally:
+                self.filling.discard(name)
         if failure is not None:
             raise failure
         return filled
@@ -89,12 +88,10 @@ class Backfill:
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             vectors = await encode([encoded_text(chunk) for chunk in chunks])
-            ids = [chunk.id for chunk in chunks]
+            made = dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
             # A text that was replaced while it was encoded is not given the old one's vector.
-            now = {one.id: one for one in await self.points.by_id(target.collection, ids)}
-            made = zip(chunks, vectors, strict=True)
-            same = {old.id: vector for old, vector in made if now.get(old.id) == old}
-            await self.points.fill(target, same)
+            same = unchanged(chunks, await self.points.by_id(target.collection, [*made]))
+            await self.points.fill(target, {point: made[point] for point in same})
             self.filling.add(target.collection)
             filled += len(same)
         return filled

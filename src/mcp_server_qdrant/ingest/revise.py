@@ -158,8 +158,8 @@ class Revision:
                 f"{called(collection)} has a text with the id {called(document)} already: nothing "
                 "was changed. Delete that one first, or store this one under another id."
             )
-        job = Job(parts=new, before=before or there, exact=True)
-        done = await self.store.put(job, target, encoder, progress)
+        job = Job(parts=new, before=before or there, exact=True, progress=progress)
+        done = await self.store.put(job, target, encoder)
         return replace(done, updated=before is not None)
 
 

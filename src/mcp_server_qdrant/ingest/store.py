@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.datatypes import Chunk, Document, NewDocument, Target
+from mcp_server_qdrant.core.datatypes import Document, NewDocument, Target
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import (
     BackendError,
@@ -20,21 +20,22 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, name_fault, stamp
-from mcp_server_qdrant.core.writes import Kept, Stored, StoredPoint
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, stamp
+from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest import chunk as chunking
 from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
-from mcp_server_qdrant.ingest.near import Near
-from mcp_server_qdrant.ingest.parts import content_of, numbered, parts_of
+from mcp_server_qdrant.ingest.near import nearest
+from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
-from mcp_server_qdrant.ingest.writer import BATCH, Encode, Job, Writer
+from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
@@ -61,7 +62,7 @@ class Store:
     default: str | None
     pending: Callable[[], None]
     written: Callable[[str, Sequence[str]], None]
-    near: Near
+    queries: Queries
     history: History
     mask: bool = True
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -91,20 +92,13 @@ class Store:
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
         document, foreign = await self._document(new, collection)
-        new, kept = fields.kept(new, foreign)
-        if foreign is not None:
-            check_seen(foreign, seen)
-            seen, replaced = None, await self.history.keep(foreign)
+        store = partial(self._store, new, collection, document, foreign, progress, seen, create)
         async with self.lock(collection, document):
             try:
-                done = await self._store(new, collection, document, progress, seen, create=create)
+                done = await store()
             except UnknownCollection:  # another process deleted it since we looked
                 self.catalog.forget(collection)
-                done = await self._store(new, collection, document, progress, seen, create=create)
-            if foreign is not None:
-                await self.points.delete_points(collection, [foreign.id])
-                self.catalog.count_stored(collection, -1)
-                done = replace(done, updated=True, kept=(*kept, *done.kept), before=replaced)
+                done = await store()
         if supersedes is not None:
             await self._retire(supersedes, done)
         gone = [old.id for old in (foreign, supersedes) if old is not None]
@@ -156,27 +150,34 @@ class Store:
         new: NewDocument,
         collection: str,
         document: str,
+        foreign: Document | None,
         progress: Progress,
         seen: str | None,
-        *,
-        create: bool,
+        create: bool,  # noqa: FBT001
     ) -> Stored:
         made = await self.ensure(collection, create=create)
         target, encoder = await self.ready(collection)
         before = await self.points.first(collection, document)
-        if before and new.id is None and not await self._holds(before, new.text):
+        while before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
-            return await self._store(new, collection, document, progress, seen, create=create)
-        check_seen(before, seen)
-        new, kept = fields.kept(new, before)
+            before = await self.points.first(collection, document)
+        old = foreign or before
+        check_seen(old, seen)
+        new, kept = fields.kept(new, old)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        pieces = await cut(encoder, new.text, limit, int(limit * OVERLAP))
-        parts = self.parts(new, collection, document, before, pieces)
-        job = Job(parts=parts, before=before, exact=seen is not None)
-        done = await self.put(job, target, encoder, progress, compared=True)
-        replaced = before.chunks if before else 0
-        return replace(done, created_collection=made, kept=kept, replaced=replaced)
+        spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
+        parts = self.parts(new, collection, document, before, spans)
+        replaced = Kept() if foreign is None else await self.history.keep(foreign)
+        exact = seen is not None and foreign is None
+        job = Job(parts=parts, before=before, exact=exact, progress=progress)
+        done = await self.put(job, target, encoder, compared=True)
+        done = replace(done, created_collection=made, kept=kept)
+        if foreign is None:
+            return replace(done, replaced=before.chunks if before else 0)
+        await self.points.delete_points(collection, [foreign.id])
+        self.catalog.count_stored(collection, -1)
+        return replace(done, updated=True, before=replaced)
 
     def writer(
         self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
@@ -185,13 +186,7 @@ class Store:
         return Writer(target, encode, self.bm25, self.points, self.written, retries)
 
     async def put(
-        self,
-        job: Job,
-        target: Target,
-        encoder: Encoder,
-        progress: Progress,
-        *,
-        compared: bool = False,
+        self, job: Job, target: Target, encoder: Encoder, *, compared: bool = False
     ) -> Stored:
         """Encode the parts of a text and write them in the place of what was before.
 
@@ -201,39 +196,32 @@ class Store:
         name, parts, before = target.collection, job.parts, job.before
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept = Kept()
-        if before is not None and content_of(before) != content_of(parts[0]):
-            kept = await self.history.keep(before)
         if before is not None:
-            further = self.points.part_ids(before, 1, before.chunks - 1)
-            job.vectors = await writer.vectors_of([before.id, *further])
-        points: list[StoredPoint] = []
-
-        async def wrote(_: Any, made: Sequence[StoredPoint]) -> None:
-            points.extend(made)
-            if len(parts) > BATCH:
-                await progress(len(points), len(parts))
-
+            job.earlier = self.points.part_ids(before, 0, before.chunks - 1)
+            if content_of(before) != content_of(parts[0]):
+                kept = await self.history.keep(before)
         try:
             try:
-                await writer.store([job], wrote)
+                await writer.store([job])
             except EncoderUnavailable as error:
                 await writer.do_without(error)
-                points.clear()
-                await writer.store([job], wrote)
+                job.done = 0
+                await writer.store([job])
         finally:
             if parts[0].writing is not None:
                 indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                await asyncio.shield(writer.tidy(job, points, indexed=indexed))
-        vector = points[0].dense if compared else None
-        near = await self.near.to(parts[0], target, vector)
-        self.catalog.count_stored(name, len(points) - (before.chunks if before else 0))
+                await asyncio.shield(writer.tidy(job, indexed=indexed))
+        near = None
+        if compared and job.head and job.head[1].dense:
+            near = await nearest(self.queries, self.points, parts[0], target, job.head[1].dense)
+        self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
         return Stored(
             collection=name,
             document=str(parts[0].document),
-            ids=tuple(point.id for point in points),
+            ids=tuple(str(part.id) for part in parts),
             created_collection=False,
             updated=before is not None,
             pending=writer.pending,
@@ -256,25 +244,25 @@ class Store:
     async def ready(self, collection: str) -> tuple[Target, Encoder]:
         """The collection, indexed, and its model; one that is being loaded is waited for."""
         target = await self.writable(collection)
-        await self.index(collection)
         encoder = self.encoders.of(target.dense.model if target.dense else None)
         if encoder.state == "loading":
             await encoder.ready(LOAD_SECONDS)
         return target, encoder
 
-    async def writable(self, collection: str) -> Target:
-        """The collection as it is written to. Raises EngineFailure, RequestError."""
+    async def writable(self, collection: str, *, dry: bool = False) -> Target:
+        """The collection with the indexes that it lacks, unless it is to stay as it is (`dry`).
+
+        Raises EngineFailure, RequestError.
+        """
         target = await self.catalog.target(collection)
         if target.failed:
             raise EngineFailure(f"{collection!r} cannot be read: {str(target.note).rstrip('.')}.")
         if target.dense is None and target.sparse is None:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
-        return target
-
-    async def index(self, collection: str) -> None:
-        """Make the indexes that a collection of ours lacks, or writes to it need."""
-        if (present := self.catalog.indexes_to_complete(collection)) is not None:
+        present = self.catalog.indexes_to_complete(collection)
+        if present is not None and not dry:
             await self.points.index(collection, present)
+        return target
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:
         """Make the collection where there is none; True where it was made.
@@ -288,8 +276,6 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        if fault := name_fault(collection):
-            raise RequestError(fault)
         near = [n for n in await self.catalog.near(collection) if not siblings(n, collection)]
         if near and not create and collection != self.default:
             raise RequestError(
@@ -306,7 +292,7 @@ class Store:
         collection: str,
         document: str,
         before: Document | None,
-        pieces: Sequence[Chunk],
+        spans: Sequence[Span],
     ) -> list[Document]:
         """The parts of a text that takes the place of `before`."""
         now = self.now()
@@ -316,7 +302,7 @@ class Store:
         # A text that is stored for the first time is as old as its caller says.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
-        several = len(pieces) > 1 or (before and (before.chunks > 1 or before.writing))
+        several = len(spans) > 1 or (before and (before.chunks > 1 or before.writing))
         whole = Document(
             id="",
             collection=collection,
@@ -332,17 +318,15 @@ class Store:
             document=document,
             writing=int(now.timestamp()) if several else None,
         )
-        return numbered(parts_of(whole, pieces), self.points.identify)
+        return numbered(parts_of(whole, new.text, spans), self.points.identify)
 
 
-async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Chunk]:
+async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Span]:
     """The chunks of a text, counted where the model is; by guessed tokens where it is nowhere."""
     spans = await encoder.split(text, limit, overlap)
-    if spans is not None:
-        return [Chunk(text[start:end], start, end) for start, end in spans]
-    tokenizer = await encoder.tokenizer_json()
-    here = partial(chunking.split, limit=limit, tokenizer_json=tokenizer, overlap=overlap)
-    return await asyncio.to_thread(here, text)
+    if spans is None:
+        spans = await asyncio.to_thread(split, text, limit, None, overlap)
+    return spans
 
 
 def check_seen(now: Document | None, seen: str | None) -> None:

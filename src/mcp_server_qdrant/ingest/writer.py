@@ -6,10 +6,10 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Generic, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Target
 from mcp_server_qdrant.core.errors import (
@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.core.writes import StoredPoint
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
+from mcp_server_qdrant.ingest.encoding import Progress, encoded_text, keywords, silent
 from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import PENDING, Points
 
@@ -43,25 +43,30 @@ class Job:
     """The parts of texts that are stored together: one text, or those of a file.
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
-    replaced only if it is still as it was. `vectors` are those of earlier versions, by what the
-    encoder read: unchanged parts keep theirs.
+    replaced only if it is still as it was. `earlier` are points of which unchanged parts take
+    their vectors. `head` is the first part of the text that is being written, and its point.
     """
 
     parts: Sequence[Document]
     before: Document | None = None
     exact: bool = False
-    vectors: Mapping[str, Dense] = field(default_factory=dict)
+    earlier: Sequence[PointId] = ()
+    progress: Progress = silent
+    head: tuple[Document, StoredPoint] | None = None
+    done: int = 0
 
-    @property
-    def marked(self) -> list[PointId]:
-        """The points that are marked as being written."""
-        return [part.id for part in self.parts if part.writing is not None]
+    async def wrote(self, count: int) -> None:
+        """So many of its parts were written just now."""
+        self.done += count
+        if len(self.parts) > BATCH:
+            await self.progress(self.done, len(self.parts))
 
+    async def finished(self) -> None:
+        """All its parts are written."""
 
-J = TypeVar("J", bound=Job)
-Items = Sequence[tuple[J, Document]]
-# Called with what was written just now.
-Wrote = Callable[[Items[J], Sequence[StoredPoint]], Awaitable[None]]
+    def failed(self, reason: str) -> None:
+        """One of its parts cannot be written. Raises RequestError."""
+        raise RequestError(reason)
 
 
 @dataclass(eq=False)
@@ -82,32 +87,56 @@ class Writer:
     retries: Sequence[float] = ()
     pending: bool = False
 
-    async def vectors_of(self, ids: Sequence[PointId]) -> dict[str, Dense]:
-        """The vectors of these points, by what the encoder read; none where they cannot be had."""
-        if self.encode is None:
-            return {}
-        with contextlib.suppress(QdrantMcpError):
-            found = await self.points.vectors(self.target, ids)
-            return {encoded_text(part): vector for part, vector in found}
-        return {}
+    async def run(self, jobs: AsyncIterator[Job]) -> None:
+        """Store many jobs, reading, encoding and writing at the same time.
 
-    async def encoded(self, items: Items[Job]) -> list[StoredPoint]:
-        """The points of parts. Raises EncoderUnavailable."""
-        parts = [part for _, part in items]
-        dense: Sequence[Dense | None] = [None] * len(parts)
+        Raises what stops everything: no engine, a full disk.
+        """
+        turns = asyncio.Semaphore(WORKERS)
+
+        async def in_turn(some: Sequence[Job]) -> None:
+            await self._store_some(some)
+            turns.release()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                async for some in _together(jobs):
+                    await turns.acquire()
+                    group.create_task(in_turn(some))
+        except BaseExceptionGroup as errors:
+            ours, others = errors.split(QdrantMcpError)
+            if ours is None or others is not None:
+                raise
+            raise ours.exceptions[0] from errors
+
+    async def _store_some(self, jobs: Sequence[Job]) -> None:
+        """Store jobs together; where that is refused, one by one, to find the one at fault."""
+        try:
+            with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
+                await self.store(jobs)
+        except UnknownCollection:
+            raise
+        except (EncoderUnavailable, RequestError) as error:
+            if isinstance(error, EncoderUnavailable) and await self._modelless():
+                await self._store_some(jobs)
+            elif len(jobs) == 1:
+                jobs[0].failed(str(error))
+            else:
+                for job in jobs:
+                    await self._store_some([job])
+            return
+        for job in jobs:
+            await job.finished()
+            await self._settle([part.id for part in job.parts if part.writing is not None])
+
+    async def _modelless(self) -> bool:
+        """Whether nothing can be encoded at all: then keywords have to do."""
         if self.encode is not None:
-            texts = [(job.vectors, encoded_text(part)) for job, part in items]
-            # In the order of length, so that little of what a model reads at once is padding.
-            new = sorted({text for known, text in texts if text not in known}, key=len)
-            made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
-            dense = [known[text] if text in known else made[text] for known, text in texts]
-        points = []
-        for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
-            payload = stored_payload(part)
-            if self.pending and vector is None:
-                payload["doc"]["pending"] = PENDING
-            points.append(StoredPoint(str(part.id), payload, vector, words))
-        return points
+            try:
+                await self.encode(["Is it this text, or every one?"])
+            except EncoderUnavailable as error:
+                await self.do_without(error)
+        return self.pending
 
     async def do_without(self, error: EncoderUnavailable) -> None:
         """Go on without a model: what is left is stored for keywords, marked.
@@ -119,71 +148,55 @@ class Writer:
         await self.points.expect_pending(self.target.collection)
         self.encode, self.pending = None, True
 
-    async def store(self, jobs: Sequence[J], wrote: Wrote[J]) -> None:
+    async def store(self, jobs: Sequence[Job]) -> None:
         """Encode and write the parts of jobs, the first one of each text after all its others.
 
         Raises EncoderUnavailable, and Outdated where an `exact` write came too late.
         """
+        known = await self._vectors([point for job in jobs for point in job.earlier])
         items = [(job, part) for job in jobs for part in job.parts]
         last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
-        first: tuple[J, Document, StoredPoint]
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
-            points = await self.encoded(some)
+            points = await self._encoded([part for _, part in some], known)
             pairs = list(zip(some, points, last[start:], strict=False))
             await self._upsert([point for (_, part), point, _ in pairs if part.chunk])
             due = []
             for (job, part), point, ends in pairs:
                 if not part.chunk:
-                    first = job, part, point
-                if ends:
-                    due.append(first)
+                    job.head = part, point
+                if ends and job.head:
+                    due.append((job, *job.head))
             await self._swap(due)
             self.written(self.target.collection, [encoded_text(part) for _, part in some])
-            await wrote(some, points)
+            for job, count in Counter(job for job, _ in some).items():
+                await job.wrote(count)
 
-    async def settle(self, ids: Sequence[PointId]) -> None:
-        """The write of these points is done: take the mark of it off."""
-        for start in range(0, len(ids), WRITTEN):
-            await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
+    async def _vectors(self, ids: Sequence[PointId]) -> dict[str, Dense]:
+        """The vectors of these points, by what the encoder read; none where they cannot be had."""
+        if self.encode is not None and ids:
+            with contextlib.suppress(QdrantMcpError):
+                found = await self.points.vectors(self.target, ids)
+                return {encoded_text(part): vector for part, vector in found}
+        return {}
 
-    async def tidy(self, job: Job, points: Sequence[StoredPoint], *, indexed: bool) -> None:
-        """Remove what one text replaced, or the text itself where it is not the present version.
-
-        No reader sees either; what fails here is done by whoever meets it. Another server may
-        replace the text meanwhile: only parts that were seen while this version was the present
-        one are removed, and none that is being written. `indexed`: the collection has the index
-        of documents.
-        """
-        name, (head, *further) = self.target.collection, job.parts
-        ids = [part.id for part in further]
-        with contextlib.suppress(QdrantMcpError):
-            if not await self._present(head):
-                await self.points.delete_points(name, ids)
-                return
-            old = await self._earlier(job, indexed=indexed)
-            if old and await self._present(head):
-                await self.points.delete_points(name, old, writing=False)
-            await self.settle([head.id, *ids])
-            if not await self._present(head):
-                await self.points.delete_points(name, ids, writing=False)
-            elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
-                await self._upsert(points[1:])
-                await self.settle(ids)
-
-    async def _present(self, head: Document) -> bool:
-        now = await self.points.first(head.collection, head.document or "")
-        return now is not None and now.version == head.version
-
-    async def _earlier(self, job: Job, *, indexed: bool) -> list[PointId]:
-        """The parts that earlier versions left."""
-        head, before = job.parts[0], job.before
-        if indexed or (before and before.writing is not None):
-            known = await self.points.further(head)
-            return [one.id for one in known if one.writing is None and not one.current(head)]
-        if before is None or before.version == head.version:
-            return []
-        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
+    async def _encoded(
+        self, parts: Sequence[Document], known: Mapping[str, Dense]
+    ) -> list[StoredPoint]:
+        """The points of parts. Raises EncoderUnavailable."""
+        dense: Sequence[Dense | None] = [None] * len(parts)
+        if self.encode is not None:
+            texts = [encoded_text(part) for part in parts]
+            new = [text for text in dict.fromkeys(texts) if text not in known]
+            made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
+            dense = [known[text] if text in known else made[text] for text in texts]
+        points = []
+        for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
+            payload = stored_payload(part)
+            if self.pending and vector is None:
+                payload["doc"]["pending"] = PENDING
+            points.append(StoredPoint(str(part.id), payload, vector, words))
+        return points
 
     async def _swap(self, due: Sequence[tuple[Job, Document, StoredPoint]]) -> None:
         """Write first parts, the one of an `exact` job only in the place of what it replaces."""
@@ -202,72 +215,54 @@ class Writer:
             some = points[start : start + WRITTEN]
             await retried(partial(self.points.upsert, self.target, some), self.retries, away)
 
+    async def _settle(self, ids: Sequence[PointId]) -> None:
+        """The write of these points is done: take the mark of it off."""
+        for start in range(0, len(ids), WRITTEN):
+            await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
-@dataclass(eq=False)
-class Flow(Generic[J]):
-    """Stores many jobs, reading, encoding and writing at the same time.
+    async def tidy(self, job: Job, *, indexed: bool) -> None:
+        """Remove what one text replaced, or the text itself where it is not the present version.
 
-    `wrote` is called after each write, `finished` once all parts of a job are written, `failed`
-    where one of them cannot be.
-    """
+        No reader sees either; what fails here is done by whoever meets it. Another server may
+        replace the text meanwhile: only parts that were seen while this version was the present
+        one are removed, and none that is being written. `indexed`: the collection has the index
+        of documents.
+        """
+        name, (head, *further) = self.target.collection, job.parts
+        ids = [part.id for part in further]
+        with contextlib.suppress(QdrantMcpError):
+            if not await self._present(head):
+                await self.points.delete_points(name, ids)
+                return
+            old = await self._replaced(head, job.before, indexed=indexed)
+            if old and await self._present(head):
+                await self.points.delete_points(name, old, writing=False)
+            await self._settle([head.id, *ids])
+            if not await self._present(head):
+                await self.points.delete_points(name, ids, writing=False)
+            elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
+                await self._upsert(await self._encoded(further, {}))
+                await self._settle(ids)
 
-    writer: Writer
-    wrote: Wrote[J]
-    finished: Callable[[J], Awaitable[None]]
-    failed: Callable[[J, str], None]
+    async def _present(self, head: Document) -> bool:
+        now = await self.points.first(head.collection, head.document or "")
+        return now is not None and now.version == head.version
 
-    async def run(self, jobs: AsyncIterator[J]) -> None:
-        """Store all jobs. Raises what stops everything: no engine, a full disk."""
-        turns = asyncio.Semaphore(WORKERS)
-
-        async def store(some: Sequence[J]) -> None:
-            await self._store(some)
-            turns.release()
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                async for some in _together(jobs):
-                    await turns.acquire()
-                    group.create_task(store(some))
-        except BaseExceptionGroup as errors:
-            ours, others = errors.split(QdrantMcpError)
-            if ours is None or others is not None:
-                raise
-            raise ours.exceptions[0] from errors
-
-    async def _store(self, jobs: Sequence[J]) -> None:
-        """Store jobs together; where that is refused, one by one, to find the one at fault."""
-        try:
-            with contained(lambda fault: UnusableFile(f"an unexpected {fault}")):
-                await self.writer.store(jobs, self.wrote)
-        except UnknownCollection:
-            raise
-        except (EncoderUnavailable, RequestError) as error:
-            if isinstance(error, EncoderUnavailable) and await self._modelless():
-                await self._store(jobs)
-            elif len(jobs) == 1:
-                self.failed(jobs[0], str(error))
-            else:
-                for job in jobs:
-                    await self._store([job])
-            return
-        for job in jobs:
-            await self.finished(job)
-            await self.writer.settle(job.marked)
-
-    async def _modelless(self) -> bool:
-        """Whether nothing can be encoded at all: then keywords have to do."""
-        if self.writer.encode is not None:
-            try:
-                await self.writer.encode(["Is it this text, or every one?"])
-            except EncoderUnavailable as error:
-                await self.writer.do_without(error)
-        return self.writer.pending
+    async def _replaced(
+        self, head: Document, before: Document | None, *, indexed: bool
+    ) -> list[PointId]:
+        """The further parts that earlier versions left."""
+        if indexed or (before and before.writing is not None):
+            known = await self.points.further(head)
+            return [one.id for one in known if one.writing is None and not one.current(head)]
+        if before is None or before.version == head.version:
+            return []
+        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
 
 
-async def _together(jobs: AsyncIterator[J]) -> AsyncIterator[Sequence[J]]:
+async def _together(jobs: AsyncIterator[Job]) -> AsyncIterator[Sequence[Job]]:
     """Jobs with no more parts than are encoded together, or one that has more."""
-    some: list[J] = []
+    some: list[Job] = []
     parts = 0
     async for job in jobs:
         if some and parts + len(job.parts) > BATCH:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
-from mcp_server_qdrant.encoders.language import sure
+from mcp_server_qdrant.encoders.multilingual import sure
 
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase

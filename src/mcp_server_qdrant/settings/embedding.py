@@ -4,6 +4,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
 
+from mcp_server_qdrant.core.datatypes import Provider
 from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, revealed
 
@@ -21,7 +22,7 @@ def _mapping(value: Any) -> Any:
 class EmbeddingSettings(BaseModel):
     """The source of the vectors of queries and texts."""
 
-    embedding_provider: str = variable(
+    embedding_provider: Provider = variable(
         "EMBEDDING_PROVIDER",
         "fastembed",
         "Where vectors are made: `fastembed` (this machine), `none` (keywords only), or another "

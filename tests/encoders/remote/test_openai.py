@@ -248,6 +248,7 @@ STAYING = [
     (None, "The embedding service cannot be reached.", 4),
     ((200, {}, b'{"data": ['), "The embedding service's answer is not JSON.", 4),
     ((200, {}, b"<html>"), "The embedding service's answer is not JSON.", 4),
+    ((200, {}, b"[" * 100_000), "The embedding service's answer is not JSON.", 4),
     (as_json({}, 401), "The embedding service refused access (HTTP 401)", 1),
     (as_json({}, 403), "The embedding service refused access (HTTP 403)", 1),
     (as_json({}, 404), "no such address or model (HTTP 404)", 1),

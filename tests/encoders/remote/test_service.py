@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, parsed, unit
+from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, unit
 from tests.embedding_stub import Stub, as_json, served
 
 
@@ -18,8 +18,8 @@ class Other(ServiceEncoder):
     def request(self, texts, *, query):
         return {"texts": texts, "for": "search_query" if query else "search_document"}
 
-    def answer(self, body):
-        return [unit(one) for one in parsed(body)["embeddings"]]
+    def answer(self, whole):
+        return [unit(one) for one in whole["embeddings"]]
 
 
 def opened(stub: Stub, **bounds: Any) -> Other:
@@ -65,7 +65,10 @@ async def test_a_query_is_asked_for_as_such():
 
 @pytest.mark.parametrize(
     ("vectors", "sentence"),
-    [([[1.0]], "1 vectors for 2 texts"), ([[1.0], [1.0, 2.0]], "not all of the same size")],
+    [
+        ([[1.0]], "1 vectors for 2 texts"),
+        ([[1.0], [1.0, 2.0]], "have 2 dimensions where 1 were expected"),
+    ],
 )
 async def test_what_is_not_a_vector_for_each_text_is_refused(vectors, sentence):
     with served() as stub:

@@ -11,8 +11,7 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
-from mcp_server_qdrant.ingest.files.state import Known, KnownFile
-from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known, KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 
@@ -77,14 +76,13 @@ BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
 def test_a_person_is_told_how_it_goes():
     state = State()
     said = [state.sentence("notes")]
-    state.note(report(files=1200))
+    state.last, state.fault = report(files=1200), None
     said.append(state.sentence("notes"))
-    state.note(report(*(Problem(f"n/{n}", "is binary") for n in range(5))))
+    state.last = report(*(Problem(f"n/{n}", "is binary") for n in range(5)))
     said.append(state.sentence("notes"))
     state.running = Report(sizes=200, size=50.0, files=300, new=["n"] * 20, unchanged=100)
     said.append(state.sentence("notes"))
-    state.running = None
-    state.failed(EngineUnavailable("Qdrant is away."))
+    state.running, state.fault = None, "Qdrant is away"
     said.append(state.sentence("notes"))
 
     assert said == [

@@ -11,9 +11,9 @@ import pytest
 from mcp_server_qdrant.core.datatypes import NewDocument, Selection
 from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.ingest.files.prepare import Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.sync import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
+from mcp_server_qdrant.ingest.files.sync import Run
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.fakes import FakeEncoder
 from tests.ingest import bad_files
@@ -196,13 +196,13 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     engine, notes, monkeypatch
 ):
     read = list[str]()
-    prepare = Preparer.prepare
+    job = Run.job
 
-    def noted(self: Preparer, found: Any, known: Any) -> Any:
+    def noted(self: Run, found: Any, known: Any) -> Any:
         read.append(found.path)
-        return prepare(self, found, known)
+        return job(self, found, known)
 
-    monkeypatch.setattr(Preparer, "prepare", noted)
+    monkeypatch.setattr(Run, "job", noted)
     (notes / "bad.pdf").write_bytes(b"%PDF-")
     async with memory_services(engine=engine) as services:
         first = await sync(services, notes)
@@ -392,13 +392,13 @@ async def test_a_run_that_is_cancelled_ends_the_process_that_reads(engine, notes
     assert process.returncode is not None
 
 
-async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_path):
+async def test_every_bad_file_is_accounted_for_and_none_is_fatal(tmp_path):
     folder = tmp_path / "bad"
     expected = bad_files.make(folder)
     (folder / "good.md").write_text("# Lamp\n\nA good file.")
-    async with memory_services(engine=engine) as services:
+    async with memory_services() as services:
         report = await sync(services, folder)
-        again = await sync(services, folder)
+        again = await sync(services, folder, known=report.known)
 
     said = {one.path.removeprefix("bad/").rstrip("/"): one.reason for one in report.problems}
     files = {path.removeprefix("bad/") for path in report.new}
@@ -413,6 +413,7 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(engine, tmp_pat
         "front-matter.md",
         "bomb.md",
         "deep.md",
+        "no-bool.md",
         "date.md",
         "dates.jsonl",
     )

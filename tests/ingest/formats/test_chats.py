@@ -50,14 +50,16 @@ CHATGPT = {
 }
 
 
-def test_a_conversation_of_claude_is_a_text_with_speakers_and_days():
+def test_a_conversation_of_claude_is_a_text_with_speakers_days_and_questions_as_sections():
     (one,) = load("n/conversations.json", json.dumps([CLAUDE]).encode()).texts
 
     assert one.text == "User: When to prune?\n\na list\n\nClaude: In March.\n\n"
     assert (one.id, one.title) == ("n/conversations.json#c1", "Roses")
     assert one.created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert [(mark.level, mark.name) for mark in one.marks] == [(0, "2026-01-02"), (0, "2026-01-03")]
-    assert one.text[one.marks[1].start :].startswith("Claude:")
+    assert [(mark.start, mark.level, mark.name) for mark in one.marks] == [
+        (0, 0, "2026-01-02"),
+        (0, 1, "When to prune? a list"),
+    ]
 
 
 def test_of_chatgpt_the_answers_that_were_shown_last_are_kept():

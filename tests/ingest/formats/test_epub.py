@@ -37,7 +37,7 @@ def test_chapters_follow_each_other_as_the_spine_says():
 
     assert one.text == "# Pruning\n\nIn March.\n\nThe end.\n\n"
     assert [(mark.start, mark.name) for mark in one.marks] == [(0, "Pruning"), (22, "chapter 2")]
-    assert (one.title, one.metadata) == ("Roses", {"creator": "Ada"})
+    assert (one.title, one.metadata) == ("Roses", {"author": "Ada"})
     assert one.created_at == datetime(2026, 1, 2, tzinfo=UTC)
 
 

@@ -99,7 +99,7 @@ def test_a_table_and_a_list_are_no_headings():
     [
         ("title: a: b", "has front matter that is not YAML, line 2; it is taken for text"),
         (f"a: {'b' * MAX_FRONT}", "has front matter of more than 200,000 characters; it is"),
-        (MERGES, "has front matter that is not YAML; it is taken for text"),
+        (MERGES, "has metadata of more than 10,000 values; it is taken for text"),
         ("a: &a [*a]", "has metadata nested deeper than 32 levels; it is taken for text"),
         ("{? " * 5000, "has front matter that is not YAML"),
         ("just words", "has front matter without names; it is taken for text"),
@@ -139,11 +139,7 @@ def test_a_rule_that_is_never_closed_is_no_front_matter():
         "0001-01-01T00:00:00+14:00",
         "2026-02-30",
         "2026-01-01 10:00:00 -99:00",
-        ".nan",
-        "-.inf",
-        "999999999999999999999999999999",
         "253402300800000",
-        "true",
     ],
 )
 def test_a_date_that_no_calendar_has_is_named_and_the_files_own_is_taken(date):
@@ -173,14 +169,15 @@ def test_whether_something_is_published_is_no_date(published):
 @pytest.mark.parametrize(
     ("scalar", "text"),
     [
-        ("!!bool abc", "abc"),
-        ("!!int ''", ""),
-        ("!!float x", "x"),
-        ("!!timestamp abc", "abc"),
+        ("!!bool abc", None),
+        ("!!int ''", None),
+        ("!!timestamp abc", None),
+        ("007", "007"),
+        ("12:30", "12:30"),
         ("2026-02-30", "2026-02-30"),
         ("0x" + "f" * 9_000, "0x" + "f" * 9_000),
         ("9" * 9_000, "9" * 9_000),
-        ("1" + ":59" * 100_000, None),
+        ("1" + ":59" * 60_000, "1" + ":59" * 60_000),
         ("1" + ":59" * 300 + ".5", "1" + ":59" * 300 + ".5"),
     ],
     ids=lambda one: str(one)[:15],
@@ -190,6 +187,8 @@ def test_a_scalar_that_is_not_what_it_looks_like_is_a_text(scalar, text):
 
     if text is not None:
         assert contents.texts[0].metadata == {"title": "T", "n": text}
+    else:
+        assert contents.notes == ["has front matter that is not YAML; it is taken for text"]
     assert contents.texts[0].text.endswith("text")
 
 

@@ -11,35 +11,37 @@ from mcp_server_qdrant.core.bounded import PLAIN, TooLarge, bounded
 from mcp_server_qdrant.core.errors import ConfigError
 
 OK = 200
-REFUSED = (401, 403)
+NO_ACCESS = (401, 403)
+TOO_LARGE = 413
+REFUSED = (400, TOO_LARGE, 422)  # this request; others may be taken
 BUSY = 429
 CONNECT_SECONDS = 5.0
 QUIET = ("httpx", "httpcore")
 
 
-class HttpFault(Exception):
-    """Why there is no answer to read, as a sentence.
+class ServiceFault(Exception):
+    """Why there is no answer, as a sentence.
 
     `passing` faults may be over at the next try; `retry_after` is how many seconds the service
-    asked to be left alone. `large`: the answer had more bytes than are read.
+    asked to be left alone. `refused`: the service is well, but does not take this request.
     """
 
     def __init__(
         self,
         sentence: str,
+        status: int | None = None,
         *,
         passing: bool = False,
         retry_after: float | None = None,
-        large: bool = False,
     ) -> None:
         self.passing = passing
         self.retry_after = retry_after
-        self.large = large
+        self.refused = status in REFUSED
         super().__init__(sentence)
 
 
 class Endpoint:
-    """One URL that JSON is posted to; faults call it by its `name`.
+    """One URL that JSON is posted to; faults call it by its `name`, and offer a `hint`.
 
     A name and password in the URL become basic authentication, unless there is a key, which is
     sent as a bearer token. `suffixes` are ends that its path may have; the first is added where it
@@ -52,6 +54,7 @@ class Endpoint:
         *,
         name: str,
         setting: str,
+        hint: str,
         suffixes: tuple[str, ...] = ("",),
         api_key: str | None = None,
     ) -> None:
@@ -60,22 +63,18 @@ class Endpoint:
         except httpx.InvalidURL as error:
             raise ConfigError(f"{setting}: it is not a URL.") from error
         self.name = name
+        self._hint = hint
         path = whole.path.rstrip("/")
         path = path if path.endswith(suffixes) else f"{path}{suffixes[0]}"
-        self.url = whole.copy_with(userinfo=b"", path=path)
+        # httpx makes basic authentication of them, and would prefer that to the key.
+        self.url = whole.copy_with(path=path, userinfo=b"" if api_key else whole.userinfo)
         self._headers = {"Content-Type": "application/json", **PLAIN}
-        self._auth: httpx.Auth | None = None
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        elif whole.userinfo:
-            self._auth = httpx.BasicAuth(whole.username, whole.password)
         self._client: httpx.AsyncClient | None = None
 
-    async def post(self, body: Any, seconds: float) -> httpx.Response:
-        """The answer to one request, in so many seconds; its status is the caller's to judge.
-
-        Raises HttpFault.
-        """
+    async def post(self, body: Any, seconds: float) -> Any:
+        """The answer to one request, in so many seconds, parsed. Raises ServiceFault."""
         try:
             async with asyncio.timeout(seconds):  # httpx bounds each step only
                 response = await self._opened().post(
@@ -85,13 +84,16 @@ class Endpoint:
                     timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 )
         except TooLarge as error:
-            raise HttpFault(f"{self.name} sent too large an answer.", large=True) from error
+            raise ServiceFault(f"{self.name} sent too large an answer.", TOO_LARGE) from error
         except TimeoutError as error:
-            raise HttpFault(f"{self.name} did not answer in time.", passing=True) from error
+            raise ServiceFault(f"{self.name} did not answer in time.", passing=True) from error
         except httpx.HTTPError as error:
-            raise HttpFault(f"{self.name} cannot be reached.", passing=True) from error
+            raise ServiceFault(f"{self.name} cannot be reached.", passing=True) from error
         self._check(response)
-        return response
+        try:
+            return await asyncio.to_thread(json.loads, response.content)
+        except (ValueError, RecursionError) as error:
+            raise ServiceFault(f"{self.name}'s answer is not JSON.", passing=True) from error
 
     async def close(self) -> None:
         """Let the connections go."""
@@ -103,26 +105,23 @@ class Endpoint:
             # They log whole URLs and headers, and there may be a key in the query.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
-            self._client = httpx.AsyncClient(auth=self._auth, event_hooks={"response": [bounded]})
+            self._client = httpx.AsyncClient(event_hooks={"response": [bounded]})
         return self._client
 
     def _check(self, response: httpx.Response) -> None:
-        """Raise HttpFault where the status alone tells the fault."""
+        """Raise ServiceFault where the status is not that of an answer."""
         status = response.status_code
-        if status in REFUSED:
-            raise HttpFault(
-                f"{self.name} refused access (HTTP {status}): its API key is missing or may not do "
-                "this."
-            )
-        if response.is_redirect or status == httpx.codes.NOT_FOUND:
-            raise HttpFault(
-                f"{self.name} has no such address or model (HTTP {status}): check its URL and "
-                "model."
-            )
         if status == BUSY or response.is_server_error:
             wait = response.headers.get("Retry-After", "")
-            raise HttpFault(
+            raise ServiceFault(
                 f"{self.name} failed (HTTP {status}).",
                 passing=True,
                 retry_after=float(wait) if wait.isdecimal() else None,
             )
+        fault = f"did not take the request (HTTP {status}): {self._hint}"
+        if status in NO_ACCESS:
+            fault = f"refused access (HTTP {status}): its API key is missing or may not do this."
+        elif response.is_redirect or status == httpx.codes.NOT_FOUND:
+            fault = f"has no such address or model (HTTP {status}): check its URL and model."
+        if status != OK:
+            raise ServiceFault(f"{self.name} {fault}", status)

@@ -5,13 +5,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.encoders.remote.service import (
-    BadAnswer,
-    ServiceEncoder,
-    Vectors,
-    parsed,
-    unit,
-)
+from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.remote.service import NAME, ServiceEncoder, Vectors, unit
 
 SIZES = {  # of OpenAI's own models
     "text-embedding-3-small": 1536,
@@ -34,24 +29,22 @@ class OpenAIEncoder(ServiceEncoder):
         return asked
 
     @override
-    def answer(self, body: bytes) -> Vectors:
-        return vectors(body)
+    def answer(self, whole: Any) -> Vectors:
+        return vectors(whole)
 
 
-def vectors(answer: bytes) -> Vectors:
-    """The unit vectors of `{"data": [{"index", "embedding"}]}`, by index. Raises BadAnswer."""
-    rows = parsed(answer).get("data")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise BadAnswer("The embedding service's answer holds no vectors.")
-    return [unit(row.get("embedding")) for row in _ordered(rows)]
+def vectors(whole: Any) -> Vectors:
+    """The unit vectors of `{"data": [{"index", "embedding"}]}`, by index, or else as they come.
 
-
-def _ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By index; as they come where none has one."""
-    places = [row.get("index") for row in rows]
-    if all(place is None for place in places):
-        return list(rows)
-    by_place = {place: row for place, row in zip(places, rows, strict=True) if type(place) is int}
-    if set(by_place) != set(range(len(rows))):
-        raise BadAnswer("The embedding service's vectors cannot be told apart by their index.")
-    return [by_place[place] for place in range(len(rows))]
+    Raises EncoderUnavailable.
+    """
+    try:
+        rows = [(row.get("index"), row["embedding"]) for row in whole["data"]]
+    except (TypeError, LookupError, AttributeError) as error:
+        raise EncoderUnavailable(f"{NAME}'s answer holds no vectors.") from error
+    if all(place is None for place, _ in rows):
+        return [unit(embedding) for _, embedding in rows]
+    by_place = {place: embedding for place, embedding in rows if type(place) is int}
+    if by_place.keys() != set(range(len(rows))):
+        raise EncoderUnavailable(f"{NAME}'s vectors cannot be told apart by their index.")
+    return [unit(by_place[place]) for place in range(len(rows))]

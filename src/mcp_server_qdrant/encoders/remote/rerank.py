@@ -4,14 +4,12 @@ All but TEI take `{model, query, documents, top_n}` and answer `{"results": [{in
 relevance_score}]}`; TEI takes `{query, texts}` and answers `[{index, score}]`.
 """
 
-import json
-import math
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Literal
 
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.encoders.remote.http import OK, Endpoint, HttpFault
+from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
 from mcp_server_qdrant.encoders.text import clean
 
 Service = Literal["cohere", "jina", "infinity", "tei"]
@@ -22,7 +20,6 @@ KNOWN: dict[Service, tuple[str, str]] = {
     "jina": ("https://api.jina.ai/v1/rerank", "jina-reranker-v2-base-multilingual"),
 }
 UNSOUND = "The reranker's answer does not hold one score for each text."
-NOT_UNDERSTOOD = (400, 422)  # what a server says to fields it does not know
 
 
 class HttpReranker:
@@ -48,6 +45,7 @@ class HttpReranker:
             url or known_url,
             name="The reranker",
             setting="RERANK_URL",
+            hint="is RERANK_MODEL right?",
             suffixes=("/rerank", "/reranking"),
             api_key=api_key,
         )
@@ -60,23 +58,19 @@ class HttpReranker:
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
-        query, texts = clean(query), [clean(text) for text in texts]
-        tei, end = self._tei or False, monotonic() + seconds
-        try:
-            answer = await self._endpoint.post(self._body(query, texts, tei=tei), seconds)
-            if self._tei is None and answer.status_code in NOT_UNDERSTOOD:
-                tei, left = True, end - monotonic()
-                answer = await self._endpoint.post(self._body(query, texts, tei=tei), left)
-        except HttpFault as fault:
-            raise RerankerUnavailable(str(fault), retry_after=fault.retry_after) from fault
-        if answer.status_code != OK:
-            raise RerankerUnavailable(
-                f"The reranker did not take the request (HTTP {answer.status_code}): "
-                "is RERANK_MODEL right?"
-            )
-        found = scores(answer.content, len(texts))
-        self._tei = tei
-        return found
+        query, texts, end = clean(query), [clean(text) for text in texts], monotonic() + seconds
+        for tei in (False, True) if self._tei is None else (self._tei,):
+            body = self._body(query, texts, tei=tei)
+            try:
+                found = scores(await self._endpoint.post(body, end - monotonic()), len(texts))
+            except ServiceFault as fault:
+                failure = RerankerUnavailable(str(fault), retry_after=fault.retry_after)
+                if not fault.refused:
+                    break
+            else:
+                self._tei = tei
+                return found
+        raise failure
 
     async def close(self) -> None:
         """Let the connections go."""
@@ -89,36 +83,16 @@ class HttpReranker:
         return body | ({"model": self._model} if self._model else {})
 
 
-def scores(answer: bytes, count: int) -> list[float]:
-    """The scores in an answer by the texts' order, exactly one finite number for each.
+def scores(whole: Any, count: int) -> list[float]:
+    """The scores in an answer by the texts' order, exactly one for each.
 
     Raises RerankerUnavailable where it is anything else.
     """
+    rows: Any = whole.get("results", whole.get("data")) if isinstance(whole, dict) else whole
     try:
-        rows = json.loads(answer)
-    except (ValueError, RecursionError) as error:
-        raise RerankerUnavailable("The reranker's answer is not JSON.") from error
-    if isinstance(rows, dict):
-        rows = rows.get("results", rows.get("data"))
-    try:
-        found = {row["index"]: _score(row) for row in rows}
-    except (TypeError, ValueError, LookupError, OverflowError) as error:
+        found = {row["index"]: row.get("relevance_score", row.get("score")) for row in rows}
+        if len(rows) == count:
+            return [float(found[index]) for index in range(count)]
+    except (TypeError, ValueError, LookupError, OverflowError, AttributeError) as error:
         raise RerankerUnavailable(UNSOUND) from error
-    if len(rows) != count or found.keys() != set(range(count)):
-        raise RerankerUnavailable(UNSOUND)
-    return [found[index] for index in range(count)]
-
-
-def _score(row: dict[str, Any]) -> float:
-    """The score in a row. Raises ValueError or the like where there is none, or no sound index."""
-    value = row.get("relevance_score", row.get("score"))
-    if (
-        type(row["index"]) is not int
-        or isinstance(value, bool)
-        or not isinstance(value, int | float)
-    ):
-        raise ValueError("a row needs a whole number as its index, and a number as its score")
-    score = float(value)
-    if not math.isfinite(score):
-        raise ValueError("a score is not finite")
-    return score
+    raise RerankerUnavailable(UNSOUND)

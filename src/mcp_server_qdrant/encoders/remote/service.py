@@ -4,7 +4,6 @@ A provider is a subclass with its request and its answer.
 """
 
 import asyncio
-import json
 import logging
 import math
 import random
@@ -19,25 +18,15 @@ from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
-from mcp_server_qdrant.encoders.remote.http import OK, Endpoint, HttpFault
+from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
 from mcp_server_qdrant.encoders.text import clean
 
 Vectors = list[list[float]]
 
+NAME = "The embedding service"
 CONCURRENCY = 4
-TOO_MUCH = (400, 413, 422)  # the answers to more texts or tokens than a service takes at once
 
 logger = logging.getLogger(__name__)
-
-
-class BadAnswer(Exception):
-    """The answer is not one vector per text; `passing` says that another try may help."""
-
-    retry_after = None
-
-    def __init__(self, sentence: str, *, passing: bool = False) -> None:
-        self.passing = passing
-        super().__init__(sentence)
 
 
 class ServiceEncoder(Encoder):
@@ -69,8 +58,9 @@ class ServiceEncoder(Encoder):
         self._tries, self._backoff = tries, backoff
         self._endpoint = Endpoint(
             url,
-            name="The embedding service",
+            name=NAME,
             setting="EMBEDDING_SERVICE_URL",
+            hint="are EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?",
             suffixes=self.suffixes,
             api_key=api_key,
         )
@@ -84,8 +74,8 @@ class ServiceEncoder(Encoder):
         """What is posted for these texts; `query`: to search for them, not to store them."""
         raise NotImplementedError
 
-    def answer(self, body: bytes) -> Vectors:
-        """The unit vectors in an answer. Raises BadAnswer."""
+    def answer(self, whole: Any) -> Vectors:
+        """The unit vectors in an answer. Raises EncoderUnavailable."""
         raise NotImplementedError
 
     @property
@@ -156,7 +146,7 @@ class ServiceEncoder(Encoder):
             try:
                 async with self._gate:
                     return await self._ask(texts, self._bounds.seconds)
-            except _TooMuch:
+            except ServiceFault:
                 pass
         middle = -(-len(texts) // 2)
         made = await self._batch(texts[:middle]) + await self._batch(texts[middle:])
@@ -164,111 +154,78 @@ class ServiceEncoder(Encoder):
         return made
 
     async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
-        """One request in so many seconds, tried again where that may help."""
-        end = monotonic() + seconds
-        attempt = 1
-        while True:
-            try:
-                found = await self._once(texts, end - monotonic(), query=query)
-            except (HttpFault, BadAnswer) as fault:
-                pause = self._pause(fault, attempt)
-                if attempt >= self._tries or not fault.passing or monotonic() + pause >= end:
-                    raise self._failure(fault) from fault
-                logger.info("%s Trying again in %.1f s.", fault, pause)
-            else:
-                self._breaker.succeeded()
-                return found
-            await asyncio.sleep(pause)
-            attempt += 1
+        """The vectors of texts, in so many seconds.
 
-    async def _once(self, texts: list[str], seconds: float, *, query: bool) -> Vectors:
+        Raises ServiceFault where the service refuses several at once, else EncoderUnavailable.
+        """
         try:
-            answer = await self._endpoint.post(self.request(texts, query=query), seconds)
-        except HttpFault as fault:
-            if fault.large and len(texts) > 1:
-                raise _TooMuch from fault
-            raise
-        if answer.status_code in TOO_MUCH and len(texts) > 1:
-            raise _TooMuch
-        if answer.status_code != OK:
-            raise BadAnswer(
-                f"The embedding service did not take the request (HTTP {answer.status_code}): are "
-                "EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?"
-            )
-        if len(texts) > 1:  # some milliseconds for each
-            found = await asyncio.to_thread(self.answer, answer.content)
-        else:
-            found = self.answer(answer.content)
-        self._learn(_checked(found, len(texts)))
+            whole = await self._posted(self.request(texts, query=query), seconds)
+        except ServiceFault as fault:
+            if fault.refused and len(texts) > 1:
+                raise
+            if not fault.refused:  # one that will not pass opens the circuit at once
+                self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
+            raise EncoderUnavailable(str(fault)) from fault
+        found = await asyncio.to_thread(self.answer, whole)  # some milliseconds for many
+        self._check_sizes(found, len(texts))
+        self._answered = True
+        self._breaker.succeeded()
         return found
 
-    def _learn(self, size: int) -> None:
-        if self._size is not None and size != self._size:
-            raise BadAnswer(
-                f"The embedding service's vectors have {size} dimensions where {self._size} were "
-                "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
-            )
-        self._size = size
-        self._answered = True
+    async def _posted(self, body: dict[str, Any], seconds: float) -> Any:
+        """The answer to one request, which is tried again where that may help.
 
-    def _pause(self, fault: HttpFault | BadAnswer, attempt: int) -> float:
-        """Seconds until the next try: as the service asks, else more each time, spread."""
-        if fault.retry_after is not None:
-            return fault.retry_after
-        return self._backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
+        It waits as long as the service asks for, else longer each time. Raises ServiceFault.
+        """
+        end = monotonic() + seconds
+        for attempt in range(1, self._tries + 1):
+            try:
+                return await self._endpoint.post(body, end - monotonic())
+            except ServiceFault as fault:
+                pause = self._backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
+                pause = pause if fault.retry_after is None else fault.retry_after
+                late = monotonic() + pause >= end
+                if attempt == self._tries or late or not fault.passing:
+                    raise
+                logger.info("%s Trying again in %.1f s.", fault, pause)
+            await asyncio.sleep(pause)
+        raise AssertionError("There is at least one try.")
+
+    def _check_sizes(self, found: Vectors, count: int) -> None:
+        """Raise EncoderUnavailable unless there are so many vectors, of the size known or new."""
+        if len(found) != count:
+            raise EncoderUnavailable(
+                f"{NAME} answered with {len(found)} vectors for {count} texts."
+            )
+        expected = self._size or len(found[0])
+        for vector in found:
+            if len(vector) != expected:
+                raise EncoderUnavailable(
+                    f"{NAME}'s vectors have {len(vector)} dimensions where {expected} were "
+                    "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
+                )
+        self._size = expected
 
     def _check(self) -> None:
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason or "")
 
-    def _failure(self, fault: HttpFault | BadAnswer) -> EncoderUnavailable:
-        """Count the failure; one that will not pass opens the circuit at once."""
-        if isinstance(fault, HttpFault):
-            self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
-        return EncoderUnavailable(str(fault))
-
-
-def parsed(answer: bytes) -> dict[str, Any]:
-    """The object that an answer is. Raises BadAnswer."""
-    try:
-        whole = json.loads(answer)
-    except (ValueError, RecursionError) as error:
-        raise BadAnswer("The embedding service's answer is not JSON.", passing=True) from error
-    if not isinstance(whole, dict):
-        raise BadAnswer("The embedding service's answer holds no vectors.")
-    return whole
-
 
 def unit(raw: Any) -> list[float]:
     """A list of numbers as a unit vector, rounded to float32 as engines keep them.
 
-    Raises BadAnswer.
+    Raises EncoderUnavailable.
     """
     try:
         values = array("d", raw)
     except (TypeError, OverflowError) as error:
-        raise BadAnswer("The embedding service's vectors are not made of numbers.") from error
+        raise EncoderUnavailable(f"{NAME}'s vectors are not made of numbers.") from error
     length = math.sqrt(math.fsum(value * value for value in values))
     if not 0 < length < math.inf:
-        raise BadAnswer("The embedding service answered with a vector that has no direction.")
+        raise EncoderUnavailable(f"{NAME} answered with a vector that has no direction.")
     return array("f", [value / length for value in values]).tolist()
-
-
-def _checked(found: Vectors, count: int) -> int:
-    """The size of so many vectors. Raises BadAnswer."""
-    if len(found) != count:
-        raise BadAnswer(
-            f"The embedding service answered with {len(found)} vectors for {count} texts."
-        )
-    if len({len(vector) for vector in found}) > 1:
-        raise BadAnswer("The embedding service's vectors are not all of the same size.")
-    return len(found[0])
 
 
 def _given(text: str) -> str:
     """The text as it is sent: services refuse an empty one."""
     return clean(text) or " "
-
-
-class _TooMuch(Exception):
-    """The service does not take so many texts at once."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, PointId, Sparse
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.encoding import day_of, encoded_text, keywords
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, unchanged
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
@@ -121,41 +121,21 @@ class Upgrades:
         for _ in range(PASSES):
             before = done
             async for documents in self.bulk.lacking(name, new.vector, new.batch):
-                left = [one for one in documents if one.id not in textless]
-                for _ in range(PASSES):
-                    if not left:
-                        break
-                    gave, without, left = await self._give(name, new, left)
-                    done += gave
-                    textless |= without
+                texts = [one for one in documents if not one.textless]
+                made = await new.encode(texts) if texts else ()
+                found = {one.id: vector for one, vector in zip(texts, made, strict=True)}
+                textless |= {one.id for one in documents if _empty(found.get(one.id))}
+                # One that was replaced while it was encoded is left to the next pass.
+                same = unchanged(texts, await self.bulk.by_id(name, [*found]))
+                given = {point: found[point] for point in same if point not in textless}
+                if given:
+                    await self.bulk.give(name, new.vector, given)
+                done += len(given)
                 self.progress(name, done, max(total, done))  # there may be more by now
             if done == before:
                 break
         return done, len(textless)
 
-    async def _give(
-        self, name: str, new: _Addition, documents: Sequence[Document]
-    ) -> tuple[int, set[PointId], list[Document]]:
-        """The number that got the vector, those that have none, and those changed meanwhile."""
-        readable = [one for one in documents if not one.textless]
-        texts = {one.id: (encoded_text(one), day_of(one)) for one in readable}
-        made = await new.encode(readable) if readable else ()
-        given = {p: vector for p, vector in zip(texts, made, strict=True) if not _empty(vector)}
-        without = {one.id for one in documents} - given.keys()
-        if not given:
-            return 0, without, []
-        try:
-            await self.bulk.give(name, new.vector, given)
-        except (RequestError, EngineFailure):
-            left = await self.bulk.by_id(name, list(given))
-            if len(left) == len(given):  # none was deleted since it was read
-                raise
-            return 0, without, left
-        now = await self.bulk.by_id(name, list(given))
-        # A text that was replaced while it was encoded is not left with the old one's vector.
-        changed = [one for one in now if (encoded_text(one), day_of(one)) != texts[one.id]]
-        return len(given) - len(changed), without, changed
 
-
-def _empty(vector: Vector) -> bool:
-    return isinstance(vector, Sparse) and not vector.indices
+def _empty(vector: Vector | None) -> bool:
+    return vector is None or (isinstance(vector, Sparse) and not vector.indices)

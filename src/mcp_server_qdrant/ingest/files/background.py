@@ -3,18 +3,20 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import AsyncFileLock
 
 from mcp_server_qdrant.core.datatypes import Dense, Selection
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.state import Known
-from mcp_server_qdrant.ingest.files.sync import Report, Sync, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
 
@@ -22,7 +24,9 @@ SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model bus
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 NAMED = 3
 ELSEWHERE = "another server does it"
+NEW = "not looked at yet"
 RETRY_SECONDS = 30.0
+POLL_SECONDS = 10.0  # between two tries to be the server that does it
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,11 @@ class Folder:
     name: str | None = None
     selection: Selection = field(default_factory=Selection)
     keep: bool = False
+
+    @property
+    def called(self) -> str:
+        """Its name, or the one that it was given."""
+        return self.name or self.path.name
 
 
 class Pace:
@@ -68,48 +77,45 @@ class Pace:
 
 @dataclass(slots=True)
 class State:
-    """The state of one folder."""
+    """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
     running: Report | None = None
-    files: int | None = None
-    fault: str | None = "not looked at yet"
-    failures: dict[str, Problem] = field(default_factory=dict)
+    last: Report | None = None
+    fault: str | None = NEW
 
-    def note(self, report: Report) -> None:
-        """Take in the report of a run."""
-        self.fault, self.failures = None, {one.path: one for one in report.problems}
-        self.files = len(report.known.files)
+    @property
+    def files(self) -> int:
+        """The number of files in step."""
+        return len(self.last.known.files) if self.last else 0
 
-    def failed(self, error: QdrantMcpError) -> None:
-        """Take in why a run stopped."""
-        self.fault = str(error).rstrip(".")
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """The files that could not be read."""
+        return self.last.problems if self.last else ()
 
-    def died(self, sentence: str) -> None:
-        """Take in that nothing keeps it in step for now."""
-        self.running, self.fault = None, sentence
+    @property
+    def reading(self) -> bool:
+        """Whether files are being read."""
+        return self.running is not None and self.running.sizes > 0
+
+    def end(self, reason: str) -> None:
+        """Take in why a run stopped, or that nothing keeps the folder in step for now."""
+        self.running, self.fault = None, reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
-        if self.running is not None and self.running.sizes > 0:
+        if self.running is not None and self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
-        missing = f", {self._missing()}" if self.failures else ""
-        return f"in step with {name}, {self.files:,} file{'' if self.files == 1 else 's'}{missing}"
-
-    @property
-    def waiting(self) -> bool:
-        """Whether files are being read, or were not looked at ever, by this server."""
-        busy = self.running is not None and self.running.sizes > 0
-        return busy or (self.files is None and self.fault not in (None, ELSEWHERE))
-
-    def _missing(self) -> str:
-        first = list(self.failures.items())[:NAMED]
-        named = "; ".join(f"{path} {one.reason}" for path, one in first)
-        more = len(self.failures) - NAMED
+        said = f"in step with {name}, {amount(self.files, 'file')}"
+        if not self.problems:
+            return said
+        named = "; ".join(f"{one.path} {one.reason}" for one in self.problems[:NAMED])
+        more = len(self.problems) - NAMED
         others = f"; and {more:,} more" if more > 0 else ""
-        return f"{len(self.failures):,} not read: {named}{others}"
+        return f"{said}, {len(self.problems):,} not read: {named}{others}"
 
 
 class Background:
@@ -129,7 +135,7 @@ class Background:
         """Begin, without waiting for anything."""
         for folder, state in self._states.items():
             keep = partial(self._keep, folder)
-            self._tasks.start(f"The sync of {_named(folder)}", keep, state.died)
+            self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
     async def close(self) -> None:
         """Stop; what is not stored by then is stored next time."""
@@ -139,16 +145,17 @@ class Background:
         """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            if state.waiting or not waiting:
-                said.setdefault(folder.collection, []).append(state.sentence(_named(folder)))
+            unread = state.last is None and state.fault not in (None, ELSEWHERE)
+            if state.reading or unread or not waiting:
+                said.setdefault(folder.collection, []).append(state.sentence(folder.called))
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
         """Over all folders: files in step, files not read, and folders that are not in step."""
         states = self._states.values()
         return {
-            "files_in_step": sum(state.files or 0 for state in states),
-            "files_not_read": sum(len(state.failures) for state in states),
+            "files_in_step": sum(state.files for state in states),
+            "files_not_read": sum(len(state.problems) for state in states),
             "folders_not_in_step": sum(state.fault is not None for state in states),
         }
 
@@ -156,63 +163,42 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for path, one in state.failures.items():
+            for one in state.problems:
                 if one.stamp:
-                    letters.setdefault(folder.collection, {})[path] = one.reason
+                    letters.setdefault(folder.collection, {})[one.path] = one.reason
         return letters
 
     async def _keep(self, folder: Folder) -> None:
         from mcp_server_qdrant.ingest.files.watch import follow
 
         state = self._states[folder]
-        lock = self._lock(folder)
-        while not _acquired(lock):
-            state.fault = ELSEWHERE
-            await asyncio.sleep(RETRY_SECONDS)
-        try:
+        state.fault = ELSEWHERE
+        async with self._lock(folder):
+            state.fault = NEW
             while not folder.path.exists():
                 state.fault = "there is no such folder"
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
             run = partial(self._once, folder, found[0])
-            await follow(found, run, state.failed, folder.selection)
-        finally:
-            if lock is not None:
-                lock.release()
+            await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
     async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
-        state = self._states[folder]
+        state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
-            (source,),
-            folder.collection,
-            folder.selection,
-            mirror=not folder.keep,
-            create=True,
+            (source,), folder.collection, wanted, mirror=not folder.keep, create=True
         )
         state.running = Report()
         try:
-            report = await self._sync.run(request, state.running, known)
+            state.last = await self._sync.run(request, state.running, known)
         finally:
             state.running = None
-        state.note(report)
-        return report.known
+        state.fault = None
+        return state.last.known
 
-    def _lock(self, folder: Folder) -> FileLock | None:
+    def _lock(self, folder: Folder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
-            return None
+            return nullcontext()
         what = f"{folder.path.absolute()}\0{folder.collection}"
+        file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         self._locks.mkdir(parents=True, exist_ok=True)
-        return FileLock(self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock")
-
-
-def _named(folder: Folder) -> str:
-    return folder.name or folder.path.name
-
-
-def _acquired(lock: FileLock | None) -> bool:
-    try:
-        if lock is not None:
-            lock.acquire(blocking=False)
-    except Timeout:
-        return False
-    return True
+        return AsyncFileLock(file, poll_interval=POLL_SECONDS)

@@ -1,29 +1,42 @@
 """Reads files: plain text here, everything else in a process that may fail.
 
 A few hundred bytes can keep a parser busy for hours, or make it take all memory, or crash it. So
-one rule holds for all formats but the plain ones: the parser runs in `worker.py`, within limits
-that follow from the size of the file. What breaks them is that file's problem.
+one rule holds for all formats but the plain ones: the parser runs in a process, within limits that
+follow from the size of the file. What breaks them is that file's problem.
+
+The process is `python -m` this file. On its stdin there comes a line of JSON, with the size of a
+file, and the file's bytes; on stdout a line of JSON goes back. It has no sockets, no keys and no
+engine. It ends with its input, and when a file takes more time or memory than it may.
 """
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
-from threading import Timer
+from threading import Thread, Timer
+from typing import Any
 
-from pydantic import TypeAdapter
-
-from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.files import worker
+from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile
 from mcp_server_qdrant.ingest.formats.base import Contents
 from mcp_server_qdrant.ingest.formats.load import format_of, load
+
+try:
+    import resource
+except ImportError:  # Windows: only the time is limited
+    resource = None  # type: ignore[assignment]
 
 MB = 1_000_000
 LARGE = 20 * MB  # what such a file leaves in memory is given back
 PATIENCE = 5  # times the processor time that a file may take: others use the processor too
+DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
+MODULE = "mcp_server_qdrant.ingest.files.reader"
+UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +57,10 @@ class Limits:
 
 
 @cache
-def _answers() -> TypeAdapter[Contents | tuple[str, bool]]:
+def _answers() -> Any:
     """What the process says: the texts, or a reason and whether the earlier ones are kept."""
+    from pydantic import TypeAdapter  # too much for the process
+
     return TypeAdapter(Contents | tuple[str, bool])
 
 
@@ -115,7 +130,7 @@ class Reader:
             if sys.platform == "win32":
                 given["SYSTEMROOT"] = os.path.expandvars("%SYSTEMROOT%")
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", worker.__name__],
+                [sys.executable, "-P", "-m", MODULE],
                 cwd=os.sep,
                 env=given,
                 stdin=subprocess.PIPE,
@@ -130,3 +145,76 @@ class Reader:
         if process is not None:
             with contextlib.suppress(OSError), process:
                 process.kill()
+
+
+def main() -> None:
+    """Answer until the other side has gone."""
+    sys.setrecursionlimit(DEPTH)
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    limits = {"memory": math.inf}
+    Thread(target=_watch, args=(limits,), daemon=True).start()
+    while asked := sys.stdin.buffer.readline():
+        path, size, mask, seconds, memory = json.loads(asked)
+        data = sys.stdin.buffer.read(size)
+        limits["memory"] = memory
+        _limit(seconds, memory)
+        try:
+            answers.write(_answer(path, data, mask=mask) + b"\n")
+        except MemoryError:
+            os._exit(1)
+        answers.flush()
+
+
+def _watch(limits: dict[str, float]) -> None:
+    """End the process when it takes too much memory: macOS does not keep the limit itself."""
+    if resource is None:
+        return
+    start = _memory()  # on Linux the most that its parent had
+    while _memory() - start < limits["memory"]:
+        time.sleep(0.05)
+    os._exit(1)
+
+
+def _memory() -> int:
+    """The most memory that this process had so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
+
+
+def _limit(seconds: int, memory: int) -> None:
+    """Let the system end this process after so many seconds more, and refuse it more memory."""
+    if resource is None:
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    until = math.ceil(used.ru_utime + used.ru_stime) + seconds
+    for kind, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, until),
+        (resource.RLIMIT_AS, memory),
+    ):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+
+
+def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
+    """The texts of a file; or why there are none, and whether the earlier ones are kept."""
+    found: Contents | tuple[str, bool]
+    try:
+        found = load(path, data, mask=mask)
+    except (UnusableFile, Unforeseen) as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise error.__cause__ from error
+        unforeseen = isinstance(error, Unforeseen)
+        found = (f"cannot be read: {error}", True) if unforeseen else (str(error), False)
+    return json.dumps(found, ensure_ascii=False, default=_plain).encode("utf-8", "replace")
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON has not."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,14 +1,15 @@
-"""The state of the files that a collection was made from, read off its points."""
+"""What a run is asked for, what it tells, and the files that are stored, read off their points."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.ingest.files.walk import Problem
+from mcp_server_qdrant.core.datatypes import PointId, Selection
+from mcp_server_qdrant.ingest.files.walk import Problem, Source
 
-HASH = 32  # characters of the hash of the contents
+MAX_BYTES = 10_000_000
 
 Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
 # The hash of a file's contents when it was read, and the model of its vectors, "" without any:
@@ -35,6 +36,10 @@ class KnownFile:
         same = (self.mtime, self.size) == (mtime, size)
         return same and self.version is not None and self.version[1] == model
 
+    def vectors(self, model: str) -> list[PointId]:
+        """The points whose vectors that model made."""
+        return list(self.points) if self.version and self.version[1] == model else []
+
     @property
     def documents(self) -> set[str]:
         """The documents that are of this file."""
@@ -50,6 +55,64 @@ class Known:
 
     files: dict[str, KnownFile] = field(default_factory=dict)
     unreadable: dict[str, Problem] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """Files to store, and where. `mirror`: what is no longer there is removed.
+
+    `empty` allows to remove all that a source has; `create` a collection with a name much like
+    another's. A model that is being downloaded is waited for where `patient`; else, and where there
+    is none, texts are stored for keywords and get their vectors later.
+    """
+
+    sources: tuple[Source, ...]
+    collection: str
+    selection: Selection = field(default_factory=Selection)
+    mirror: bool = False
+    dry_run: bool = False
+    create: bool = False
+    empty: bool = False
+    max_bytes: int = MAX_BYTES
+    patient: bool = False
+
+
+@dataclass(slots=True)
+class Report:
+    """The progress of a run, and in the end its result. `seconds` are counted from its start.
+
+    `size` of `sizes` bytes are done, of the files that are to be read. `pending`: texts were
+    written for keywords, and get their vectors later. `notes` are sentences on files that are
+    stored; so many secrets in them were `masked`. In a dry run nothing is stored and the lists say
+    what would be.
+    """
+
+    phase: str = "Looking for files"
+    new: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    files: int = 0
+    texts: int = 0
+    masked: int = 0
+    pending: bool = False
+    size: float = 0.0
+    sizes: int = 0
+    started: float = field(default_factory=monotonic)
+    seconds: float = 0.0
+    known: Known = field(default_factory=Known)
+
+    @property
+    def done(self) -> int:
+        """The number of files that are dealt with."""
+        return len(self.new) + len(self.changed) + self.unchanged + len(self.problems)
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, by the size of the files, 0 to 1."""
+        return min(self.size / self.sizes, 1.0) if self.sizes > 0 else 0.0
 
 
 def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:

@@ -6,86 +6,50 @@ on any machine, and two runs at once write the same points.
 """
 
 import asyncio
+import hashlib
+import logging
+import os
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from dataclasses import dataclass, replace
+from time import monotonic, time
 
-from mcp_server_qdrant.core.datatypes import PointId, Selection, Target
-from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.writes import StoredPoint
-from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
+from typing_extensions import override
+
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
+from mcp_server_qdrant.core.disk import opened
+from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
+from mcp_server_qdrant.core.notation import iso, moment
+from mcp_server_qdrant.ingest.chunk import split, tokens
+from mcp_server_qdrant.ingest.encoding import shortened
+from mcp_server_qdrant.ingest.fields import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import Known, KnownFile, known_files
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, Source, walk_all
-from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, Store
-from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Flow, Items, Writer
+from mcp_server_qdrant.ingest.files.state import (
+    Known,
+    KnownFile,
+    Report,
+    SyncRequest,
+    Version,
+    known_files,
+)
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, walk_all
+from mcp_server_qdrant.ingest.formats.base import Loaded
+from mcp_server_qdrant.ingest.formats.load import format_of
+from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
+from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, OVERLAP, Store
+from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
 
-MAX_BYTES = 10_000_000
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
+HASH = 32  # characters of the hash of the contents
+LARGE = 20  # times the limit, for a format whose files may be large
+MB = 1_000_000
+SHOWN = 80  # characters of an id in a note
 ADVICE = (
     'If it is another folder, give it a name (--name, or "name" in SYNC_SOURCES); if all of them '
     "are to be removed, run sync with --empty."
 )
 
-
-@dataclass(frozen=True, slots=True)
-class SyncRequest:
-    """Files to store, and where. `mirror`: what is no longer there is removed.
-
-    `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's. A model that is being downloaded is waited for where `patient`; else, and where there
-    is none, texts are stored for keywords and get their vectors later.
-    """
-
-    sources: tuple[Source, ...]
-    collection: str
-    selection: Selection = field(default_factory=Selection)
-    mirror: bool = False
-    dry_run: bool = False
-    create: bool = False
-    empty: bool = False
-    max_bytes: int = MAX_BYTES
-    patient: bool = False
-
-
-@dataclass(slots=True)
-class Report:
-    """The progress of a run, and in the end its result. `seconds` are counted from its start.
-
-    `size` of `sizes` bytes are done, of the files that are to be read. `pending`: texts were
-    written for keywords, and get their vectors later. `notes` are sentences on files that are
-    stored; so many secrets in them were `masked`. In a dry run nothing is stored and the lists say
-    what would be.
-    """
-
-    phase: str = "Looking for files"
-    new: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    unchanged: int = 0
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    files: int = 0
-    texts: int = 0
-    masked: int = 0
-    pending: bool = False
-    size: float = 0.0
-    sizes: int = 0
-    started: float = field(default_factory=monotonic)
-    seconds: float = 0.0
-    known: Known = field(default_factory=Known)
-
-    @property
-    def done(self) -> int:
-        """The number of files that are dealt with."""
-        return len(self.new) + len(self.changed) + self.unchanged + len(self.problems)
-
-    @property
-    def share(self) -> float:
-        """The share of the work that is done, by the size of the files, 0 to 1."""
-        return min(self.size / self.sizes, 1.0) if self.sizes > 0 else 0.0
+logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -111,9 +75,9 @@ class Sync:
         report.known = known or Known(await self._stored(request, target))
         if request.mirror and not request.empty:
             _check_harmless(request, seen, report.known.files)
-        run = _Run(self, request, report, seen)
+        run = Run(self, request, report, seen)
         with closing(run.reader):
-            await run.store(target)
+            await run.store_files(target)
         if request.mirror:
             await run.remove_the_gone()
         report.known.unreadable = {one.path: one for one in report.problems if one.stamp}
@@ -127,10 +91,7 @@ class Sync:
             await self.store.ensure(name, create=request.create)
         elif not await self.store.catalog.exists(name):
             return None
-        target = await self.store.writable(name)
-        if not request.dry_run:
-            await self.store.index(name)
-        return target
+        return await self.store.writable(name, dry=request.dry_run)
 
     async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
@@ -147,157 +108,283 @@ class Sync:
         }
 
 
-class _Run:
-    """One run, with the files that were found and those that are stored."""
+class Run:
+    """One run, with the files that were found and those that are stored.
+
+    A part has at most `limit` tokens of the `model`, by its `tokenizer` (None: guessed).
+    """
 
     def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
-        self._store = sync.store
-        self._pace = sync.pace
-        self._request = request
-        self._report = report
-        self._seen = seen
-        self._known = report.known.files
-        self._owners: dict[str, str] = {}  # document -> its file, as far as files were read
+        self.store = sync.store
+        self.pace = sync.pace
+        self.request = request
+        self.report = report
+        self.seen = seen
+        self.known = report.known.files
+        self.owners: dict[str, str] = {}  # document -> its file, as far as files were read
         self.reader = Reader()
+        self.model = ""
+        self.limit = FALLBACK_TOKENS
+        self.tokenizer: str | None = None
 
-    async def store(self, target: Target | None) -> None:
-        """Store what is new or changed."""
-        dry = target is None or self._request.dry_run
-        model = target.dense.model if target and target.dense else ""
-        self._report.phase = "Comparing"
-        waiting = self._waiting(model)
-        self._report.sizes = sum(found.size for found in waiting)
-        encoder = await self._encoder(model) if model and waiting and not dry else None
-        limit, tokenizer = (None, None) if dry else await _measures(encoder)
-        preparer = Preparer(
-            self._request.collection,
-            model,
-            self._owners,
-            self._request.max_bytes,
-            limit,
-            tokenizer,
-            self._store.points.identify,
-            self.reader,
-            self._store.mask,
-        )
-        if target is None or dry:
-            async for job in self._jobs(preparer, waiting, None):
-                self._count(job)
+    async def store_files(self, target: Target | None) -> None:
+        """Store what is new or changed; in a dry run count it."""
+        self.model = target.dense.model if target and target.dense else ""
+        self.report.phase = "Comparing"
+        waiting = self._waiting()
+        self.report.sizes = sum(found.size for found in waiting)
+        if target is None or self.request.dry_run:
+            async for job in self._jobs(waiting):
+                job.count()
             return
-        encode = self._pace(encoder.encode_documents) if encoder else None
-        writer = self._store.writer(target, encode, RETRIES)
-        jobs = self._jobs(preparer, waiting, writer)
+        encode = self.pace(await self._encoder()) if self.model and waiting else None
+        writer = self.store.writer(target, encode, RETRIES)
         try:
-            await Flow(writer, self._wrote, self._finished, self._failed).run(jobs)
+            await writer.run(self._jobs(waiting))
         finally:
+            self.report.pending = writer.pending
+            self.store.catalog.forget(self.request.collection)
             if writer.pending:
-                self._report.pending = True
-                # The collection may have got the index of pending points.
-                self._store.catalog.forget(self._request.collection)
-                self._store.pending()
+                self.store.pending()
 
-    def _waiting(self, model: str) -> list[Found]:
+    def _waiting(self) -> list[Found]:
         """The files that have to be read; the others are counted."""
         waiting = []
-        for found in self._seen.files:
-            known = self._known.get(found.path)
-            bad = self._report.known.unreadable.get(found.path)
-            if known and known.has(found.size, found.mtime, model):
-                self._report.unchanged += 1
-                self._owners.update(dict.fromkeys(known.documents, found.path))
+        for found in self.seen.files:
+            known = self.known.get(found.path)
+            bad = self.report.known.unreadable.get(found.path)
+            if known and known.has(found.size, found.mtime, self.model):
+                self.report.unchanged += 1
+                self.owners.update(dict.fromkeys(known.documents, found.path))
             elif bad and bad.stamp == found.stamp:
-                self._report.problems.append(bad)
+                self.report.problems.append(bad)
             else:
                 waiting.append(found)
         return waiting
 
-    async def _encoder(self, model: str) -> Encoder:
+    async def _encoder(self) -> Encode:
         """The model of the collection, waited for while it is being loaded."""
-        encoder = self._store.encoders.of(model)
-        self._report.phase = "Loading the model"
-        states = ("loading", "downloading") if self._request.patient else ("loading",)
-        for _ in range(MODEL_SECONDS if self._request.patient else LOAD_SECONDS):
+        encoder = self.store.encoders.of(self.model)
+        self.report.phase = "Loading the model"
+        states = ("loading", "downloading") if self.request.patient else ("loading",)
+        for _ in range(MODEL_SECONDS if self.request.patient else LOAD_SECONDS):
             if encoder.state not in states:
                 break
-            self._report.phase = (encoder.reason or self._report.phase).rstrip(".")
+            self.report.phase = (encoder.reason or self.report.phase).rstrip(".")
             await encoder.ready(1.0)
-        return encoder
+        self.limit = encoder.token_limit() or FALLBACK_TOKENS
+        self.tokenizer = await encoder.tokenizer_json()
+        return encoder.encode_documents
 
-    async def _jobs(
-        self, preparer: Preparer, waiting: Sequence[Found], writer: Writer | None
-    ) -> AsyncIterator[FileJob]:
+    async def _jobs(self, waiting: Sequence[Found]) -> AsyncIterator["FileJob"]:
         """The files that have to be stored; the others are dealt with on the way."""
-        self._report.phase = "Reading"
+        self.report.phase = "Reading"
         for found in waiting:
-            known = self._known.get(found.path)
-            done = await asyncio.to_thread(preparer.prepare, found, known)
+            known = self.known.get(found.path)
+            done = await asyncio.to_thread(self.job, found, known)
             if isinstance(done, FileJob):
-                self._report.notes += [(found.path, note) for note in done.notes]
-                if writer and done.encoded_before:
-                    done.vectors = await writer.vectors_of(done.encoded_before)
+                self.report.notes += [(found.path, note) for note in done.notes]
                 yield done
                 continue
-            self._report.sizes -= found.size
+            self.report.sizes -= found.size
             if isinstance(done, Problem):
-                self._report.problems.append(done)
+                self.report.problems.append(done)
             elif known:  # contents as stored: only the time is new
-                self._report.unchanged += 1
-                self._known[found.path] = replace(known, mtime=done.mtime, size=done.size)
+                self.report.unchanged += 1
+                self.known[found.path] = replace(known, mtime=done.mtime, size=done.size)
 
-    async def _wrote(self, items: Items[FileJob], _: Sequence[StoredPoint]) -> None:
-        self._report.phase = "Storing"
-        self._report.texts += len(items)
-        self._report.size += sum(job.found.size / len(job.parts) for job, _ in items)
+    def job(self, found: Found, known: KnownFile | None) -> "FileJob | Found | Problem":
+        """The parts of a file; the file, where its contents are stored; or why there are none.
 
-    async def _finished(self, job: FileJob) -> None:
-        """All of a file is stored: what its earlier contents had more is removed."""
-        stored = job.known
-        added = len(stored.points.keys() - (job.old.points.keys() if job.old else ()))
-        self._store.catalog.count_stored(self._request.collection, added)
-        if job.old:
-            await self._drop(job.found.path, job.old, stored.points)
-        self._known[job.found.path] = stored
-        self._count(job)
+        Called in a thread, one file after the other.
+        """
+        try:
+            with contained():
+                return self._job(found, known)
+        except UnusableFile as error:
+            return Problem(found.path, str(error), error.kept, found.stamp)
+        except Unforeseen as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError):  # it is tried again
+                # What is not there may also be the program that reads it.
+                gone = isinstance(cause, FileNotFoundError) and not found.file.exists()
+                return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            logger.info("A file could not be read: %s.", error, exc_info=cause)
+            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
 
-    def _count(self, job: FileJob) -> None:
-        (self._report.changed if job.old else self._report.new).append(job.found.path)
-        self._report.masked += job.masked
+    def _job(self, found: Found, known: KnownFile | None) -> "FileJob | Found":
+        found, data = self._read(found)
+        version = hashlib.sha256(data).hexdigest()[:HASH], self.model
+        if known and known.version == version:
+            self.owners.update(dict.fromkeys(known.documents, found.path))
+            return found
+        loaded = self.reader.load(found.path, data, mask=self.store.mask)
+        texts, notes = self._owned(found, loaded.texts)
+        file = {
+            "source": found.source,
+            "path": found.path,
+            "hash": version[0],
+            "mtime": found.mtime,
+            "size": found.size,
+            "documents": len(texts),
+            "model": version[1],
+        }
+        cut = [] if self.request.dry_run else texts
+        return FileJob(
+            parts=[part for text in cut for part in self._parts(file, text, again=bool(known))],
+            earlier=known.vectors(self.model) if known else (),
+            run=self,
+            found=found,
+            version=version,
+            old=known,
+            notes=[*loaded.notes, *notes],
+            masked=loaded.masked,
+        )
 
-    def _failed(self, job: FileJob, reason: str) -> None:
-        reason = f"cannot be stored: {reason}"
-        self._report.problems.append(Problem(job.found.path, reason, kept=True))
+    def _read(self, found: Found) -> tuple[Found, bytes]:
+        """The file as it is now, and its bytes. Raises OSError, UnusableFile."""
+        most = self.request.max_bytes * (LARGE if format_of(found.path).large else 1)
+        with opened(found.file, found.within) as file:
+            status = os.fstat(file.fileno())
+            # One that is being written, or of the system's, may have more than its size.
+            data = file.read(most + 1) if status.st_size <= most else b""
+        size = max(len(data), status.st_size)
+        if size > most:
+            raise UnusableFile(f"is larger than {most / MB:,.0f} MB: it has {size / MB:,.1f}")
+        return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
+
+    def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
+        """The texts that may be stored, their titles cut, and a note on the others.
+
+        Another file may have the id of one, and one may carry too much.
+        """
+        owned, others = [], []
+        for whole in texts:
+            text = replace(whole, title=whole.title[:MAX_TITLE])
+            if too_much := fault(text):
+                if text.id is None:
+                    raise UnusableFile(too_much)
+                others.append(f"{text.id[:SHOWN]!r} is left out: it {too_much}")
+                continue
+            owner = self.owners.setdefault(text.id or found.path, found.path)
+            if owner == found.path:
+                owned.append(text)
+            else:
+                others.append(f"{text.id!r} is left out: {owner} has that id")
+        if not owned:
+            raise UnusableFile(f"has no text of its own: {others[0]}")
+        return owned, others[:3] + ([f"and {len(others) - 3:,} more ids"] if others[3:] else [])
+
+    def _parts(self, file: Payload, text: Loaded, *, again: bool) -> list[Document]:
+        """The parts of a text, with the state of its file."""
+        below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
+        titles = {shortened(title) for title in (text.title, *below)}
+        reserve = 1 + max(tokens(title, self.tokenizer) for title in titles)
+        limit = max(self.limit - reserve, self.limit // 2)
+        starts, overlap = breaks(text.text, text.marks), int(limit * OVERLAP)
+        chunks = split(text.text, limit, self.tokenizer, overlap, starts)
+        modified = moment(file["mtime"] / 1e9)
+        written = iso(modified) if modified else None
+        created = iso(text.created_at) if text.created_at else None
+        named = text.metadata is not None and any(
+            isinstance(text.metadata.get(key), str) for key in ("source", "url")
+        )
+        whole = Document(
+            id="",
+            collection=self.request.collection,
+            text="",
+            title=text.title or None,
+            source=None if named else file["path"],
+            metadata=text.metadata,
+            tags=text.tags,
+            created_at=created,
+            # A text with an id is a message or a row: its file's time is that of an export.
+            updated_at=created if created and text.id else written,
+            dated=text.created_at is not None,
+            document=text.id or file["path"],
+            writing=int(time()) if again or len(chunks) > 1 else None,
+            file=file,
+        )
+        parts = [
+            part._replace(section=section, sections=inside)
+            for part, (section, inside) in zip(
+                parts_of(whole, text.text, chunks, text.offset),
+                sections_of(text.text, text.marks, chunks),
+                strict=True,
+            )
+        ]
+        return numbered(parts, self.store.points.identify)
 
     async def remove_the_gone(self) -> None:
         """Remove what the files below the sources no longer hold."""
-        self._report.phase = "Removing"
-        unusable = {one.path for one in self._report.problems if not one.kept}
-        kept = {one.path for one in self._report.problems if one.kept}
-        kept |= {found.path for found in self._seen.files} - unusable
-        for path in sorted(self._known.keys() - kept):
-            if not any(map(path.startswith, self._seen.unseen)):
-                self._report.removed.append(path)
-                if not self._request.dry_run:
-                    await self._drop(path, self._known.pop(path), ())
+        self.report.phase = "Removing"
+        unusable = {one.path for one in self.report.problems if not one.kept}
+        kept = {one.path for one in self.report.problems if one.kept}
+        kept |= {found.path for found in self.seen.files} - unusable
+        for path in sorted(self.known.keys() - kept):
+            if not any(map(path.startswith, self.seen.unseen)):
+                self.report.removed.append(path)
+                if not self.request.dry_run:
+                    await self.drop(path, self.known.pop(path), ())
 
-    async def _drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
+    async def drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
         """Remove points of a file, but not of a document that another file has by now."""
         points = [
             point
             for point, document in known.points.items()
-            if point not in kept and self._owners.get(document) in (None, path)
+            if point not in kept and self.owners.get(document) in (None, path)
         ]
         if points:
-            name = self._request.collection
-            await self._store.points.delete_of_files(name, points, known.hashes)
-            self._store.catalog.count_stored(name, -len(points))
-            self._store.written(name, ())
+            name = self.request.collection
+            await self.store.points.delete_of_files(name, points, known.hashes)
+            self.store.catalog.forget(name)
+            self.store.written(name, ())
 
 
-async def _measures(encoder: Encoder | None) -> tuple[int, str | None]:
-    """The tokens of a part, and the tokenizer; without a model tokens are guessed."""
-    if encoder is None:
-        return FALLBACK_TOKENS, None
-    return encoder.token_limit() or FALLBACK_TOKENS, await encoder.tokenizer_json()
+@dataclass(eq=False, kw_only=True)
+class FileJob(Job):
+    """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
+
+    run: Run
+    found: Found
+    version: Version
+    old: KnownFile | None
+    notes: list[str]
+    masked: int
+
+    @property
+    def stored(self) -> KnownFile:
+        """The state of the file once all is written."""
+        points = {part.id: str(part.document) for part in self.parts}
+        hashes = {self.version[0]}
+        return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
+
+    @override
+    async def wrote(self, count: int) -> None:
+        report = self.run.report
+        report.phase = "Storing"
+        report.texts += count
+        report.size += count * self.found.size / len(self.parts)
+
+    @override
+    async def finished(self) -> None:
+        """What the earlier contents of the file had more is removed."""
+        stored = self.stored
+        if self.old:
+            await self.run.drop(self.found.path, self.old, stored.points)
+        self.run.known[self.found.path] = stored
+        self.count()
+
+    @override
+    def failed(self, reason: str) -> None:
+        problem = Problem(self.found.path, f"cannot be stored: {reason}", kept=True)
+        self.run.report.problems.append(problem)
+
+    def count(self) -> None:
+        """Count the file in the report."""
+        report = self.run.report
+        (report.changed if self.old else report.new).append(self.found.path)
+        report.masked += self.masked
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """The files below the paths that a person gave, in the same order every time."""
 
+import contextlib
 import os
 import stat
 import unicodedata
@@ -23,7 +24,7 @@ Stamp = tuple[int, ...]  # size and time: of two versions of a file these differ
 class Source:
     """A folder, or one file, and the name that the ids of its documents begin with.
 
-    What it is was seen when it was named: a folder that vanishes later has not become a file.
+    Whether it is a folder is looked up once: one that vanishes later has not become a file.
     """
 
     name: str
@@ -149,28 +150,13 @@ class _Walk:
         while waiting:
             folder, rules = waiting.pop()
             self._seen.folders.append(folder)
-            rules = self._with_rules_of(folder, rules)
-            waiting += [(one, rules) for one in reversed(self._take_in(folder, rules))]
-
-    def _take_in(self, folder: Path, rules: "tuple[_Rules, ...]") -> list[Path]:
-        """Look at the files of a folder that are wanted; its folders that are."""
-        below = []
-        for entry in self._entries(folder):
-            if entry.name.startswith(".") or entry.name in NEVER:
-                continue
-            path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
-            own = _below(self._top, path, is_folder=is_folder)
-            if _ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
-                continue
-            if is_folder:
-                below.append(path)
-            elif self._include and not self._include.match(own):
-                continue
-            elif entry.is_symlink() and place_in(self._top, path) is None:
-                self._problem(self._place(path), OUTSIDE)
-            else:
-                self.look(path)
-        return below
+            rules = (*self._rules_of(folder), *rules)  # the innermost first
+            below = [one for one in self._entries(folder) if self._wanted(one, rules)]
+            for entry in below:
+                if not entry.is_dir(follow_symlinks=False):
+                    self.look(Path(entry.path))
+            folders = [Path(one.path) for one in below if one.is_dir(follow_symlinks=False)]
+            waiting += [(one, rules) for one in reversed(folders)]
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -182,9 +168,21 @@ class _Walk:
             self._problem(place, f"cannot be looked into: {error.strerror}", kept=True)
             return []
 
+    def _wanted(self, entry: os.DirEntry[str], rules: "Sequence[_Rules]") -> bool:
+        if entry.name.startswith(".") or entry.name in NEVER:
+            return False
+        path, is_folder = Path(entry.path), entry.is_dir(follow_symlinks=False)
+        own = _below(self._top, path, is_folder=is_folder)
+        if _ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
+            return False
+        return is_folder or self._include is None or bool(self._include.match(own))
+
     def look(self, file: Path) -> None:
         """Take in one entry that is no folder."""
         place = _normal(self._place(file))
+        if self._within and file.is_symlink() and place_in(self._within, file) is None:
+            self._problem(place, OUTSIDE)
+            return
         try:
             status = file.stat()
         except OSError as error:
@@ -204,17 +202,14 @@ class _Walk:
                 Found(self._source.name, place, file, size, written, self._within)
             )
 
-    def _with_rules_of(self, folder: Path, rules: "tuple[_Rules, ...]") -> "tuple[_Rules, ...]":
-        """The innermost first."""
+    def _rules_of(self, folder: Path) -> "list[_Rules]":
+        """The rules of a folder; those that cannot be read are a problem."""
         try:
-            own = _read_rules(folder, self._within)
+            return _read_rules(folder, self._within)
         except (OSError, UnusableFile) as error:
-            reason = str(error)
-            if isinstance(error, OSError):
-                reason = f"cannot be read: {error.strerror}"
-            self._problem(self._place(folder / IGNORE_FILE), reason)
-            return rules
-        return (own, *rules) if own else rules
+            reason = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+            self._problem(self._place(folder / IGNORE_FILE), str(reason))
+            return []
 
     def _place(self, path: Path) -> str:
         below = path.relative_to(self._top).as_posix()
@@ -242,22 +237,20 @@ def _rules_above(root: Path) -> Iterator[_Rules]:
     if top is None or (root / ".git").exists():
         return
     for folder in above[: top + 1]:
-        try:
-            if rules := _read_rules(folder, None):
-                yield rules
-        except (OSError, UnusableFile):  # not below the path that was given: none of our business
-            continue
+        # Not below the path that was given: a fault there is none of our business.
+        with contextlib.suppress(OSError, UnusableFile):
+            yield from _read_rules(folder, None)
 
 
-def _read_rules(folder: Path, within: Path | None) -> _Rules | None:
+def _read_rules(folder: Path, within: Path | None) -> list[_Rules]:
     try:
         with opened(folder / IGNORE_FILE, within) as file:
             text = file.read(MOST_RULES + 1)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None
+        return []
     if len(text) > MOST_RULES:
         raise UnusableFile(f"is larger than {MOST_RULES / 1e6:.0f} MB and not heeded")
-    return folder, Patterns(text.decode("utf-8", "replace").splitlines())
+    return [(folder, Patterns(text.decode("utf-8", "replace").splitlines()))]
 
 
 def _below(folder: Path, path: Path, *, is_folder: bool) -> str:

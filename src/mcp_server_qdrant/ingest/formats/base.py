@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any
+from zipfile import ZipFile
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
@@ -77,28 +78,22 @@ class Contents:
     masked: int = 0
 
 
-class Faults:
-    """Faults and the lines, or messages, that have them; of many kinds only the first are kept."""
+def noted(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
+    """A sentence per fault, with the first of the lines, or messages, that have it.
 
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
-        self._numbers: dict[str, list[int]] = {}
-
-    def add(self, fault: str, number: int) -> None:
-        """Take in a fault of a line."""
-        if fault not in self._numbers and len(self._numbers) >= KINDS:
-            fault = "has another fault"
-        self._numbers.setdefault(fault, []).append(number)
-
-    def notes(self) -> list[str]:
-        """One sentence per fault, with the first lines that have it."""
-        return [self._note(fault, *numbers) for fault, numbers in self._numbers.items()]
-
-    def _note(self, fault: str, first: int, *others: int) -> str:
+    Of many kinds only the first are told apart.
+    """
+    numbers: dict[str, list[int]] = {}
+    for fault, number in faults:
+        new = fault not in numbers and len(numbers) >= KINDS
+        numbers.setdefault("has another fault" if new else fault, []).append(number)
+    notes = []
+    for fault, (first, *others) in numbers.items():
         more = f" and {len(others) - SHOWN:,} more" if len(others) > SHOWN else ""
-        numbers = ", ".join(f"{number:,}" for number in others[:SHOWN])
-        likewise = f" (likewise {numbers}{more})" if others else ""
-        return f"{self._unit} {first:,} {fault}{likewise}"
+        shown = ", ".join(f"{number:,}" for number in others[:SHOWN])
+        likewise = f" (likewise {shown}{more})" if others else ""
+        notes.append(f"{unit} {first:,} {fault}{likewise}")
+    return notes
 
 
 def gathered(
@@ -110,23 +105,20 @@ def gathered(
 
     `loaded` makes a text of one and sentences on it, and raises UnusableFile.
     """
-    contents, faults, ids = Contents(), Faults(unit), set[str]()
+    texts: dict[str | None, Loaded] = {}
+    faults: list[tuple[str, int]] = []
     for number, item in items:
         try:
             with contained(lambda fault: UnusableFile(f"cannot be read: an unexpected {fault}")):
                 text, notes = loaded(item)
         except UnusableFile as error:
-            faults.add(str(error), number)
+            faults.append((str(error), number))
             continue
-        for note in notes:
-            faults.add(note, number)
-        if text.id in ids:
-            faults.add(f"has the id of an earlier {unit}", number)
-        else:
-            ids.add(str(text.id))
-            contents.texts.append(text)
-    contents.notes = faults.notes()
-    return contents
+        faults += [(note, number) for note in notes]
+        if text.id in texts:
+            faults.append((f"has the id of an earlier {unit}", number))
+        texts.setdefault(text.id, text)
+    return Contents([*texts.values()], noted(unit, faults))
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
@@ -245,13 +237,24 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def described(xml: bytes) -> dict[str, str]:
-    """What a document says of itself: a term of Dublin Core, such as `title` -> its first value."""
+def described(archive: ZipFile, name: str) -> dict[str, str]:
+    """What a document says of itself in that file: a term of Dublin Core -> its first value."""
     from lxml import etree
 
+    if name not in archive.namelist():
+        return {}
     terms = (f"{{http://purl.org/dc/{kind}/}}*" for kind in ("elements/1.1", "terms"))
-    found = reversed([*etree.fromstring(xml).iter(*terms)])
-    return {etree.QName(one).localname: " ".join((one.text or "").split()) for one in found}
+    found = reversed([*etree.fromstring(archive.read(name)).iter(*terms)])
+    about = {etree.QName(one).localname: " ".join((one.text or "").split()) for one in found}
+    return {term: value for term, value in about.items() if value}
+
+
+def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
+    """A document with the author and the date that it says it has."""
+    known = {"author": about.get("creator"), "language": about.get("language")}
+    when = about.get("modified") or about.get("date") or about.get("created")
+    metadata = {name: value for name, value in known.items() if value}
+    return Contents([replace(text, metadata=metadata or None, created_at=moment(when))], [*notes])
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import line, moment
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
@@ -18,6 +18,8 @@ from mcp_server_qdrant.ingest.formats.base import (
 )
 
 NAMES = "conversations.json conversations-*.json"
+USER = "User"
+SECTION = 60  # characters of its name
 NO_DATE = "has no date: it is stored without one"
 
 
@@ -28,6 +30,11 @@ class Turn:
     speaker: str
     text: str
     when: datetime | None
+
+    @property
+    def day(self) -> str:
+        """Its day; empty where that is not known."""
+        return self.when.date().isoformat() if self.when else ""
 
 
 def read(path: str, text: str) -> Contents:
@@ -47,7 +54,7 @@ def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
         if not turns:
             raise UnusableFile("has no text")
         given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
-        text = _loaded(turns, readable(str(row.get("name" if claude else "title") or "")))
+        text = conversation(turns, readable(str(row.get("name" if claude else "title") or "")))
         when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
         metadata = {"chat": "Claude" if claude else "ChatGPT"}
         text = replace(text, id=readable(f"{path}#{given}"), created_at=when, metadata=metadata)
@@ -59,8 +66,8 @@ def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
         parts = [one.get("text") for one in message.get("content") or () if one.get("text")]
         files = [one.get("extracted_content") for one in message.get("attachments") or ()]
         text = "\n\n".join([*(parts or [message.get("text") or ""]), *filter(None, files)])
-        speaker = "User" if message.get("sender") == "human" else "Claude"
-        if text.strip():
+        speaker = USER if message.get("sender") == "human" else "Claude"
+        if text := readable(text).strip():
             yield Turn(speaker, text, moment(message.get("created_at")))
 
 
@@ -76,18 +83,24 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
         role = (message.get("author") or {}).get("role")
         parts = (message.get("content") or {}).get("parts") or ()
         text = "\n\n".join(part for part in parts if isinstance(part, str) and part.strip())
-        if role in ("user", "assistant") and text:
-            speaker = "User" if role == "user" else "ChatGPT"
+        if role in ("user", "assistant") and (text := readable(text).strip()):
+            speaker = USER if role == "user" else "ChatGPT"
             yield Turn(speaker, text, moment(message.get("create_time")))
 
 
-def _loaded(turns: Sequence[Turn], title: str) -> Loaded:
-    """The turns one after the other, each with its speaker; days are marked as pages are."""
-    text, marks, day = "", list[Mark](), ""
+def conversation(turns: Sequence[Turn], title: str) -> Loaded:
+    """The turns one after the other; each question begins a section, which its day is around."""
+    pieces, marks, days = list[str](), list[Mark](), set[str]()
+    length, before = 0, ""
     for turn in turns:
-        if turn.when is not None and (today := turn.when.date().isoformat()) != day:
-            marks.append(Mark(len(text), 0, today))
-            day = today
-        text += readable(f"{turn.speaker}: {turn.text.strip()}\n\n")
-    when = next((turn.when for turn in turns if turn.when), None)
-    return Loaded(text, title, created_at=when, marks=tuple(marks))
+        if turn.speaker == USER != before:
+            day = turn.day
+            if day and day not in days:
+                marks.append(Mark(length, 0, day))
+                days.add(day)
+            name = line(turn.text, SECTION)
+            marks.append(Mark(length, 1, "" if name == line(title, SECTION) else name))
+        pieces.append(f"{'' if turn.speaker == before else f'{turn.speaker}: '}{turn.text}\n\n")
+        length, before = length + len(pieces[-1]), turn.speaker
+    began = min((turn.when for turn in turns if turn.when), default=None)
+    return Loaded("".join(pieces), title, created_at=began, marks=tuple(marks))

@@ -8,9 +8,16 @@ from urllib.parse import unquote
 from zipfile import ZipFile
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, Faults, Loaded, Mark, described, titled
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    Mark,
+    described,
+    document,
+    noted,
+    titled,
+)
 
 PAGES = ("application/xhtml+xml", "text/html")
 
@@ -23,14 +30,14 @@ def read(path: str, data: bytes) -> Contents:
     container = etree.fromstring(archive.read("META-INF/container.xml"))
     place = container.find(".//{*}rootfile").attrib["full-path"]
     package = archive.read(place)
-    about = described(package)
-    text, marks, faults = "", list[Mark](), Faults("chapter")
+    about = described(archive, place)
+    text, marks, faults = "", list[Mark](), list[tuple[str, int]]()
     for number, name in enumerate(_names(package, posixpath.dirname(place)), 1):
         try:
             with contained(lambda _: UnusableFile("cannot be read")):
                 (page,) = html.read(name, archive.read(name)).texts
         except UnusableFile as error:
-            faults.add(str(error), number)
+            faults.append((str(error), number))
             continue
         if page.text.strip():
             marks += [
@@ -39,15 +46,7 @@ def read(path: str, data: bytes) -> Contents:
             ]
             text += f"{page.text}\n\n"
     title, sections = titled(path, marks, about.get("title", ""))
-    metadata = {key: about[key] for key in ("creator", "language") if about.get(key)}
-    book = Loaded(
-        text,
-        title,
-        metadata=metadata or None,
-        created_at=moment(about.get("date")),
-        marks=sections,
-    )
-    return Contents([book], faults.notes())
+    return document(Loaded(text, title, marks=sections), about, noted("chapter", faults))
 
 
 def _names(package: bytes, folder: str) -> Iterator[str]:

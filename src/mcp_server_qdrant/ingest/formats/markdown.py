@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.ingest.formats.base import (
-    MAX_VALUES,
     Contents,
     Loaded,
     Mark,
@@ -40,90 +38,78 @@ SIGNS = re.compile(
     rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\{{#[^{{}}]*\}}|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
 MAX_FRONT = 200_000
-MAX_NUMBER = 1_000  # characters; what is longer counts as a text
-FLAG = "published"  # in many places a truth value
-DATES = ("date", "created", "created_at", FLAG)
+NUMBERS = {
+    "int": r"[-+]?(?:0|[1-9]\d{0,17})\Z",
+    "float": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?\Z",
+}
+DATES = ("date", "created", "created_at", "published")
 
 
 def read(path: str, text: str) -> Contents:
     """The text below the front matter. One that is no YAML is a part of the text, with a note."""
-    front = FRONT.match(text)
-    if front is None:
-        return Contents([_loaded(path, text, {}, 0)])
-    try:
-        found = _fields(front[1])
-        fields = plain(found)
-    except UnusableFile as error:
-        return Contents([_loaded(path, text, {}, 0)], [f"{error}; it is taken for text"])
-    when, notes = created({key: found[key] for key in DATES if _dated(key, found)})
-    loaded = _loaded(path, text[front.end() :], fields, front.end())
-    return Contents([replace(loaded, created_at=when)], notes)
+    fields: Mapping[str, Any] = {}
+    notes, offset = list[str](), 0
+    if front := FRONT.match(text):
+        try:
+            fields, offset = _fields(front[1]), front.end()
+        except UnusableFile as error:
+            notes.append(f"{error}; it is taken for text")
+    # `published: true` is no time.
+    said = {key: fields[key] for key in DATES if not isinstance(fields.get(key, True), bool)}
+    when, faults = created(said)
+    text, given = text[offset:], fields.get("title")
+    title, marks = titled(
+        path, tuple(headings(text)), given.strip() if isinstance(given, str) else ""
+    )
+    loaded = Loaded(
+        text=text,
+        title=title,
+        metadata=dict(fields) or None,
+        tags=tags_of(fields.get("tags")) or tags_of(fields.get("keywords")),
+        created_at=when,
+        marks=marks,
+        offset=offset,
+    )
+    return Contents([loaded], notes + faults)
 
 
-def _dated(key: str, found: Mapping[Any, Any]) -> bool:
-    """True where a time belongs there: `published: true` says something else."""
-    return key in found and not (key == FLAG and isinstance(found[key], bool))
-
-
-def _fields(front: str) -> Mapping[Any, Any]:
+def _fields(front: str) -> Mapping[str, Any]:
     """The front matter. Raises UnusableFile where it is not a mapping in YAML."""
     import yaml
 
     if len(front) > MAX_FRONT:
         raise UnusableFile(f"has front matter of more than {MAX_FRONT:,} characters")
-    try:
-        found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one
-    except (yaml.YAMLError, TypeError, RecursionError) as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        where = "" if line is None else f", line {line + 2}"
-        raise UnusableFile(f"has front matter that is not YAML{where}") from error
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
+    with contained(lambda _: UnusableFile("has front matter that is not YAML")):
+        try:
+            found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one
+        except yaml.MarkedYAMLError as error:
+            where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
+            raise UnusableFile(f"has front matter that is not YAML{where}") from error
+    if not isinstance(found, dict | None):
         raise UnusableFile("has front matter without names")
-    return found
+    fields: Mapping[str, Any] = plain(found or {})
+    return fields
 
 
 @cache
 def _loader() -> Any:
-    """A loader that is safe for a stranger's text; the one in C crashes where levels are many."""
+    """A safe loader, for which dates and what is no plain decimal number are texts.
+
+    The one in C crashes where levels are many. Keys are not merged (`<<`): that would make much
+    data of little text.
+    """
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """A scalar that is not what it looks like, as 30 February, is a text."""
+        yaml_implicit_resolvers = {  # noqa: RUF012
+            sign: [(tag, form) for tag, form in forms if tag.endswith((":bool", ":null"))]
+            for sign, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
 
-        def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
-            scalar = isinstance(node, yaml.ScalarNode)
-            if scalar and len(node.value) > MAX_NUMBER:
-                return node.value
-            try:
-                return super().construct_object(node, deep)
-            except (ValueError, ArithmeticError, LookupError, AttributeError):
-                self.recursive_objects.pop(node, None)
-                if not scalar:
-                    raise
-                return node.value
-
-        def flatten_mapping(self, node: Any) -> None:
-            super().flatten_mapping(node)
-            if len(node.value) > MAX_VALUES:  # each merge of merges multiplies them
-                raise yaml.YAMLError
-
+    for kind, form in NUMBERS.items():
+        signs = list("-+.0123456789")
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(form), signs)
     return Loader
-
-
-def _loaded(path: str, text: str, fields: Mapping[str, Any], offset: int) -> Loaded:
-    marks = tuple(headings(text))
-    given = fields.get("title")
-    title, marks = titled(path, marks, given.strip() if isinstance(given, str) else "")
-    return Loaded(
-        text=text,
-        title=title,
-        metadata=dict(fields) or None,
-        tags=tags_of(fields.get("tags")) or tags_of(fields.get("keywords")),
-        marks=marks,
-        offset=offset,
-    )
 
 
 def headings(text: str) -> Iterator[Mark]:

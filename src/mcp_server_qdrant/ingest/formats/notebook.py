@@ -7,9 +7,9 @@ from typing import Any
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
     Mark,
+    noted,
     parsed,
     readable,
     titled,
@@ -28,12 +28,12 @@ def read(path: str, text: str) -> Contents:
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")
     about = _mapping(notebook.get("metadata"))
     language = _joined(_mapping(about.get("language_info")).get("name")) or ""
-    faults = Faults("cell")
+    faults: list[tuple[str, int]] = []
     text, found, starts = "", list[Mark](), list[Mark]()
     for number, cell in enumerate(cells, 1):
         source = _joined(_mapping(cell).get("source"))
         if source is None:
-            faults.add("has no source", number)
+            faults.append(("has no source", number))
             continue
         if not source.strip():
             continue
@@ -46,7 +46,7 @@ def read(path: str, text: str) -> Contents:
         text += f"{source}\n\n"
     title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
     marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
-    return Contents([Loaded(text, title, marks=marks)], faults.notes())
+    return Contents([Loaded(text, title, marks=marks)], noted("cell", faults))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

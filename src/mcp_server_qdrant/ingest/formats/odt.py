@@ -1,12 +1,10 @@
 """ODT: the texts of LibreOffice, their elements taken for those of HTML."""
 
 import io
-from dataclasses import replace
 from zipfile import ZipFile
 
-from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, described
+from mcp_server_qdrant.ingest.formats.base import Contents, described, document
 
 UNSEEN = ["tracked-changes", "annotation", "forms", "note-citation"]
 TAGS = {
@@ -33,15 +31,5 @@ def read(path: str, data: bytes) -> Contents:
         level = min(int(str(element.get("text:outline-level", "1"))) + 1, 6)  # below the title
         title = element.get("text:style-name") == "Title"
         element.name = f"h{level}" if name == "h" else "h1" if title else TAGS.get(name, "span")
-    about = described(archive.read("meta.xml"))
-    author = about.get("creator")
-    made = html.loaded(path, page, about.get("title", ""))
-    return Contents(
-        [
-            replace(
-                made,
-                metadata={"author": author} if author else None,
-                created_at=moment(about.get("date")),
-            )
-        ]
-    )
+    about = described(archive, "meta.xml")
+    return document(html.loaded(path, page, about.get("title", "")), about)

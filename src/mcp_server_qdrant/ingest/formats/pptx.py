@@ -3,9 +3,17 @@
 import io
 from collections.abc import Iterable, Iterator
 from typing import Any
+from zipfile import ZipFile
 
-from mcp_server_qdrant.core.notation import moment
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, readable, titled
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    Mark,
+    described,
+    document,
+    readable,
+    titled,
+)
 
 
 def read(path: str, data: bytes) -> Contents:
@@ -22,20 +30,10 @@ def read(path: str, data: bytes) -> Contents:
         name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
         marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
         text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
-    about = deck.core_properties
-    given = readable(about.title or "").strip()
+    about = described(ZipFile(io.BytesIO(data)), "docProps/core.xml")
+    given = about.get("title", "")
     title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
-    return Contents(
-        [
-            Loaded(
-                text,
-                title,
-                metadata={"author": readable(about.author)} if about.author else None,
-                created_at=moment(about.modified or about.created),
-                marks=tuple(marks),
-            )
-        ]
-    )
+    return document(Loaded(text, title, marks=tuple(marks)), about)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:

@@ -7,7 +7,7 @@ model. None of the forms is promised by its maker: a line of an unknown kind is 
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
@@ -15,21 +15,19 @@ from mcp_server_qdrant.core.notation import line, moment
 from mcp_server_qdrant.ingest.formats import jsonl
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
-    Faults,
     Loaded,
-    Mark,
     decode,
     name_of,
+    noted,
     parsed,
     readable,
 )
-from mcp_server_qdrant.ingest.formats.chats import Turn
+from mcp_server_qdrant.ingest.formats.chats import USER, Turn, conversation
 from mcp_server_qdrant.ingest.secrets import masked
 
 ID = "-".join("?" * size for size in (8, 4, 4, 4, 12))
 NAMES = f"{ID}.jsonl agent-*.jsonl rollout-*.jsonl session-*.jsonl session-*.json"
-USER = "User"
-TITLE, SECTION = 100, 60  # characters
+TITLE = 100  # characters
 LONGEST = 8_000  # characters of a turn: of one with a log in it the middle is left out
 KINDS = ("text", "input_text", "output_text")  # of blocks of text; others are tools, images
 TITLES = ("summary", "aiTitle", "customTitle")  # the last of these decides
@@ -78,7 +76,7 @@ def read(path: str, data: bytes) -> Contents:
 
     A line that is no JSON is left out, with a note, but for the last: it may be being written.
     """
-    faults, lines = Faults("line"), path.endswith(".jsonl")
+    faults, lines = list[tuple[str, int]](), path.endswith(".jsonl")
     found = list(_rows(data, faults)) if lines else [parsed(decode(data)[0])]
     rows = [row for row in found if isinstance(row, dict)]
     session = next(filter(None, (reader(rows) for reader in READERS)), None)
@@ -88,16 +86,16 @@ def read(path: str, data: bytes) -> Contents:
         return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
-    return Contents([_loaded(session)], faults.notes(), session.masked)
+    return Contents([_loaded(session)], noted("line", faults), session.masked)
 
 
-def _rows(data: bytes, faults: Faults) -> Iterator[Any]:
+def _rows(data: bytes, faults: list[tuple[str, int]]) -> Iterator[Any]:
     for number, row in jsonl.lines(data):
         try:
             yield json.loads(row)
         except (ValueError, RecursionError):
             if row.endswith(b"\n"):
-                faults.add("is not JSON", number)
+                faults.append(("is not JSON", number))
 
 
 def _claude(rows: Sequence[Row]) -> Session | None:
@@ -205,27 +203,13 @@ def _asked(text: str) -> str:
 
 
 def _loaded(session: Session) -> Loaded:
-    """The turns one after the other; each question begins a section, which its day is around."""
+    """The session as one text, titled by its name or the first prompt."""
     first = next((turn.text for turn in session.turns if turn.speaker == USER), "")
     titles, _ = masked([session.titles.get(name) for name in reversed(TITLES)])
     title = line(next(filter(None, [*titles, first]), ""), TITLE)
-    pieces, marks, days = list[str](), list[Mark](), dict[str, None]()
-    length, before = 0, ""
-    for turn in session.turns:
-        day = turn.when.date().isoformat() if turn.when else ""
-        if turn.speaker == USER != before:
-            if day and day not in days:
-                marks.append(Mark(length, 0, day))
-            name = line(turn.text, SECTION)
-            marks.append(Mark(length, 1, "" if name == line(title, SECTION) else name))
-        if day:
-            days[day] = None
-        pieces.append(f"{'' if turn.speaker == before else f'{turn.speaker}: '}{turn.text}\n\n")
-        length, before = length + len(pieces[-1]), turn.speaker
     names = ("client", "session", "project", "branch")
     known = (session.client, session.id, session.project, session.branch)
     metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}
-    if days:  # one that was taken up again is found by its last day
-        metadata |= {"days": sorted(days), "date": max(days)}
-    began = min((turn.when for turn in session.turns if turn.when), default=None)
-    return Loaded("".join(pieces), title, None, metadata, created_at=began, marks=tuple(marks))
+    if days := sorted({turn.day for turn in session.turns if turn.day}):
+        metadata |= {"days": days, "date": days[-1]}  # taken up again it is found by its last day
+    return replace(conversation(session.turns, title), metadata=metadata)

@@ -5,18 +5,20 @@ import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.core.disk import OUTSIDE
+from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.ingest.chunk import tokens
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
-from mcp_server_qdrant.ingest.files.prepare import FileJob, Preparer
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import known_files
-from mcp_server_qdrant.ingest.files.walk import Found, Problem
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest, known_files
+from mcp_server_qdrant.ingest.files.sync import FileJob, Run
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
 
@@ -27,9 +29,17 @@ def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
     return Found("n", f"n/{path.name}", path, 0, 0)
 
 
-def prepare(file: Found, known: Any = None, **options: Any) -> Any:
-    given = {"owners": {}, "limit": 64, "max_bytes": 10_000} | options
-    return Preparer("c", "m", **given).prepare(file, known)
+def prepare(
+    file: Found, known: Any = None, *, limit: int = 64, max_bytes: int = 10_000, **given: Any
+) -> Any:
+    """What a run makes of a file."""
+    store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
+    sync: Any = SimpleNamespace(store=store, pace=None)
+    run = Run(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
+    run.model, run.limit = "m", limit
+    for name, value in given.items():
+        setattr(run, name, value)
+    return run.job(file, known)
 
 
 def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
@@ -74,7 +84,7 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.known.has(4, 10**18, "m")
+    assert job.stored.has(4, 10**18, "m")
 
 
 def test_contents_that_are_stored_are_not_cut_again(tmp_path):
@@ -82,7 +92,7 @@ def test_contents_that_are_stored_are_not_cut_again(tmp_path):
     job = prepare(file)
     owners: dict[str, str] = {}
 
-    again = prepare(file, job.known, owners=owners)
+    again = prepare(file, job.stored, owners=owners)
 
     assert again == job.found
     assert owners == {"n/a.md": "n/a.md"}
