@@ -25,8 +25,8 @@ class EmbeddingSettings(BaseModel):
     embedding_provider: Provider = variable(
         "EMBEDDING_PROVIDER",
         "fastembed",
-        "Where vectors are made: `fastembed` (this machine), `none` (keywords only), or another "
-        "provider of docs/models.md.",
+        "Where vectors are made: `fastembed` (this machine), `openai` (a service with that API) or "
+        "`none` (no vectors: keywords only).",
     )
     embedding_model: str = variable(
         "EMBEDDING_MODEL", DEFAULT_MODEL, f"Embedding model. Default with OpenAI: {OPENAI_MODEL}."
