@@ -156,8 +156,8 @@ def watch(clock: Clock, services: Services) -> None:
     clock.watch(search.understanding, "resolve", "collections")
     clock.watch(search.understanding.terms, "weighed", "terms")
     clock.watch(search.understanding, "encode", "embedding")
-    clock.watch(search.engine, "search", "candidates")
-    clock.watch(search.engine, "payloads", "payloads")
+    clock.watch(search.queries, "search", "candidates")
+    clock.watch(search.queries, "payloads", "payloads")
     for module, name in ((path, "present"), (ranking, "calibrate")):
         setattr(module, name, getattr(getattr(module, name), "__wrapped__", getattr(module, name)))
         clock.watch(module, name, name)

@@ -24,7 +24,7 @@ LAYERS: Layers = (
     {"core": ()},
     {"settings": ("core",), "hosting": ("core",)},
     {"qdrant": ("core", "hosting"), "encoders": ("core", "hosting")},
-    {"search": ("core",), **dict.fromkeys(("ingest", "projection"), BEHIND)},
+    {"search": ("core", "qdrant"), **dict.fromkeys(("ingest", "projection"), BEHIND)},
     {"tools": ("core", "qdrant", "search", "ingest", "projection"), "http/auth": ("core",)},
     {"http/page": ("core", "tools")},
     {"http": ("core", "settings", "http/auth", "http/page")},

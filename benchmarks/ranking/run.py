@@ -97,11 +97,11 @@ class Search:
         dense = await self.services.encoders.encode_query(target.dense.model, query)
         terms = tuple(self.services.store.bm25.tokens(query))
         sparse = Sparse(terms, (1.0,) * len(terms))
-        (legs,) = await self.services.pipeline.engine.search(
+        (legs,) = await self.services.pipeline.queries.search(
             [(target, LegQuery(list(dense), sparse))], depth=30, condition=None
         )
         ids = [candidate.id for candidate in legs[0]]
-        (found,) = await self.services.pipeline.engine.payloads([(target, ids)])
+        (found,) = await self.services.pipeline.queries.payloads([(target.collection, ids)])
         return [(found[c.id]["doc"]["id"], c.rrf) for c in legs[0]]
 
     async def together(self, query: str, own: str) -> Ranking:

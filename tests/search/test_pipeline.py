@@ -225,15 +225,15 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
         text = " ".join(f"Zeppelin harbour line {n}. " * 4 for n in range(600))
         await remember(services, "ships", text)
         looks = []
-        ask = services.pipeline.engine.search
+        ask = services.pipeline.queries.search
 
-        async def search(*arguments, depth: int, **rest):
+        async def search(asked, *, depth: int, **rest):
             looks.append(depth)
             if len(looks) > 1:
-                raise failure
-            return await ask(*arguments, depth=depth, **rest)
+                return [failure] * len(asked)
+            return await ask(asked, depth=depth, **rest)
 
-        services.pipeline.engine.search = search
+        services.pipeline.queries.search = search
         page = await find(services, "zeppelin harbour", "ships", limit=5)
 
     assert len(looks) == 2

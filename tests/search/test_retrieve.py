@@ -13,9 +13,8 @@ from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries
-from mcp_server_qdrant.search import retrieve as retrieving
-from mcp_server_qdrant.search.engine import LATE
+from mcp_server_qdrant.qdrant.read import query as asking
+from mcp_server_qdrant.qdrant.read.query import LATE, RRF_K, Queries
 from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Retrieved, Rules, depth_of
 from mcp_server_qdrant.search.retrieve import Fetch, retrieve
 from mcp_server_qdrant.search.texts import Terms
@@ -74,8 +73,8 @@ class Fixture:
         return await retrieve(self.fetch(queries), query)
 
     def fetch(self, queries: type[Queries] = Queries) -> Fetch:
-        targets = {target.collection: target for target in self.targets}
-        return Fetch(queries(self.engine), targets, self.services.pipeline.to_document)
+        names = [target.collection for target in self.targets]
+        return Fetch(queries(self.engine), names, self.services.pipeline.to_document)
 
 
 @asynccontextmanager
@@ -155,7 +154,7 @@ async def test_the_engines_own_timeout_is_one_too():
 async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_for_each_other(
     monkeypatch,
 ):
-    monkeypatch.setattr(retrieving, "AT_ONCE", 1)
+    monkeypatch.setattr(asking, "AT_ONCE", 1)
     async with filled(*FIVE) as fixture:
         fixture.engine.hanging = set(FIVE)
         loop = asyncio.get_running_loop()
@@ -165,16 +164,6 @@ async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_
         assert loop.time() - begun < 2 * 1.0
 
     assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
-
-
-async def test_no_more_collections_are_searched_at_once_than_allowed(monkeypatch):
-    monkeypatch.setattr(retrieving, "AT_ONCE", 2)
-    async with filled(*FIVE) as fixture:
-        fixture.engine.hanging = set(FIVE)
-        fixture.engine.calls.clear()
-        await fixture.retrieve(deadline=0.05)
-
-    assert len(fixture.engine.calls) == 2
 
 
 async def test_a_dense_only_collection_is_searched_by_meaning():

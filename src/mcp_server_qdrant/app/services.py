@@ -276,7 +276,7 @@ def _pipeline(
         queries,
         document,
         shared.rerank,
-        Newest(view.client, shared.dates, settings.qdrant_content_fields).listed,
+        Newest(view.client, shared.dates, settings.qdrant_content_fields),
         catalog.forget,
         facets.check_keys,
     )

@@ -2,7 +2,7 @@
 
 pipeline   the read path, top to bottom
 query      what travels along it: the request as understood, what was found, the ranked hits
-engine     the engine that is searched; retrieve asks it
+retrieve   the candidates of all collections, their scores and their texts
 ranking    the ranking steps in their order; relevance has some of them
 words/     query -> terms, corrections, tags
 rerank     the best hits scored by a second model, where asked for

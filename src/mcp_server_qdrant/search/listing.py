@@ -1,6 +1,6 @@
 """The newest texts of collections, for a request without a query."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
@@ -8,14 +8,14 @@ from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.search.engine import ask, failed
+from mcp_server_qdrant.qdrant.read.newest import Newest
+from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
 from mcp_server_qdrant.search.query import ROOM, Hit
-from mcp_server_qdrant.search.retrieve import Fetch
+from mcp_server_qdrant.search.retrieve import Fetch, failed
 
 BEGINNING = 300  # characters of a text
 
-Newest = Callable[[Target, Any, Period | None, int], Awaitable[Listed]]
 AllListed = Mapping[str, Listed]  # by collection
 
 
@@ -27,14 +27,15 @@ async def newest_points(
     limit: int,
     seconds: float,
 ) -> tuple[AllListed, list[Status]]:
-    """The newest points of each collection, which `newest` lists; one that fails is a status."""
+    """The newest points of each collection; one that fails is a status."""
 
-    async def question(group: Sequence[Target]) -> Sequence[Listed]:
-        return [await newest(target, condition, period, limit) for target in group]
+    async def listing(some: Sequence[Target]) -> Sequence[Listed]:
+        return [await newest.listed(target, condition, period, limit) for target in some]
 
     listed: dict[str, Listed] = {}
     statuses: list[Status] = []
-    for target, answer in await ask([[target] for target in targets], question, seconds):
+    answers = await in_time([[target] for target in targets], listing, seconds)
+    for target, answer in zip(targets, answers, strict=True):
         name = target.collection
         if isinstance(answer, QdrantMcpError):
             statuses.append(failed(name, answer))

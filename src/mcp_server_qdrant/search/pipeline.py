@@ -11,9 +11,10 @@ from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.qdrant.read.newest import Newest
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
-from mcp_server_qdrant.search.engine import SearchEngine
-from mcp_server_qdrant.search.listing import Newest, listing_page, newest_hits, newest_points
+from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
 from mcp_server_qdrant.search.present import present, worth
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved, ToDocument
 from mcp_server_qdrant.search.ranking import finish, rank
@@ -35,7 +36,7 @@ class Pipeline:
     """
 
     understanding: Understanding
-    engine: SearchEngine
+    queries: Queries
     to_document: ToDocument
     rerank: Rerank
     newest: Newest
@@ -53,7 +54,7 @@ class Pipeline:
         found = await self._retrieve(query)
         ranked = self._rank(found, query)
         if self._short(found, ranked, query):
-            query = query.deeper(self.engine.without(query.condition, found.replaced))
+            query = query.deeper(self.queries.without(query.condition, found.replaced))
             found = found.updated(await self._retrieve(query))
             ranked = self._rank(found, query)
         ranked = await self._reread(ranked, query)
@@ -65,7 +66,7 @@ class Pipeline:
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
         limit = understanding.shown(request, targets)
-        condition = self.engine.prepare(request.where())
+        condition = self.queries.prepare(request.where())
         listed, statuses = await newest_points(
             self.newest, targets, condition, period, limit, seconds
         )
@@ -76,9 +77,8 @@ class Pipeline:
         return listing_page(hits, listed, statuses, request, targets, dated=dated)
 
     def _fetch(self, targets: Sequence[Target]) -> Fetch:
-        return Fetch(
-            self.engine, {target.collection: target for target in targets}, self.to_document
-        )
+        names = frozenset(target.collection for target in targets)
+        return Fetch(self.queries, names, self.to_document)
 
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, the texts of the best of them read."""
@@ -132,7 +132,7 @@ class Pipeline:
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
-        better = await better_elsewhere(self.understanding, self.engine, query, ranked.best)
+        better = await better_elsewhere(self.understanding, self.queries, query, ranked.best)
         return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:

@@ -3,34 +3,30 @@
 A collection that fails becomes a status; the others answer.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
     LegQuery,
-    Legs,
     Payload,
     PointId,
     State,
     Status,
     Target,
 )
-from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import SearchEngine, ask, failed
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.query import Hit, Query, Reading, Retrieved, Scored, ToDocument
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
-
-AT_ONCE = 64  # requests of one search
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Fetches what points of these collections say; `to_document` makes a document of a payload."""
 
-    engine: SearchEngine
-    targets: Mapping[str, Target]
+    queries: Queries
+    collections: Container[str]
     to_document: ToDocument
 
     async def hits(self, hits: Sequence[Hit], seconds: float) -> tuple[list[Hit], list[Status]]:
@@ -43,19 +39,14 @@ class Fetch:
             if hit.payload is None:
                 wanted.setdefault(hit.collection, []).append(hit.id)
 
-        async def question(
-            group: Sequence[Target],
-        ) -> Sequence[Mapping[PointId, Payload] | QdrantMcpError]:
-            return await self.engine.payloads([(t, wanted[t.collection]) for t in group])
-
-        targets = [self.targets[name] for name in wanted]
         known: dict[str, Mapping[PointId, Payload]] = {}
         late: list[Status] = []
-        for target, answer in await ask(self.engine.trips(targets), question, seconds):
+        answers = await self.queries.payloads([*wanted.items()], seconds)
+        for name, answer in zip(wanted, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
-                late.append(failed(target.collection, answer))
+                late.append(failed(name, answer))
             else:
-                known[target.collection] = answer
+                known[name] = answer
         fetched = []
         for hit in hits:
             payload = hit.payload
@@ -69,7 +60,7 @@ class Fetch:
 
 async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     """The best candidates of all targets with their texts; a target that fails is a status."""
-    found, statuses = await candidates_of(fetch.engine, query)
+    found, statuses = await candidates_of(fetch.queries, query)
     scored = candidates(found.values(), query)
     hits, late = await fetch.hits(scored[: query.pool], query.seconds())
     hits, replaced = current(hits)
@@ -79,25 +70,19 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
 
 
 async def candidates_of(
-    engine: SearchEngine, query: Query
+    queries: Queries, query: Query
 ) -> tuple[dict[str, Scored], dict[str, Status]]:
     """The candidates of each target, by its name, and its status; all are searched at once."""
-    asked = {target.collection: _asked(target, query) for target in query.targets}
-    askable = [t for t in query.targets if (q := asked[t.collection][0]).dense or q.sparse]
-    statuses = {name: status for name, (_, status) in asked.items()}
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def search(group: Sequence[Target]) -> Sequence[Legs | QdrantMcpError]:
-        async with gate:
-            return await engine.search(
-                [(target, asked[target.collection][0]) for target in group],
-                depth=query.depth,
-                condition=query.condition,
-                period=query.period,
-            )
-
+    legs, statuses = _asked(query)
+    answers = await queries.search(
+        legs,
+        depth=query.depth,
+        condition=query.condition,
+        period=query.period,
+        seconds=query.seconds(),
+    )
     found: dict[str, Scored] = {}
-    for target, answer in await ask(engine.trips(askable), search, query.seconds()):
+    for (target, asked), answer in zip(legs, answers, strict=True):
         name = target.collection
         if isinstance(answer, QdrantMcpError):
             statuses[name] = failed(name, answer)
@@ -108,7 +93,7 @@ async def candidates_of(
         found[name] = Scored(
             target,
             candidates,
-            dense=None if asked[name][0].dense is None else dense,
+            dense=None if asked.dense is None else dense,
             sparse=sparse if worded else None,
         )
         if damage:  # the other part was searched
@@ -117,7 +102,24 @@ async def candidates_of(
     return found, statuses
 
 
-def _asked(target: Target, query: Query) -> tuple[LegQuery, Status]:
+def _asked(query: Query) -> tuple[list[tuple[Target, LegQuery]], dict[str, Status]]:
+    """What each collection with a leg is asked, and the statuses of all if they answer."""
+    legs: list[tuple[Target, LegQuery]] = []
+    statuses: dict[str, Status] = {}
+    for target in query.targets:
+        asked, statuses[target.collection] = _legs(target, query)
+        if asked.dense or asked.sparse:
+            legs.append((target, asked))
+    return legs, statuses
+
+
+def failed(collection: str, error: QdrantMcpError) -> Status:
+    """The status of a collection that gave this error."""
+    state: State = "timeout" if isinstance(error, EngineTimeout) else "failed"
+    return Status(collection, state, str(error))
+
+
+def _legs(target: Target, query: Query) -> tuple[LegQuery, Status]:
     """What a collection is asked, and its status if it answers: which legs it lacks, and why."""
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
@@ -148,7 +150,7 @@ def _asked(target: Target, query: Query) -> tuple[LegQuery, Status]:
 
 async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
     """The hits; those of which all is shown with their whole payload, if it can be had."""
-    if not fetch.engine.partial:
+    if not fetch.queries.partial:
         return list(hits)
     full = query.request.mode == "full"
     wanted = [hit for hit in hits[: query.limit] if full or hit.document.textless]
@@ -184,7 +186,7 @@ async def with_successors(
         for hit in newest:
             if not (new := successor_of(hit)) or not (first := hit.document.heir):
                 continue
-            if new[0] in fetch.targets and (new[0], first) not in known:
+            if new[0] in fetch.collections and (new[0], first) not in known:
                 known.add((new[0], first))
                 wanted.append(Hit(new[0], first, 0.0, 0.0, 0.0, None, None))
         if not wanted:

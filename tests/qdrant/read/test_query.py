@@ -1,5 +1,6 @@
 """One collection's native queries, on the local engine."""
 
+import asyncio
 import math
 from dataclasses import replace
 
@@ -7,8 +8,9 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.core.errors import InvalidFilter, UnknownCollection
+from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter, UnknownCollection
 from mcp_server_qdrant.core.notation import part_id, point_id
+from mcp_server_qdrant.qdrant.read import query as asking
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
 
@@ -146,7 +148,7 @@ async def test_candidates_come_with_the_fields_that_a_search_reads():
         target = await filled(engine)
         queries = Queries(engine, paths=["n"])
         (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
-        (payloads,) = await queries.payloads([(target, [*(c.id for c in found), 999])])
+        (payloads,) = await queries.payloads([("c", [*(c.id for c in found), 999])])
 
     assert [c.payload for c in found] == [{"n": c.id} for c in found]
     assert payloads == {c.id: {"n": c.id, "odd": bool(c.id % 2)} for c in found}
@@ -306,14 +308,42 @@ async def test_errors_are_ours():
     gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
     async with memory_engine() as engine:
         queries = Queries(engine)
-        with pytest.raises(UnknownCollection):
-            await candidates(engine, gone, BOTH)
-        with pytest.raises(UnknownCollection):
-            await queries.probe([(gone, [1])])
-        with pytest.raises(UnknownCollection):
-            await queries.payloads([(gone, [1])])
+        answers = [
+            *await queries.search([(gone, BOTH)], depth=5, condition=None),
+            *await queries.probe([(gone, [1])]),
+            *await queries.payloads([("gone", [1])]),
+        ]
         with pytest.raises(InvalidFilter):
             queries.prepare({"x": 1})
+
+    assert [type(answer) for answer in answers] == [UnknownCollection] * 3
+
+
+class Busy:
+    """An engine that keeps each trip for a moment, and counts those it has at the same time."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def hybrid(self, question, asked, *more):
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        return [EngineFailure("busy")] * len(asked)
+
+
+async def test_whatever_is_asked_few_trips_are_under_way_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(asking, "AT_ONCE", 2)
+    leg = SparseLeg("bm25", idf=True)
+    targets = [Target(f"c{number}", 1, None, leg, 1) for number in range(5)]
+    searching, probing, reading = Busy(), Busy(), Busy()
+    words = [(one, LegQuery(None, WORDS)) for one in targets]
+    await Queries(searching).search(words, depth=5, condition=None)
+    await Queries(probing).probe([(one, [1]) for one in targets])
+    await Queries(reading).payloads([(one.collection, [1]) for one in targets])
+
+    assert [one.most for one in (searching, probing, reading)] == [2, 2, 2]
 
 
 @pytest.mark.parametrize("leg", ["both", "dense", "sparse"])

@@ -124,7 +124,7 @@ async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
         asked = [(target(name), QUERY) for name in NAMES]
         found = await queries.search(asked, depth=4, condition=None)
         ids = [[candidate.id for candidate in legs[0]] for legs in found]
-        wanted = [(t, [*some, 999]) for (t, _), some in zip(asked, ids, strict=True)]
+        wanted = [(name, [*some, 999]) for name, some in zip(NAMES, ids, strict=True)]
         payloads = await queries.payloads(wanted)
 
     assert all(candidate.payload is None for legs in found for candidate in legs[0])
@@ -153,7 +153,7 @@ async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_fold
         asked = [(t, QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
         found = await queries.search(asked, depth=3, condition=None)
         idfs = await queries.probe([(t, [7]) for t, _ in (asked[0], asked[1])])
-        payloads = await queries.payloads([(t, [1]) for t, _ in (asked[0], asked[1])])
+        payloads = await queries.payloads([("north", [1]), ("gone", [1])])
 
     assert [isinstance(answer, QdrantMcpError) for answer in found] == [False, True, True, False]
     assert isinstance(found[1], UnknownCollection)
@@ -175,14 +175,26 @@ async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_f
     assert len(found[1][0]) == 3
 
 
-@pytest.mark.parametrize(("count", "trips"), [(0, 0), (1, 1), (16, 1), (20, 2), (64, 4), (65, 4)])
-def test_however_many_collections_take_a_few_trips(count, trips):
-    targets = [target(f"c{number}") for number in range(count)]
-    parted = Queries(None, together=True).trips(targets)
+class Trips:
+    """An engine that counts the trips to it, and gives back what it is asked."""
 
-    assert [one for trip in parted for one in trip] == targets
-    assert len(parted) == trips <= TRIPS
-    assert len(Queries(None).trips(targets)) == count
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def hybrid(self, question, asked):
+        self.count += 1
+        return asked
+
+
+@pytest.mark.parametrize(("count", "trips"), [(0, 0), (1, 1), (16, 1), (20, 2), (64, 4), (65, 4)])
+async def test_however_many_collections_take_a_few_trips(count, trips):
+    asked = [(f"c{number}", [number]) for number in range(count)]
+    embedded, server = Trips(), Trips()
+
+    assert await Queries(embedded, together=True).payloads(asked) == asked
+    assert await Queries(server).payloads(asked) == asked
+    assert embedded.count == trips <= TRIPS
+    assert server.count == count
 
 
 async def test_probes_follow_what_is_written(engine_folder):

@@ -45,10 +45,7 @@ class Prober:
         self.failing: set[str] = set()
         self.asked: list[tuple[str, tuple[int, ...]]] = []
 
-    def trips(self, targets):
-        return [targets]
-
-    async def probe(self, asked):
+    async def probe(self, asked, seconds):
         return [self.answer(target.collection, terms) for target, terms in asked]
 
     def answer(self, collection, terms):

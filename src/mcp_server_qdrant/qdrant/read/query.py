@@ -1,12 +1,18 @@
-"""The queries of a search: fused candidates with exact leg scores, the idf of terms, payloads."""
+"""The queries of a search: fused candidates with exact leg scores, the idf of terms, payloads.
 
+An answer is one for each collection that was asked, in order. An error in it concerns that
+collection only, as EngineTimeout does where it is late.
+"""
+
+import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from qdrant_client import models
 
+from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
     Candidate,
@@ -19,7 +25,7 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
@@ -28,15 +34,24 @@ from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
 # are read while it works on the next, and a collection that hangs takes few others along.
 TRIPS = 4
 TOGETHER = 16  # collections that one trip asks in any case
+AT_ONCE = 64  # trips of one question
+SECONDS = 30.0  # of a question that nothing else limits
+LATE = (
+    "No answer in time: the engine is busy or still starting. Ask again in a moment, or name fewer "
+    "collections."
+)
+
+A = TypeVar("A")
+T = TypeVar("T")
 
 
 class Queries:
-    """The read side of an engine for searches.
+    """Asks a Qdrant server, or the embedded engine, for many collections at the same time.
 
     `client` answers `hybrid`, as `SearchClient` and `EdgeClient` do, or a tenant's view of one.
     `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
-    of candidates' payloads that are read; none: all. `together`: many collections are asked in one
-    trip, not each by itself.
+    of candidates' payloads that are read; none: all, and `partial` is false. `together`: many
+    collections are asked in one trip, not each by itself.
     """
 
     def __init__(
@@ -82,11 +97,6 @@ class Queries:
         )
         return both(models.Filter(must_not=[parts]), condition)
 
-    def trips(self, targets: Sequence[Target]) -> list[Sequence[Target]]:
-        """The targets in groups that are asked together."""
-        size = max(TOGETHER, -(-len(targets) // TRIPS)) if self._together else 1
-        return [targets[start : start + size] for start in range(0, len(targets), size)]
-
     async def search(
         self,
         asked: Sequence[tuple[Target, LegQuery]],
@@ -94,11 +104,9 @@ class Queries:
         depth: int,
         condition: models.Filter | None,
         period: Period | None = None,
+        seconds: float = SECONDS,
     ) -> list[Legs | QdrantMcpError]:
-        """For each target the fused candidates, best first, and their exact leg scores by id.
-
-        An error that is raised concerns all targets, one in the answer concerns its target.
-        """
+        """For each target the fused candidates, best first, and their exact leg scores by id."""
 
         @cache  # made once for all collections that share it
         def where(dates: Sequence[str], tags: Sequence[tuple[str, str]]) -> Any:
@@ -111,29 +119,74 @@ class Queries:
             dates = (target.dates or self._dates) if period else ()
             tagged = where(dates, query.tags) if query.tags else None
             legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        answers = await self._ask("candidates", legs, RRF_K, depth, *self._fields)
+        answers = await self._ask("candidates", seconds, legs, RRF_K, depth, *self._fields)
         return [
             answer if isinstance(answer, QdrantMcpError) else _found(target, query, *answer)
             for (target, query), answer in zip(asked, answers, strict=True)
         ]
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Sequence[int]]]
+        self, asked: Sequence[tuple[Target, Sequence[int]]], seconds: float = SECONDS
     ) -> list[Mapping[int, float] | QdrantMcpError]:
         """For each target the engine's own idf of the terms; absent ones are left out."""
-        return await self._ask(
-            "idfs", [(t.collection, t.sparse.vector, list(terms)) for t, terms in asked if t.sparse]
-        )
+        terms = [(t.collection, t.sparse.vector, list(terms)) for t, terms in asked if t.sparse]
+        return await self._ask("idfs", seconds, terms)
 
     async def payloads(
-        self, asked: Sequence[tuple[Target, Sequence[PointId]]]
+        self, asked: Sequence[tuple[str, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each target the payloads of the named points by id."""
-        return await self._ask("payloads", [(target.collection, ids) for target, ids in asked])
+        """For each collection the payloads of the named points by id.
 
-    async def _ask(self, question: str, *asked: Any) -> list[Any]:
-        answers: list[Any] = await self._client.hybrid(question, *asked)
-        return answers
+        Where a search gives candidates without payloads, further parts of texts say whether they
+        are current (`doc.current`).
+        """
+        return await self._ask("payloads", seconds, asked)
+
+    async def _ask(
+        self, question: str, seconds: float, asked: Sequence[Any], *more: Any
+    ) -> list[Any]:
+        """The answers to a question, in as many trips as it takes."""
+        size = max(TOGETHER, -(-len(asked) // TRIPS)) if self._together else 1
+        trips = [asked[start : start + size] for start in range(0, len(asked), size)]
+
+        async def trip(some: Sequence[Any]) -> list[Any]:
+            answers: list[Any] = await self._client.hybrid(question, some, *more)
+            return answers
+
+        return await in_time(trips, trip, seconds)
+
+
+async def in_time(
+    trips: Sequence[Sequence[A]],
+    ask: Callable[[Sequence[A]], Awaitable[Sequence[T | QdrantMcpError]]],
+    seconds: float,
+) -> list[T | QdrantMcpError]:
+    """What `ask` answers for each item of the trips, EngineTimeout for those of a late trip.
+
+    At most AT_ONCE trips are under way at the same time. An error that is raised concerns its trip.
+    """
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def trip(asked: Sequence[A]) -> Sequence[T | QdrantMcpError]:
+        try:
+            async with gate:
+                return await ask(asked)
+        except QdrantMcpError as error:
+            return [error] * len(asked)
+
+    with within(seconds):
+        tasks = [asyncio.ensure_future(trip(asked)) for asked in trips]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+    finally:
+        for task in tasks:
+            task.cancel()
+    answers: list[T | QdrantMcpError] = []
+    for asked, task in zip(trips, tasks, strict=True):
+        done = task.done() and not task.cancelled()
+        answers += task.result() if done else [EngineTimeout(LATE)] * len(asked)
+    return answers
 
 
 def _of_text(text: Document) -> models.Filter:

@@ -17,7 +17,7 @@ from itertools import chain
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
 from mcp_server_qdrant.core.datatypes import Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.search.engine import SearchEngine, ask
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import Variant
 
@@ -50,7 +50,7 @@ class Probes:
     remembered like an idf.
     """
 
-    engine: SearchEngine
+    queries: Queries
     lasting: Container[int] = ()
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
@@ -60,24 +60,20 @@ class Probes:
     ) -> tuple[Local, dict[str, str]]:
         """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
         now = self.clock()
-        lacking: dict[str, list[int]] = {}
+        asked: list[tuple[Target, list[int]]] = []
         for target in targets:
             known = self._fresh(target).terms
             terms = [term for term in tokens if known.get(term, NEVER)[1] <= now]
             if terms:
-                lacking[target.collection] = terms
-
-        async def probe(group: Sequence[Target]) -> Sequence[Mapping[int, float] | QdrantMcpError]:
-            return await self.engine.probe([(t, lacking[t.collection]) for t in group])
-
+                asked.append((target, terms))
         failures: dict[str, str] = {}
-        asked = [target for target in targets if target.collection in lacking]
-        for target, answer in await ask(self.engine.trips(asked), probe, PROBE_SECONDS):
+        answers = await self.queries.probe(asked, PROBE_SECONDS)
+        for (target, terms), answer in zip(asked, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
                 failures[target.collection] = str(answer)
                 continue
             fresh = self._fresh(target)
-            for term in lacking[target.collection]:
+            for term in terms:
                 lasts = term in answer or term in self.lasting
                 until = fresh.expires if lasts else now + ABSENT_SECONDS
                 fresh.terms[term] = answer.get(term, 0.0), until
@@ -141,7 +137,7 @@ class TermWeights:
     def __init__(
         self,
         words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]],
-        engine: SearchEngine,
+        queries: Queries,
         markers: Markers = NO_MARKERS,
         compounds: Callable[[str], Collection[int]] = lambda _: (),
         clock: Callable[[], float] = time.monotonic,
@@ -149,7 +145,7 @@ class TermWeights:
         self._words = words
         self._markers = markers
         self._compounds = compounds
-        self.probes = Probes(engine, markers.languages, clock)
+        self.probes = Probes(queries, markers.languages, clock)
 
     async def weighed(
         self,
