@@ -7,7 +7,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.find import concluded
+from mcp_server_qdrant.tools.find import as_data, as_meta, concluded
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ LIMITED = SearchRequest(query="q", limit=100)
 
 
 def test_what_is_not_shown_is_told_with_how_to_see_it():
-    assert concluded(page(2, more=5), LIMITED).notes == ["5 more results: raise limit."]
-    assert concluded(page(100, more=5), LIMITED).notes == []
-    assert concluded(page(2), LIMITED).notes == []
+    assert concluded(page(2, more=5), LIMITED).advice == ["5 more results: raise limit."]
+    assert concluded(page(100, more=5), LIMITED).advice == []
+    assert concluded(page(2), LIMITED).advice == []
 
 
 def test_more_passages_of_a_text_are_told_of_the_first_that_has_some():
@@ -46,7 +46,7 @@ def test_more_passages_of_a_text_are_told_of_the_first_that_has_some():
 
     shown = concluded(replace(found, results=results), LIMITED)
 
-    assert shown.notes == ["1 more passage in result 2: give its id as within."]
+    assert shown.advice == ["1 more passage in result 2: give its id as within."]
 
 
 def test_a_page_ends_with_a_few_lines_behind_its_last_passage():
@@ -61,4 +61,11 @@ def test_a_page_ends_with_a_few_lines_behind_its_last_passage():
 
 
 def test_weak_matches_are_not_followed_by_an_offer_of_more():
-    assert concluded(page(2, more=5, weak=True), LIMITED).notes == []
+    assert concluded(page(2, more=5, weak=True), LIMITED).advice == []
+
+
+def test_a_program_gets_values_where_an_agent_gets_advice():
+    shown = concluded(page(2, more=5, notes=["Said."]), LIMITED)
+
+    assert as_data(shown, "minimal")["notes"] == ["Said.", "5 more results: raise limit."]
+    assert as_meta(shown) == {"notes": ["Said."], "more": 5, "weak": False}

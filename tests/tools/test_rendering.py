@@ -254,7 +254,7 @@ def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
 
     assert [one.document.metadata for one in page.results] == [{"k": "v" * 90}, None]
     assert page.notes[0] == "A note."
-    assert page.notes[1].startswith("Metadata left out for its length")
+    assert page.advice[0].startswith("Metadata left out for its length")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def listing_page(
         )
         for one in documents
     ]
+    count = sum(one.total for one in listed.values())
     empty = {target.collection for target in targets if not target.dates}
     empty -= {name for name, one in listed.items() if one.total}
     return SearchPage(
@@ -92,15 +93,15 @@ def listing_page(
         statuses=statuses,
         notes=[
             *notes(results, request, statuses),
-            *_counted(listed, len(documents)),
+            *_counted(listed, count, len(documents)),
             *undated(sorted(empty) if dated else ()),
         ],
+        more=max(count - len(documents), 0),
     )
 
 
-def _counted(listed: AllListed, shown: int) -> list[str]:
+def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     """The number of texts, and where not all were looked at."""
-    count = sum(one.total for one in listed.values())
     if not count:
         return []
     texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"

@@ -28,7 +28,6 @@ MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 HALF = 0.5  # of the query
 Ranks = dict[str, int]  # by leg
-WEAK = "Weak matches only"  # how the sentence on them begins
 
 
 def present(
@@ -295,7 +294,7 @@ def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
         return []
     if not missed and not weak(best, alpha):
         return []
-    return [f"{WEAK}: the best has relevance {best.relevance:.2f}."]
+    return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
 
 
 def unfound(absent: Iterable[str]) -> list[str]:

@@ -34,11 +34,14 @@ async def services_of_tool() -> Services:
     return await services()
 
 
-def answer(text: str, structured: Mapping[str, Any]) -> CallToolResult:
-    """A result as text to read and as structured content."""
+def answer(
+    text: str, structured: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+) -> CallToolResult:
+    """A result as text to read and as structured content; `meta` is for programs alone."""
     return CallToolResult(
         content=[TextContent(type="text", text=text)] if text else [],
         structured_content=dict(structured),
+        _meta=None if meta is None else dict(meta),
     )
 
 

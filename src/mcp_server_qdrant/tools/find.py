@@ -84,7 +84,8 @@ async def find(asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
             raise
         raise RequestError(f"{coming[error.name]} Search again in a moment.") from error
     page = concluded(page, request, coming.values())
-    return answer(as_text(page, request.mode), as_data(page, request.mode, points=asked.point_ids))
+    data = as_data(page, request.mode, points=asked.point_ids)
+    return answer(as_text(page, request.mode), data, as_meta(page))
 
 
 def make_find(
@@ -116,33 +117,35 @@ async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[s
 def concluded(
     page: SearchPage, request: SearchRequest, coming: Collection[str] = (), room: int = MAX_METADATA
 ) -> SearchPage:
-    """The page as far as an agent can afford it, with notes on what is not shown.
+    """The page as far as an agent can afford it, with advice on what is not shown.
 
     Of whole texts the metadata is cut to `room` characters. Without a limit the results with
     passages are shown, and a few more on a line each. Where files are still `coming`, nothing is
     ruled out.
     """
     results, more, notes = list(page.results), page.more, [*coming, *page.notes]
+    advice: list[str] = []
     if coming and not results:
         notes = [note for note in notes if not note.startswith("Nothing ")]
     if request.mode == "full":
         documents, left = described([one.document for one in results], room)
         results = [replace(one, document=new) for one, new in zip(results, documents, strict=True)]
         parts = [called(document_id(one)) for one in documents if one.chunks > 1]
-        notes += left
+        advice += left
         if parts:
             ids = some(list(dict.fromkeys(parts)))
-            notes.append(f"Parts of longer texts, which qdrant-get gives whole: id {ids}.")
+            advice.append(f"Parts of longer texts, which qdrant-get gives whole: id {ids}.")
     elif request.limit is None and not request.explain:
         last = max((n for n, one in enumerate(results, 1) if one.passages), default=0)
         more += max(len(results) - last - LINES, 0)
         results = results[: last + LINES]
     if deep := next((n for n, one in enumerate(results, 1) if one.left), 0):
         passages = amount(results[deep - 1].left, "more passage")
-        notes.append(f"{passages} in result {deep}: give its id as within.")
-    if more and not page.weak and len(results) < MAX_LIMIT:
-        notes.append(f"{amount(more, 'more result')}: raise limit.")
-    return replace(page, results=results, more=more, notes=notes)
+        advice.append(f"{passages} in result {deep}: give its id as within.")
+    listed = not request.query.strip()  # whose notes say how to see older texts
+    if more and not page.weak and not listed and len(results) < MAX_LIMIT:
+        advice.append(f"{amount(more, 'more result')}: raise limit.")
+    return replace(page, results=results, more=more, notes=notes, advice=advice)
 
 
 def as_text(page: SearchPage, mode: Mode) -> str:
@@ -151,7 +154,8 @@ def as_text(page: SearchPage, mode: Mode) -> str:
     dated = mode == "full" or len(days) > 1 or len(page.results) < SAME_DAY
     lines = [result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
     same = "" if dated else days.pop()
-    lines += noted([*([f"all are dated {same}."] if same else []), *page.notes])
+    dates = [f"all are dated {same}."] if same else []
+    lines += noted([*dates, *page.notes, *page.advice])
     if page.corrections:
         said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in page.corrections)
         lines.insert(0, f"Corrected: {said}")
@@ -238,7 +242,7 @@ def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, A
     """A page as structured content."""
     output: dict[str, Any] = {
         "results": [_result(one, full=mode == "full", points=points) for one in page.results],
-        "notes": list(page.notes),
+        "notes": [*page.notes, *page.advice],
     }
     failed = [status for status in page.statuses if status.state != "ok"]
     if failed:
@@ -250,6 +254,11 @@ def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, A
     if page.corrections:
         output["corrections"] = {one.word: one.to for one in page.corrections}
     return output
+
+
+def as_meta(page: SearchPage) -> dict[str, Any]:
+    """What programs are told of a page, and no model: notes without advice, as values."""
+    return {"notes": list(page.notes), "more": page.more, "weak": page.weak}
 
 
 def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -206,10 +205,8 @@ class Desk:
         asked = {"collections": body.get("collections") or ["*"], "query_filter": where or None}
         shape = {"limit": LISTED, "mode": "full", "point_ids": True}
         found = await self._run("qdrant-find", given | asked | shape)
-        told = re.match(r"[\d,]+ of ([\d,]+) texts", " ".join(found["notes"]))
-        all_ = int(told[1].replace(",", "")) if told and not body.get("query") else 0
         rows = [_row(one) for one in found["results"]]
-        return found | {"results": rows, "more": max(all_ - len(rows), 0)}
+        return found | {"results": rows, "more": 0 if body.get("query") else found["more"]}
 
     async def demo(self, body: Body) -> dict[str, Any]:
         """Store one of the demo's collections, to have something to look at."""
@@ -222,14 +219,17 @@ class Desk:
         return {"collection": name, "texts": await (await self._services()).demo(name)}
 
     async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
-        """A tool's structured content. Raises RequestError with the sentence it refuses with."""
+        """A tool's structured content, and what of it is for programs alone (`_meta`).
+
+        Raises RequestError with the sentence it refuses with.
+        """
         if name not in self._tools:
             raise RequestError(NO_WRITES)
         result: CallToolResult = await self._tools[name].run(dict(arguments), self._context)
         if result.is_error:
             texts = (part.text for part in result.content if isinstance(part, TextContent))
             raise RequestError(" ".join(texts))
-        return dict(result.structured_content or {})
+        return {**(result.structured_content or {}), **(result.meta or {})}
 
 
 def _known(body: Body, names: set[str]) -> None:

@@ -7,7 +7,7 @@ import { showEmpty, showHome } from "./home.js";
 import * as map from "./map.js";
 import { showPalette } from "./palette.js";
 import { closeText, mayLeave, openText } from "./passage.js";
-import { about, left, result, sentences, weak } from "./results.js";
+import { about, result, sentences } from "./results.js";
 import { showSettings } from "./settings.js";
 import { asked, chosen, CLOSED, collections, go, LIMITS, named, read, state, unset, used, without } from "./state.js";
 import { drawTexts, showTexts } from "./texts.js";
@@ -305,13 +305,13 @@ function showAnswer() {
   if (!results.length) return nothing("Nothing fits. Try fewer or other words.", used().length > 0 && button("Search without the settings", () => visit(unset())));
   showHead("Results", about(answer), said);
   $("#hits").replaceChildren(...results.map((one, place) => result(one, place + 1, { open, point: map.highlight, judged })));
-  showMore(weak(answer) && !state.weak, results.length);
+  showMore(answer.weak && !state.weak, results.length);
 }
 
 /** Below the list, or in its place: what shows the weak ones, or more. */
 function showMore(folded, shown) {
   const limit = LIMITS.find((one) => Number(one) > shown);
-  const more = Math.min(left(state.answer), limit - shown);
+  const more = state.answer.weak ? 0 : Math.min(state.answer.more, limit - shown);
   $("#hits").hidden = folded;
   $("#more").hidden = !folded && !(more > 0);
   $("#more").textContent = folded ? `Show ${plural(shown, "weak match", "weak matches")}` : `Show ${more} more`;

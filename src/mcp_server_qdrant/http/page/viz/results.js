@@ -6,8 +6,6 @@ import { judge, judged } from "./judgements.js";
 import { colour, state } from "./state.js";
 import { alike, excerpt, marked, words } from "./words.js";
 
-const MORE = /^([\d,]+) more results?: raise limit/; // a note for agents: here it is a button
-const WHOLE = /^Parts of longer texts, which qdrant-get|: give its id as within\.$/; // others: here a text is opened
 const SAID = { verbatim: "the very words", neighbours: "beside a better one", priority: "preferred", fuzzy: "spelling" };
 
 /** Hundredths that add up to the whole, as all of them are shown. */
@@ -142,11 +140,6 @@ export function result(one, rank, on) {
   );
 }
 
-/** How many results more there are. */
-export const left = (answer) => Number(answer.notes.map((note) => note.match(MORE)?.[1]).find(Boolean)?.replaceAll(",", "") ?? 0);
-
-export const weak = (answer) => answer.notes.some((note) => note.startsWith("Weak matches only"));
-
 export function about(answer) {
   const count = plural(answer.results.length, "result");
   return `${count} in ${answer.ms < 10 ? fixed(answer.ms, 1) : Math.round(answer.ms)} ms`;
@@ -157,7 +150,7 @@ export function sentences(answer) {
   const said = Object.entries(answer.corrections ?? {}).map(
     ([word, to]) => `“${word}” is not in these collections; searched for “${to}”.`,
   );
-  said.push(...answer.notes.filter((note) => !MORE.test(note) && !WHOLE.test(note)));
+  said.push(...answer.notes);
   if (answer.rerank && answer.rerank.state !== "applied") said.push(`Not reranked: ${answer.rerank.reason}`);
   return said;
 }
