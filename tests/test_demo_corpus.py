@@ -10,7 +10,7 @@ from mcp.types import CallToolResult
 
 from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage, Status
 from mcp_server_qdrant.ingest.demo import TEXTS
-from mcp_server_qdrant.tools.find import as_data
+from mcp_server_qdrant.tools.rendering import as_data
 
 DEMO = Path(__file__).parent.parent / "demo"
 COLLECTIONS = ("homelab", "recipes", "meetings")

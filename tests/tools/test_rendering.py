@@ -23,8 +23,8 @@ from mcp_server_qdrant.core.notation import document_id, part_id, point_id, show
 from mcp_server_qdrant.ingest.delete import Matching, Named
 from mcp_server_qdrant.tools import collections, get, rendering
 from mcp_server_qdrant.tools.delete import about_documents, about_points
-from mcp_server_qdrant.tools.find import as_data, as_text, concluded, result
-from mcp_server_qdrant.tools.rendering import details
+from mcp_server_qdrant.tools.find import concluded
+from mcp_server_qdrant.tools.rendering import as_data, as_text, details, result
 from tests import answers
 from tests.support import memory_server, said
 

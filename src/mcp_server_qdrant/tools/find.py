@@ -1,58 +1,42 @@
-"""qdrant-find: a search, and its page as an agent can afford it."""
+"""qdrant-find: its arguments, the search, and the page as an agent can afford it.
+
+The arguments are a SearchRequest as agents write it, and fields of an operator.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import PurePath
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar
 
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.types import CallToolResult
-from pydantic import BaseModel, ConfigDict, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
+from typing_extensions import override
 
-from mcp_server_qdrant.core.datatypes import Document, Mode, Passage, Reranked, Result, SearchPage
-from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
-from mcp_server_qdrant.core.find import LINES, MAX_LIMIT, FilterableField, SearchRequest
-from mcp_server_qdrant.core.notation import (
-    amount,
-    called,
-    document_id,
-    every,
-    heir_id,
-    is_numbered,
-    line,
-    listed_in,
-    shown_id,
-    some,
+from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.fields import Word, choices, json_object, sound
+from mcp_server_qdrant.core.find import (
+    LINES,
+    MAX_LIMIT,
+    MAX_QUERY,
+    FilterableField,
+    SearchRequest,
+    Tuning,
+    declared,
+    offered,
 )
-from mcp_server_qdrant.tools.arguments import UNLISTED, FindArguments, arguments_with
+from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import (
-    MAX_METADATA,
-    day,
-    described,
-    details,
-    heading,
-    identified,
-    noted,
-    origin,
-    part_of,
-    placed,
-    present,
-    quoted,
-    source,
-    structured,
-    superseded,
-    titled,
-    written_by,
-)
+from mcp_server_qdrant.tools.rendering import MAX_METADATA, as_data, as_meta, as_text, described
 from mcp_server_qdrant.tools.services import Services
 
 FIND = (
     "Search the user's memory and documents by meaning and keywords, before you answer from "
     "memory. Returns passages with relevance 0..1 and ids for qdrant-get."
 )
-MAX_FAILED = 10  # collections with their fault; a note counts the others
-SHORT_LINE = 60  # of a title and section in a list of passages
-SAME_DAY = 3  # results from which on a day that all have is said once
+_TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
+_RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+BROWSED = ("since", "until", "tags", "query_filter")  # enough to list the newest texts
 
 Found = Annotated[
     dict[str, Any],
@@ -67,6 +51,147 @@ class FindOutput(BaseModel):
 
     results: list[Found]
     notes: list[str]
+
+
+def _in_words(name: str) -> str:
+    """A parameter with its values and its description."""
+    info = declared()[name]
+    shown = offered(info)
+    limits = [
+        getattr(one, end) for end in ("ge", "le") for one in info.metadata if hasattr(one, end)
+    ]
+    values = "-".join(f"{limit:g}" for limit in limits) or "|".join(choices(info.annotation))
+    described = (shown and shown.description) or info.description
+    return f"{name} {values}".rstrip() + f" ({described})"
+
+
+def _said(value: Any) -> Any:
+    """An object from its JSON, without what is null."""
+    value = json_object(value)
+    if not isinstance(value, dict):
+        return value
+    return {name: one for name, one in value.items() if one is not None}
+
+
+_SELDOM = "; ".join(_in_words(name) for name in declared() if name in Tuning.model_fields)
+
+
+class FindArguments(SearchRequest, ArgModelBase):
+    """A search as agents ask for it. Those of `tuning` are arguments of their own too."""
+
+    filterable: ClassVar[tuple[FilterableField, ...]] = ()
+
+    tuning: Annotated[
+        Tuning | None,
+        BeforeValidator(_said),
+        WithJsonSchema({"type": "object", "description": f"Seldom needed: {_SELDOM}"}),
+    ] = None
+    collection_name: Word | None = None  # the official server's name for a single collection
+    point_ids: bool = False  # in place of those of texts, for programs
+
+    @override
+    def model_dump_one_level(self) -> dict[str, Any]:
+        """The arguments of the tool's function: this request."""
+        return {"asked": self}
+
+    def request(self) -> SearchRequest:
+        """The search. Raises RequestError where there is nothing to look for or to list."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        if tuning := given.pop("tuning", None):
+            given |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
+        given.pop("point_ids", None)
+        one = given.pop("collection_name", None)
+        given["collections"] = _wanted(self.collections, one)
+        values = {field: given.pop(field.name, None) for field in self.filterable}
+        given["query_filter"] = _filtered(self.query_filter, values)
+        request = SearchRequest.model_construct(**given)
+        if not request.query.strip() and request.within:
+            raise RequestError(
+                "query is empty: say what to look for within that text, or read it with qdrant-get."
+            )
+        if not (request.query.strip() or any(map(given.get, (*BROWSED, "collections")))):
+            raise RequestError(
+                "query is empty: say what to look for, or give collections, since, until, tags or "
+                "query_filter to list the newest texts."
+            )
+        if len(request.query) > MAX_QUERY:
+            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+        return request
+
+
+# Accepted as arguments of their own, as they were before there was `tuning`.
+UNLISTED = frozenset({*Tuning.model_fields, "collection_name", "point_ids"})
+
+
+def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:
+    """The arguments with one for each configured field. Raises ConfigError for a name twice."""
+    # An operator's own tags stand in the place of ours.
+    taken = [name for name in FindArguments.model_fields if name != "tags"]
+    names = [*taken, *(field.name for field in fields)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"FILTERABLE_FIELDS: qdrant-find has an argument {twice!r} already.")
+    own: dict[str, Any] = {field.name: _argument(field) for field in fields}
+    made = create_model("FindArguments", __base__=FindArguments, **own)
+    made.filterable = tuple(fields)
+    return made
+
+
+def _argument(field: FilterableField) -> tuple[Any, Any]:
+    """Its type and its default."""
+    kind: Any = _TYPES[field.field_type]
+    if field.condition in ("any", "except"):
+        kind = list[kind]
+    annotation: Any = Annotated[
+        kind if field.required else kind | None, Field(description=field.description)
+    ]
+    return annotation, ... if field.required else None
+
+
+def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
+    if collections and one and list(collections) != [one]:
+        raise RequestError("Give collections or collection_name, not both.")
+    if collections is not None and not collections:
+        raise RequestError('collections is empty: name some, or ["*"] for all, or leave it out.')
+    names = (one,) if one else collections
+    return tuple(names) if names else None
+
+
+def _filtered(
+    raw: dict[str, Any] | None, values: dict[FilterableField, Any]
+) -> dict[str, Any] | None:
+    """The filter with a condition for each field that has a value."""
+    made = dict(raw or {})
+    for field, value in values.items():
+        if value is not None:
+            where, clause = conditions(field, value)
+            made[where] = [*_listed(made.get(where)), clause]
+    return made or None
+
+
+def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]:
+    """One field compared with a caller's value: (must or must_not, the condition in REST form).
+
+    Fields are those of `metadata`, as in the official server.
+    """
+    try:
+        sound(value)
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    key = f"metadata.{field.name}"
+    if field.condition in _RANGES:
+        return "must", {"key": key, "range": {_RANGES[field.condition]: value}}
+    if field.condition in ("any", "except"):
+        return "must", {"key": key, "match": {field.condition: value}}
+    where = "must_not" if field.condition == "!=" else "must"
+    if field.field_type == "float":
+        return where, {"key": key, "range": {"gte": value, "lte": value}}
+    return where, {"key": key, "match": {"value": value}}
+
+
+def _listed(clauses: Any) -> list[Any]:
+    if clauses is None:
+        return []
+    return list(clauses) if isinstance(clauses, list) else [clauses]
 
 
 async def find(asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
@@ -146,153 +271,3 @@ def concluded(
     if more and not page.weak and not listed and len(results) < MAX_LIMIT:
         advice.append(f"{amount(more, 'more result')}: raise limit.")
     return replace(page, results=results, more=more, notes=notes, advice=advice)
-
-
-def as_text(page: SearchPage, mode: Mode) -> str:
-    """A page of results, a few lines each, then what the caller should know."""
-    days = {day(one.document) for one in page.results}
-    dated = mode == "full" or len(days) > 1 or len(page.results) < SAME_DAY
-    lines = [result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
-    same = "" if dated else days.pop()
-    dates = [f"all are dated {same}."] if same else []
-    lines += noted([*dates, *page.notes, *page.advice])
-    if page.corrections:
-        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in page.corrections)
-        lines.insert(0, f"Corrected: {said}")
-    return "\n".join([*lines, *([_reranked(page.rerank)] if page.rerank else [])])
-
-
-def _reranked(outcome: Reranked) -> str:
-    """The outcome of reranking, on one line."""
-    if outcome.state == "applied":
-        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
-    return f"Not reranked: {line(outcome.reason or '', None)}"
-
-
-def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
-    """One result: relevance, collection, id, title, its passages (or the whole text)."""
-    document = one.document
-    relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    short = document if one.passages or one.relevance is None else _unnamed(document)
-    place = heading(document) if mode == "full" else _brief(short, dated=dated)
-    lines = [f"{number}. {relevance}{place}"]
-    if mode == "full":
-        lines += [*quoted(document.text), *details(document)]
-    else:
-        lines += _passages(one.passages)
-    if one.supersedes:
-        lines.append(f"supersedes: id {called(one.supersedes)}")
-    if document.superseded_by:
-        lines.append(superseded(document))
-    if one.also:
-        lines.append(f"also in: {some([*map(placed, one.also)])}")
-    return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
-
-
-def _unnamed(document: Document) -> Document:
-    """A text that only its id shall name, where that is its own."""
-    known = is_numbered(document) or document.document == document_id(document)
-    return document._replace(title=None, section=None) if known else document
-
-
-def _brief(document: Document, *, dated: bool) -> str:
-    """The heading in few tokens, with its source and its day: a title that is the file's name is
-    not repeated.
-    """
-    file = PurePath(source(document))
-    known = (document.title or "").casefold() in (file.name.casefold(), file.stem.casefold())
-    title = document.section if known else document.heading
-    return f"{placed(document, origin(document, dated=dated))}{titled(title, SHORT_LINE)}"
-
-
-def _passages(shown: Sequence[Passage]) -> list[str]:
-    """The passages of a text; each further one under its own id and section."""
-    lines = quoted(shown[0].text) if shown else []
-    section = shown[0].section if shown else None
-    for one in shown[1:]:
-        own = f":{one.part.chunk + 1}/{one.part.chunks}"
-        own = own if is_numbered(one.part) else called(shown_id(one.part))
-        named = one.section if one.section != section else None
-        lines.append(f"+ {own}{titled(named, SHORT_LINE)}")
-        lines += quoted(one.text)
-        section = one.section
-    return lines
-
-
-def _why(why: Mapping[str, Any], relevance: float) -> str:
-    """The reasons for a result's rank, on one line."""
-    legs = [
-        f"{share:.2f} x {leg} {why[leg]:.3f}"
-        + (f" (no. {why['ranks'][leg]})" if leg in why["ranks"] else "")
-        for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
-        if why[leg] is not None
-    ]
-    names = {"tags": f"tags {every(why['tags'])}"}
-    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why["gains"].items()]
-    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
-    if "reranked" in why:
-        steps = f"; reranked {why['reranked']:.3f}{steps}"
-    return (
-        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why['score']:.3f}; "
-        f"rrf {why['rrf']:.4f}"
-    )
-
-
-def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, Any]:
-    """A page as structured content."""
-    output: dict[str, Any] = {
-        "results": [_result(one, full=mode == "full", points=points) for one in page.results],
-        "notes": [*page.notes, *page.advice],
-    }
-    failed = [status for status in page.statuses if status.state != "ok"]
-    if failed:
-        output["collections"] = {
-            one.collection: f"{one.state}: {one.reason}" for one in failed[:MAX_FAILED]
-        }
-    if page.rerank:
-        output["rerank"] = present(asdict(page.rerank))
-    if page.corrections:
-        output["corrections"] = {one.word: one.to for one in page.corrections}
-    return output
-
-
-def as_meta(page: SearchPage) -> dict[str, Any]:
-    """What programs are told of a page, and no model: notes without advice, as values."""
-    return {"notes": list(page.notes), "more": page.more, "weak": page.weak}
-
-
-def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
-    document = one.document
-    found: dict[str, Any] = {"date": day(document)}
-    found |= structured(document) if full else {"source": source(document) or None}
-    copies = [
-        {"collection": each.collection, "id": identified(each, points=points)} for each in one.also
-    ]
-    found |= {
-        "id": identified(document, points=points),
-        "document": document_id(document) if points or full else None,
-        "collection": document.collection,
-        "relevance": None if one.relevance is None else round(one.relevance, 3),
-        "text": document.text if full else one.passage or None,
-        "title": document.heading,
-        "stored_by": written_by(document),
-        "part": part_of(document),
-        "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
-        "more_passages": one.left or None,
-        "supersedes": one.supersedes,
-        "why": _rounded(one.why) if one.why else None,
-        "superseded_by": heir_id(document),
-        "also_in": copies or None,
-    }
-    return present(found)
-
-
-def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
-    shown = {"id": identified(one.part, points=points), "part": part_of(one.part)}
-    return present(shown | {"section": one.section, "text": one.text})
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _rounded(one) for key, one in value.items()}
-    return round(value, 4) if isinstance(value, float) else value

@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import clipped, line, shown_id
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.find import result
+from mcp_server_qdrant.tools.rendering import result
 from mcp_server_qdrant.tools.services import Open, Services
 
 START, PROMPT = "SessionStart", "UserPromptSubmit"

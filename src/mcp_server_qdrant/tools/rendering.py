@@ -1,4 +1,4 @@
-"""A stored text in an answer: as lines for agents, and as structured content.
+"""Stored texts and results in an answer: as lines for agents, and as structured content.
 
 Stored text never looks like the server's own: a text has `>` before each of its lines, which none
 of the server's lines has; a title, tag or name is on one line behind a label of the server.
@@ -7,10 +7,12 @@ of the server's lines has; a title, tag or name is on one line behind a label of
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
 from typing import Any
 
 from mcp_server_qdrant.core.context import speaker
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.datatypes import Document, Mode, Passage, Reranked, Result, SearchPage
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.notation import (
     LINE,
@@ -31,7 +33,10 @@ from mcp_server_qdrant.core.writes import Kept
 SOURCE = 60  # characters, the last ones
 MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
 BACK = "qdrant-store with that id alone brings it back"
+MAX_FAILED = 10  # collections with their fault; a note counts the others
 NAMED = 10  # deleted texts
+SHORT_LINE = 60  # of a title and section in a list of passages
+SAME_DAY = 3  # results from which on a day that all have is said once
 WEB = re.compile("https?://", re.IGNORECASE)
 _HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
 REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
@@ -210,3 +215,153 @@ def written_by(one: Document) -> dict[str, str] | None:
 def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that there are."""
     return {key: value for key, value in values.items() if value is not None}
+
+
+def as_text(page: SearchPage, mode: Mode) -> str:
+    """A page of results, a few lines each, then what the caller should know."""
+    days = {day(one.document) for one in page.results}
+    dated = mode == "full" or len(days) > 1 or len(page.results) < SAME_DAY
+    lines = [result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
+    same = "" if dated else days.pop()
+    dates = [f"all are dated {same}."] if same else []
+    lines += noted([*dates, *page.notes, *page.advice])
+    if page.corrections:
+        said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in page.corrections)
+        lines.insert(0, f"Corrected: {said}")
+    return "\n".join([*lines, *([_reranked(page.rerank)] if page.rerank else [])])
+
+
+def _reranked(outcome: Reranked) -> str:
+    """The outcome of reranking, on one line."""
+    if outcome.state == "applied":
+        return f"Reranked: the best {outcome.pool}, by {outcome.model}."
+    return f"Not reranked: {line(outcome.reason or '', None)}"
+
+
+def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
+    """One result: relevance, collection, id, title, its passages (or the whole text)."""
+    document = one.document
+    relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
+    short = document if one.passages or one.relevance is None else _unnamed(document)
+    place = heading(document) if mode == "full" else _brief(short, dated=dated)
+    lines = [f"{number}. {relevance}{place}"]
+    if mode == "full":
+        lines += [*quoted(document.text), *details(document)]
+    else:
+        lines += _passages(one.passages)
+    if one.supersedes:
+        lines.append(f"supersedes: id {called(one.supersedes)}")
+    if document.superseded_by:
+        lines.append(superseded(document))
+    if one.also:
+        lines.append(f"also in: {some([*map(placed, one.also)])}")
+    return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
+
+
+def _unnamed(document: Document) -> Document:
+    """A text that only its id shall name, where that is its own."""
+    known = is_numbered(document) or document.document == document_id(document)
+    return document._replace(title=None, section=None) if known else document
+
+
+def _brief(document: Document, *, dated: bool) -> str:
+    """The heading in few tokens, with its source and its day: a title that is the file's name is
+    not repeated.
+    """
+    file = PurePath(source(document))
+    known = (document.title or "").casefold() in (file.name.casefold(), file.stem.casefold())
+    title = document.section if known else document.heading
+    return f"{placed(document, origin(document, dated=dated))}{titled(title, SHORT_LINE)}"
+
+
+def _passages(shown: Sequence[Passage]) -> list[str]:
+    """The passages of a text; each further one under its own id and section."""
+    lines = quoted(shown[0].text) if shown else []
+    section = shown[0].section if shown else None
+    for one in shown[1:]:
+        own = f":{one.part.chunk + 1}/{one.part.chunks}"
+        own = own if is_numbered(one.part) else called(shown_id(one.part))
+        named = one.section if one.section != section else None
+        lines.append(f"+ {own}{titled(named, SHORT_LINE)}")
+        lines += quoted(one.text)
+        section = one.section
+    return lines
+
+
+def _why(why: Mapping[str, Any], relevance: float) -> str:
+    """The reasons for a result's rank, on one line."""
+    legs = [
+        f"{share:.2f} x {leg} {why[leg]:.3f}"
+        + (f" (no. {why['ranks'][leg]})" if leg in why["ranks"] else "")
+        for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
+        if why[leg] is not None
+    ]
+    names = {"tags": f"tags {every(why['tags'])}"}
+    gains = [f"{names.get(name, name)} {gain:.3f}" for name, gain in why["gains"].items()]
+    steps = "".join(f" x {name} {factor:.3f}" for name, factor in why["factors"].items())
+    if "reranked" in why:
+        steps = f"; reranked {why['reranked']:.3f}{steps}"
+    return (
+        f"why: {' + '.join([*legs, *gains])} = {relevance:.3f}{steps} -> {why['score']:.3f}; "
+        f"rrf {why['rrf']:.4f}"
+    )
+
+
+def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, Any]:
+    """A page as structured content."""
+    output: dict[str, Any] = {
+        "results": [_result(one, full=mode == "full", points=points) for one in page.results],
+        "notes": [*page.notes, *page.advice],
+    }
+    failed = [status for status in page.statuses if status.state != "ok"]
+    if failed:
+        output["collections"] = {
+            one.collection: f"{one.state}: {one.reason}" for one in failed[:MAX_FAILED]
+        }
+    if page.rerank:
+        output["rerank"] = present(asdict(page.rerank))
+    if page.corrections:
+        output["corrections"] = {one.word: one.to for one in page.corrections}
+    return output
+
+
+def as_meta(page: SearchPage) -> dict[str, Any]:
+    """What programs are told of a page, and no model: notes without advice, as values."""
+    return {"notes": list(page.notes), "more": page.more, "weak": page.weak}
+
+
+def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
+    document = one.document
+    found: dict[str, Any] = {"date": day(document)}
+    found |= structured(document) if full else {"source": source(document) or None}
+    copies = [
+        {"collection": each.collection, "id": identified(each, points=points)} for each in one.also
+    ]
+    found |= {
+        "id": identified(document, points=points),
+        "document": document_id(document) if points or full else None,
+        "collection": document.collection,
+        "relevance": None if one.relevance is None else round(one.relevance, 3),
+        "text": document.text if full else one.passage or None,
+        "title": document.heading,
+        "stored_by": written_by(document),
+        "part": part_of(document),
+        "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
+        "more_passages": one.left or None,
+        "supersedes": one.supersedes,
+        "why": _rounded(one.why) if one.why else None,
+        "superseded_by": heir_id(document),
+        "also_in": copies or None,
+    }
+    return present(found)
+
+
+def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
+    shown = {"id": identified(one.part, points=points), "part": part_of(one.part)}
+    return present(shown | {"section": one.section, "text": one.text})
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
