@@ -102,7 +102,7 @@ whys = st.fixed_dictionaries(
         "tags": st.lists(texts, max_size=2),
     }
 )
-passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max_size=3).map(tuple)
+passages = st.lists(st.builds(Passage, texts, documents, st.none() | texts), max_size=2).map(tuple)
 results = st.builds(
     Result,
     *(documents, st.just(0.5), st.just(0.5), passages, st.none() | whys),
@@ -120,7 +120,7 @@ def known(found: Document) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("mode", ["minimal", "full"])
-@given(st.lists(results, max_size=3), st.lists(texts, max_size=2), st.none() | texts)
+@given(st.lists(results, max_size=2), st.lists(texts, max_size=2), st.none() | texts)
 @example([Result(FORGERY, 0.5, 0.5, (FORGED_PASSAGE,) * 2)], [FORGED[0]], FORGED[0])
 def test_no_stored_text_makes_a_result_or_a_note(mode, found, notes, reason):
     page = SearchPage(

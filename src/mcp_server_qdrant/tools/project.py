@@ -22,9 +22,8 @@ from mcp_server_qdrant.core.maps import (
     View,
 )
 from mcp_server_qdrant.core.notation import amount, called, line, short_id
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer
+from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import noted
-from mcp_server_qdrant.tools.services import Open
 
 APP = "ui://qdrant/map.html"
 NEAREST = 3
@@ -43,47 +42,40 @@ WithImage = Annotated[bool | None, Field(description="Add a picture")]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
 
 
-class ProjectTool:
-    """The tool, over services that are ready once the engine is open."""
-
-    def __init__(self, services: Open) -> None:
-        self._services = services
-
-    async def project(
-        self,
-        ctx: Context[Any],
-        collections: Places = None,
-        query: Query = None,
-        dimensions: Axes = 2,
-        limit: Limit = USUAL_POINTS,
-        image: WithImage = None,
-        points: WithPoints = None,
-    ) -> CallToolResult:
-        """A map."""
-        if collections is not None and not collections:
-            raise RequestError('collections is empty: name some, or ["*"] for all.')
-        if query and len(query) > MAX_QUERY:
-            raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
-        search = None
-        if query and query.strip():
-            search = SearchRequest.model_construct(query=query, collections=collections)
-        projector = (await self._services()).projector
-        drawn = bool(points) or client_supports_apps(ctx)
-        patience = 0.0 if drawn else PATIENCE
-        view = await projector.view(MapRequest(collections, limit, search, patience))
-        structured = output(view, dimensions)
-        if drawn:
-            structured["map"] = await projector.encoded(view)
-        made = answer(described(view, dimensions), structured)
-        if image and view.map.panels:
-            png = base64.b64encode(await projector.picture(view)).decode("ascii")
-            made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
-        return made
+async def project(
+    ctx: Context[Any],
+    collections: Places = None,
+    query: Query = None,
+    dimensions: Axes = 2,
+    limit: Limit = USUAL_POINTS,
+    image: WithImage = None,
+    points: WithPoints = None,
+) -> CallToolResult:
+    """A map."""
+    if collections is not None and not collections:
+        raise RequestError('collections is empty: name some, or ["*"] for all.')
+    if query and len(query) > MAX_QUERY:
+        raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
+    search = None
+    if query and query.strip():
+        search = SearchRequest.model_construct(query=query, collections=collections)
+    projector = (await services_of_tool()).projector
+    drawn = bool(points) or client_supports_apps(ctx)
+    patience = 0.0 if drawn else PATIENCE
+    view = await projector.view(MapRequest(collections, limit, search, patience))
+    structured = output(view, dimensions)
+    if drawn:
+        structured["map"] = await projector.encoded(view)
+    made = answer(described(view, dimensions), structured)
+    if image and view.map.panels:
+        png = base64.b64encode(await projector.picture(view)).decode("ascii")
+        made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
+    return made
 
 
-def make_project(services: Open) -> ClosedTool:
+def make_project() -> ClosedTool:
     """The tool to register, bound to its app."""
-    tool = ClosedTool.make(ProjectTool(services).project, "qdrant-project", PROJECT, write=False)
+    tool = ClosedTool.make(project, "qdrant-project", PROJECT, write=False)
     tool.meta = {"ui": {"resourceUri": APP}}
     return tool
 

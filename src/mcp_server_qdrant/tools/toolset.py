@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.tools.boundary import ClosedTool, services_of_tool
+from mcp_server_qdrant.tools.boundary import ClosedTool
 from mcp_server_qdrant.tools.collections import make_collections
 from mcp_server_qdrant.tools.delete import make_delete
 from mcp_server_qdrant.tools.find import make_find
@@ -40,5 +40,5 @@ def _tools(options: Options) -> tuple[ClosedTool, ...]:
         make_get(),
         make_collections(),
         *([make_delete(by_filter=any_filter)] if writing else []),
-        make_project(services_of_tool),
+        make_project(),
     )
