@@ -101,7 +101,7 @@ class Version:
 
     @property
     def ended(self) -> str:
-        """What became of it, and whose doing that was."""
+        """Whether it was deleted or replaced, and by whom."""
         who = self.by.get("caller") or self.by.get("client")
         return f"{'deleted' if self.deleted else 'replaced'}{f' by {called(who)}' if who else ''}"
 

@@ -209,5 +209,5 @@ def _beir(folder: Path) -> list[Label]:
 
 
 def no_such_key(name: object, known: Iterable[str]) -> str:
-    """What is said of a key that nothing knows."""
+    """The end of a sentence on an unknown key: which keys there are."""
     return f"there is no {name!r}; there are {', '.join(known)}"

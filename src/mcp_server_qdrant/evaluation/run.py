@@ -156,7 +156,7 @@ def _keys(
 async def models_ready(
     services: "Services", queries: Iterable[Query], configurations: Iterable[Configuration]
 ) -> None:
-    """Wait for the models of all collections. Raises EncoderUnavailable: without, it is no figure.
+    """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
 
     Keyword and fuzzy search need none. The words that typos are corrected to are read first.
     """

@@ -29,7 +29,7 @@ class Configuration:
 
     @property
     def name(self) -> str:
-        """As the tables call it."""
+        """Its name in the tables."""
         values = (f"{name}={_shown(value)}" for name, value in self.fields.items())
         return " ".join([self.algorithm, *values])
 

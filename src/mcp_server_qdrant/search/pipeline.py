@@ -61,7 +61,7 @@ class Pipeline:
         return await self._present(ranked, found, query, room)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
-        """The newest texts, where nothing is asked of what they say."""
+        """The newest texts, for a request without a query."""
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         targets = await understanding.resolve(request.collections)
@@ -81,7 +81,7 @@ class Pipeline:
         return Fetch(self.queries, names, self.to_document)
 
     async def _retrieve(self, query: Query) -> Retrieved:
-        """The candidates of all collections, the texts of the best of them read."""
+        """The candidates of all collections, with the texts of the best."""
         with recorder().phase("retrieve"):
             return await retrieve(self._fetch(query.targets), query)
 
@@ -103,7 +103,7 @@ class Pipeline:
         return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
     async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
-        """The hits in the order of the reranker, where one is asked for and able; never fails."""
+        """The hits as a reranker orders them, if one is asked for and works; never fails."""
         hits, reranked = ranked.hits, None
         if query.request.rerank:
             words = query.words
@@ -121,7 +121,7 @@ class Pipeline:
     async def _present(
         self, ranked: Ranked, found: Retrieved, query: Query, room: int
     ) -> SearchPage:
-        """The page, with what is to be said of it."""
+        """The page with its notes."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
         hits = await completed(self._fetch(query.targets), ranked.hits, query)
@@ -136,7 +136,7 @@ class Pipeline:
         return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:
-        """Raise RequestError where nothing was found as no text has such a tag, or such a key."""
+        """Raise RequestError if no text has any of the tags, or a key of the filter."""
         seconds = max(left, LAST_SECONDS)
         with within(seconds), suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -273,9 +273,9 @@ def absent(hits: Iterable[Hit], query: Query) -> list[str]:
 
 
 def lost(absent: Iterable[str], query: Query) -> bool:
-    """True where what no text contains is half of the query or more.
+    """True if the identifiers, numbers and phrases that no text contains are half of the query.
 
-    Texts on other identifiers, numbers or phrases of its kind are no match.
+    Then the texts that were found are on other ones, and no match.
     """
     terms = {term for one in absent for term in query.words.tokens(one)}
     if not terms:
@@ -286,9 +286,9 @@ def lost(absent: Iterable[str], query: Query) -> bool:
 
 
 def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
-    """The sentence on a page on which nothing fits; a reranker's trust in its best dispels it.
+    """The sentence that all matches are weak; none where a reranker trusts the best.
 
-    `missed`: no text has what is asked for.
+    `missed`: no text contains what the query names exactly.
     """
     if best is None or (best.reranked or 0.0) >= TRUSTED:
         return []

@@ -133,7 +133,7 @@ class Hit(NamedTuple):
 
     @property
     def own(self) -> str | None:
-        """The id of its document, at no cost; None for points that other tools wrote."""
+        """The id of its document, which need not be read; None for points of other tools."""
         doc = (self.payload or {}).get("doc")
         value = doc.get("id") if isinstance(doc, dict) else None
         return value if isinstance(value, str) else None
@@ -180,8 +180,8 @@ class Query:
     is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
     are those that the query names, by collection.
     `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
-    Of one text at most so many `passages` are shown. `reader` gives what gives the BM25 terms of
-    texts like one.
+    Of one text at most so many `passages` are shown. `reader(text)` is the tokeniser for the
+    language of that text.
     """
 
     request: SearchRequest
@@ -205,7 +205,7 @@ class Query:
 
     @cached_property
     def words(self) -> Words:
-        """What is asked, to be found in texts."""
+        """The words of the query, to be found in texts."""
         return Words(self.terms, self.reader)
 
     def seconds(self) -> float:

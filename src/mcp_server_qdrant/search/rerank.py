@@ -51,7 +51,7 @@ class Reranker(Protocol):
 
 
 class Rerank:
-    """Reranks, but for a while after a failure. `reranker` is None where none is set up."""
+    """Reranks hits; after a failure it pauses. `reranker` is None where none is set up."""
 
     def __init__(
         self,

@@ -161,9 +161,9 @@ async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit
 
 
 def current(hits: Sequence[Hit]) -> tuple[list[Hit], list[Document]]:
-    """The hits without parts of texts that were replaced, or are not completely written yet.
+    """The hits without parts of texts that were replaced or are not whole yet, and those parts.
 
-    Second those parts. The engine has compared each with the first part of its text.
+    The engine has compared each part with the first one of its text (`doc.current`).
     """
     kept, replaced = [], []
     for hit in hits:

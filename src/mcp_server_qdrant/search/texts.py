@@ -53,9 +53,9 @@ class Terms:
 class Words:
     """The words of a query, to be found in texts, as they are or spelled nearly so.
 
-    `reader` gives what gives the BM25 terms of texts like one. In a sentence each word counts its
-    idf, once. Of a word that is not there the share of its letters counts, squared, in stretches of
-    four: it may be inflected, or part of a compound, in a language not stemmed.
+    `reader(text)` is the tokeniser for the language of that text. In a sentence each word counts
+    its idf, once. Of a word that is not there the share of its letters counts, squared, in
+    stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
     """
 
     def __init__(self, terms: Terms, reader: Reader) -> None:

@@ -36,7 +36,7 @@ class Understanding:
     """Turns requests into queries.
 
     `resolve` gives the targets of a search, `locate` the text of an id in some collections,
-    `prepare` a filter as the engine wants it, `reader` what gives the BM25 terms of texts like one.
+    `prepare` a filter as the engine wants it, `reader(text)` the tokeniser for its language.
     A request without a limit has `results` of each collection; a reranker reads `pool` hits.
     """
 

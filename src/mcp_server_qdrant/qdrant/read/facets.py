@@ -65,7 +65,7 @@ class Facets:
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
 
-        Nothing is said of many collections, nor where one could not be asked.
+        Many collections are not checked, nor is anything concluded where one could not be asked.
         """
         names = [target.collection for target in targets]
         if not names or len(names) > MOST_COLLECTIONS:
@@ -103,7 +103,7 @@ def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:
-    """The paths of a payload's values; of our own administration none."""
+    """The paths of a payload's values, but for those of `doc`, which is ours."""
     for key, value in payload.items():
         if value is None or (key == OUR_OWN and not inside):
             continue
