@@ -117,13 +117,13 @@ def test_another_algorithm_searches_anew(page):
     assert "meaning 0.00" in page.locator(".parts").first.text_content()
 
 
-def test_the_share_of_meaning_is_sent(page):
+def test_the_share_of_meaning_is_sent_with_that_of_keywords(page):
     ask(page)
     settings(page)
     page.locator("#meaning").focus()
     asked = change(page, lambda: page.locator("#meaning").select_option("0.7"))
 
-    assert asked["semantic_weight"] == 0.7
+    assert [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")] == [0.7, 0.3]
     assert page.evaluate("document.activeElement.id") == "meaning"
 
 

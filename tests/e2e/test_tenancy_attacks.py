@@ -110,7 +110,7 @@ FINDS = {
     "blue's tags": {"query": "obsidian marzipan plans", "explain": True},
     "own tags": {"query": "cellar lamp plans", "explain": True},
     "no threshold": {"query": "lisbon", "score_threshold": 0},
-    "weights": {"query": "zebrafish", "semantic_weight": 0},
+    "weights": {"query": "zebrafish", "keyword_weight": 1, "semantic_weight": 0},
     "as fresh as can be": {"query": "signed contract", "recency_weight": 1, "priority": "hard"},
     "spread": {"query": "floods in March", "diversity": 1, "correct": False},
     "many": {"query": "obsidian " * 50, "limit": 100},

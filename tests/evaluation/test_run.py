@@ -194,6 +194,13 @@ async def test_an_engine_without_collections_is_an_error():
             await measure(services, [Label("key", {"pot": 1})], HYBRID)
 
 
+async def test_only_impossible_combinations_are_an_error(services):
+    both = Configuration("hybrid", {"semantic_weight": 1.0, "keyword_weight": 1.0})
+
+    with pytest.raises(RequestError, match="add up to more than 1"):
+        await measure(services, [Label("key", {"pot": 1})], [both])
+
+
 async def test_progress_is_told_after_each_query(services):
     told: list[int] = []
     labels = [Label("key", {"pot": 1}), Label("shed", {"shed": 1})]

@@ -38,11 +38,11 @@ def test_ten_steps_of_a_tenth_are_the_numbers_that_people_mean():
 
 
 def test_several_sweeps_are_combined():
-    assert names([], "semantic_weight=0.2,0.4", "recency_weight=0,1")[1:] == [
-        "hybrid semantic_weight=0.2 recency_weight=0",
-        "hybrid semantic_weight=0.2 recency_weight=1",
-        "hybrid semantic_weight=0.4 recency_weight=0",
-        "hybrid semantic_weight=0.4 recency_weight=1",
+    assert names([], "keyword_weight=0.2,0.4", "recency_weight=0,1")[1:] == [
+        "hybrid keyword_weight=0.2 recency_weight=0",
+        "hybrid keyword_weight=0.2 recency_weight=1",
+        "hybrid keyword_weight=0.4 recency_weight=0",
+        "hybrid keyword_weight=0.4 recency_weight=1",
     ]
 
 
@@ -64,7 +64,7 @@ def test_an_algorithm_of_one_leg_is_not_searched_again_for_each_weight():
 
 
 def test_a_configuration_makes_the_request_that_qdrant_find_would():
-    one = Configuration("hybrid", {"recency_weight": 0.5, "semantic_weight": 1.0})
+    one = Configuration("hybrid", {"recency_weight": 0.5, "keyword_weight": 1.0})
 
     assert one.request("words", ("notes",), 10) == SearchRequest(
         query="words",
@@ -73,12 +73,19 @@ def test_a_configuration_makes_the_request_that_qdrant_find_would():
         algorithm="hybrid",
         score_threshold=0.0,
         recency_weight=0.5,
-        semantic_weight=1.0,
+        keyword_weight=1.0,
     )
 
 
 def test_every_field_that_is_named_here_is_one_of_a_request():
     assert set(SearchRequest.model_fields) >= SWEPT
+
+
+def test_weights_that_add_up_to_more_than_1_are_left_out():
+    assert names([], "semantic_weight=0.4,0.8,0.9", "keyword_weight=0.5") == [
+        "hybrid",
+        "hybrid semantic_weight=0.4 keyword_weight=0.5",
+    ]
 
 
 @pytest.mark.parametrize(

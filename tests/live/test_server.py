@@ -64,6 +64,7 @@ async def test_each_collection_is_asked_for_one_fusion_and_exact_scores(services
         query="roses need sun",
         collections=("*",),
         semantic_weight=0.6,
+        keyword_weight=0.4,
         explain=True,
     )
     await services.pipeline.search(request)  # words and tags are known from now on

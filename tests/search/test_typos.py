@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Correction
-from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import FakeEncoder
@@ -219,3 +219,10 @@ async def test_likeness_counts_in_hybrid_and_fuzzy_search_or_where_it_is_asked_f
         page = await find(services, "red lentil dal", "notes", explain=True, **fields)
 
     assert ("fuzzy" in page.results[0].why["factors"]) == lifted
+
+
+async def test_weights_that_make_no_sense_are_refused_before_anything_is_searched():
+    async with memory_services() as services:
+        await filled(services)
+        with pytest.raises(RequestError, match="add up to more than 1"):
+            await find(services, "x", semantic_weight=0.5, keyword_weight=0.6)

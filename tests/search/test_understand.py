@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg, Target
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.search.understand import (
+    dense_share,
     embed,
     narrowed,
 )
@@ -36,6 +40,37 @@ def test_a_collection_without_the_leg_has_none_left_and_says_why():
     assert keyword.note == "keyword search needs a bm25 vector, and it has none"
     assert (semantic.dense, semantic.sparse) == (None, None)
     assert semantic.note == "keywords only: it has no dense vector"
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "share"),
+    [
+        (None, None, None),
+        (0.7, 0.3, 0.7),
+        (0.2, 0.2, 0.5),
+        (0.7, None, 0.7),
+        (None, 0.4, 0.6),
+        (1.0, None, 1.0),
+        (0.0, None, 0.0),
+        (0.0, 0.5, 0.0),
+    ],
+)
+def test_weights_are_shares_whatever_their_sum(semantic, keyword, share):
+    assert dense_share(semantic, keyword) == (None if share is None else pytest.approx(share))
+
+
+@pytest.mark.parametrize(
+    ("semantic", "keyword", "sentence"),
+    [
+        (0.7, 0.5, "Weights must not add up to more than 1."),
+        (0.0, 0.0, "One of the weights must be above 0."),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword, sentence):
+    with pytest.raises(RequestError) as refused:
+        dense_share(semantic, keyword)
+
+    assert str(refused.value) == sentence
 
 
 def test_fuzzy_search_uses_the_keyword_leg():

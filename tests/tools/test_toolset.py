@@ -527,12 +527,14 @@ async def test_fuzzy_search_and_its_boost_are_offered():
         await store(client, "the boundary layer of a wing", title="Boundary layer")
         fuzzy = await find(client, "bondary", algorithm="fuzzy")
         lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
-        refused = await client.call_tool("qdrant-find", {"query": "x", "semantic_weight": 1.1})
+        refused = await client.call_tool(
+            "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
+        )
 
     assert [one["title"] for one in fuzzy.structured_content["results"]] == ["Boundary layer"]
     assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
     assert " x fuzzy 1.200" in said(lifted)
-    assert refusal(refused) == "semantic_weight must be at most 1.0."
+    assert refusal(refused) == "Weights must not add up to more than 1."
 
 
 async def test_tuning_is_an_object_and_its_fields_are_arguments_too():

@@ -31,6 +31,8 @@ from mcp_server_qdrant.core.fields import (
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
 LINES = 2  # results without a passage at the end of a page
+# What each leg of a hybrid search counts; together at most 1.
+LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
@@ -75,9 +77,8 @@ class Tuning(Preferences):
     model_config = ConfigDict(extra="forbid", validate_by_alias=False, validate_by_name=True)
 
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
-    semantic_weight: Annotated[
-        Share, Field(description="share of meaning, the rest of keywords")
-    ] = None
+    semantic_weight: Annotated[Share, Field(description="share of meaning")] = None
+    keyword_weight: Annotated[Share, Field(description="share of keywords")] = None
     group_size: Annotated[int | None, Field(ge=1, le=10, description="most passages of a text")] = (
         None
     )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.find import SearchRequest, Tuning, declared
+from mcp_server_qdrant.core.find import LEG_WEIGHTS, SearchRequest, Tuning, declared
 from mcp_server_qdrant.evaluation.labels import no_such_key
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -71,10 +71,12 @@ def configurations(algorithms: Sequence[str], sweeps: Sequence[str]) -> list[Con
 def _swept(algorithm: Algorithm, swept: Mapping[str, Sequence[Any]]) -> Iterator[Configuration]:
     """The algorithm with the server's settings, then with each combination of values."""
     yield Configuration(algorithm)
-    useless = "semantic_weight" if algorithm in ONE_LEG else None
-    used = {name: values for name, values in swept.items() if name != useless}
+    useless = LEG_WEIGHTS if algorithm in ONE_LEG else frozenset()
+    used = {name: values for name, values in swept.items() if name not in useless}
     for values in product(*used.values()):
-        yield Configuration(algorithm, dict(zip(used, values, strict=True)))
+        fields = dict(zip(used, values, strict=True))
+        if sum(fields.get(name, 0) for name in LEG_WEIGHTS) <= 1:
+            yield Configuration(algorithm, fields)
 
 
 def _sweep(text: str) -> tuple[str, list[Any]]:

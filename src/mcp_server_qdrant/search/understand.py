@@ -61,7 +61,7 @@ class Understanding:
         Raises UnknownCollection, InvalidFilter, RequestError.
         """
         left, now = _countdown(self.timeout), self.now()
-        share = request.semantic_weight
+        share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.in_query(request.query)
         text = await self.locate(request.within, request.collections) if request.within else None
         condition = self.prepare(request.where(), text)
@@ -189,6 +189,25 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
         dense={model: v for model, v in answers.items() if not isinstance(v, str)},
         failures={model: v for model, v in answers.items() if isinstance(v, str)},
     )
+
+
+def dense_share(semantic: float | None, keyword: float | None) -> float | None:
+    """The dense leg's share of the relevance that the caller's weights ask for.
+
+    Weights are from 0 to 1, their sum is at most 1 and one of them is above 0; one that is not
+    given is what the other leaves. None where neither is given. Raises RequestError.
+    """
+    given = [weight for weight in (semantic, keyword) if weight is not None]
+    if sum(given) > 1 + 1e-9:
+        raise RequestError("Weights must not add up to more than 1.")
+    if not given:
+        return None
+    remainder = max(1 - sum(given), 0.0)
+    meaning = remainder if semantic is None else semantic
+    words = remainder if keyword is None else keyword
+    if meaning + words <= 0:
+        raise RequestError("One of the weights must be above 0.")
+    return meaning / (meaning + words)
 
 
 def period_of(request: SearchRequest, now: datetime) -> Period | None:

@@ -22,7 +22,7 @@ ASKED = [
     {"algorithm": "semantic"},
     {"algorithm": "keyword", "limit": 3},
     {"algorithm": "fuzzy"},
-    {"semantic_weight": 0.2, "fuzzy_boost": 0.1},
+    {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_boost": 0.1},
     {"recency_weight": 1.0, "priority": "hard"},
     {"collections": ["letters"], "correct": False},
 ]
@@ -129,7 +129,7 @@ async def test_a_text_is_given_whole(one):
         ("search", {"query": "", "collections": ["*"]}, "query is empty"),
         ("search", {"query": "x", "limit": 0}, "limit must be at least 1"),
         ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
-        ("search", {"query": "x", "semantic_weight": 2}, "semantic_weight must be at most 1"),
+        ("search", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.9}, "add up to"),
         ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
         ("search", {"query": "x", "tags": [1]}, "tags must be a valid string."),
         ("map", {"collections": []}, "collections must be a list of names, and not empty."),

@@ -90,7 +90,7 @@ export function asked() {
   for (const name of PREFERENCES) found[name] = setting(name);
   if (LIMITS.includes(route.limit)) found.limit = Number(route.limit);
   const meaning = Math.round(Number(route.meaning) * 100);
-  if (route.meaning && meaning >= 0 && meaning <= 100) found.semantic_weight = meaning / 100;
+  if (route.meaning && meaning >= 0 && meaning <= 100) Object.assign(found, { semantic_weight: meaning / 100, keyword_weight: (100 - meaning) / 100 });
   for (const { name } of state.setup.defaults.filters) {
     try {
       if (route[`f.${name}`]) found[name] = JSON.parse(route[`f.${name}`]);
