@@ -7,9 +7,10 @@ collections give more of them than one.
 
 import json
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument, SearchPage
 from mcp_server_qdrant.core.exact import Exact
+from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.demo import TEXTS
 from tests.support import find, make_settings
 
@@ -43,12 +45,28 @@ CUTS: dict[str, Place] = {
 }
 
 
+VECTORS: dict[str, Any] = {}  # text -> what the model made of it, in whichever collection
+
+
+def remembering(encoder: Encoder) -> None:
+    """Have each text encoded once, however often it is stored."""
+    made = encoder.vectors
+
+    async def vectors(texts: Sequence[str]) -> list[Any]:
+        if new := [text for text in texts if text not in VECTORS]:
+            VECTORS.update(zip(new, await made(new), strict=True))
+        return [VECTORS[text] for text in texts]
+
+    encoder.vectors = vectors
+
+
 @asynccontextmanager
 async def filled(model_dir: Path, place: Place) -> AsyncIterator[Services]:
     """The demo's texts in local mode, with the real model; nothing runs in the background."""
     settings = make_settings(embedding_model_path=model_dir, qdrant_read_only=True)
     services = await open_lazily(settings)
     assert await services.encoders.default.ready(60)
+    remembering(services.encoders.default)
     for number, text in enumerate(TEXTS):
         new = NewDocument(text["text"], id=text["id"], title=text["title"])
         await services.store.store(new, place(number), create=True)
