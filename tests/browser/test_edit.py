@@ -301,7 +301,7 @@ def test_weak_matches_are_folded_and_more_results_are_a_button(start):
 
 
 def test_what_an_agent_stores_appears_by_itself_and_the_map_can_be_kept(start, served):
-    page = start(reduced_motion="no-preference")
+    page = start()
     page.locator(".newest li").first.wait_for()
     try:
         where = {"collection_name": "recipes", "id": "quoll"}
