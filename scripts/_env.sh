@@ -5,6 +5,8 @@
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
 VENV="$ROOT/.venv"
 MODEL="$ROOT/build/minilm"
+PROGRAMS="$ROOT/build/programs"
+export PATH="$PATH:$PROGRAMS/usr/sbin:$PROGRAMS/usr/bin"
 cd -- "$ROOT"
 # Without bytecode each process that a test starts would compile the package anew.
 unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
@@ -104,13 +106,12 @@ with p.sync_playwright() as r: raise SystemExit(not os.path.exists(r.chromium.ex
 # The programs whose examples in deploy/ are tested, beside the system's own and never started as
 # services. Without one its tests are skipped, visibly.
 make_programs() {
-    local folder="$ROOT/build/programs" name
-    export PATH="$PATH:$folder/usr/sbin:$folder/usr/bin"
+    local name
     command -v apt-get >/dev/null 2>&1 || return 0
     for name in nginx caddy; do
         command -v "$name" >/dev/null 2>&1 && continue
-        mkdir -p -- "$folder"
-        (cd -- "$folder" && { apt-get download "$name" || { apt-get update && apt-get download "$name"; }; } \
+        mkdir -p -- "$PROGRAMS"
+        (cd -- "$PROGRAMS" && { apt-get download "$name" || { apt-get update && apt-get download "$name"; }; } \
             && dpkg -x "$name"_*.deb .) >/dev/null 2>&1 \
             || say "There is no $name: the tests of its example are skipped."
     done

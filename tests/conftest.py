@@ -68,7 +68,7 @@ class ProcessRefused(Exception):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="leave out the tests that start processes")
     parser.addoption(
-        "--thorough", action="store_true", help="20 rounds of kills for 5, 400 examples for 40"
+        "--thorough", action="store_true", help="20 rounds of kills for 3, 400 examples for 40"
     )
 
 
@@ -152,7 +152,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def rounds(pytestconfig: pytest.Config) -> int:
     """How often a test kills what it tests."""
-    return 20 if pytestconfig.getoption("thorough") else 5
+    return 20 if pytestconfig.getoption("thorough") else 3
 
 
 @pytest.fixture(scope="session")
@@ -247,21 +247,21 @@ async def engine(request: pytest.FixtureRequest, engine_folder: Path) -> AsyncIt
 
 
 @pytest.fixture(scope="session")
-def model_dir(one_cache: Path) -> Path:
+def model_dir(one_cache: Path) -> Iterator[Path]:
     """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand.
 
-    The model host outlives the seconds in which no test needs it.
+    The model host has a client until the tests end: it loads the model once.
     """
     name = host_name(__version__, sys.executable, model_environment())
-    line = connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0)
-    line.close()
-    if given := os.environ.get("MCP_TEST_MODEL"):
-        return Path(given)
-    script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]
-    built = subprocess.run(
-        [*script, str(ROOT / "build" / "minilm")], check=True, capture_output=True, text=True
-    )
-    return Path(built.stdout.strip().splitlines()[-1])
+    with connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0):
+        if given := os.environ.get("MCP_TEST_MODEL"):
+            yield Path(given)
+            return
+        script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]
+        built = subprocess.run(
+            [*script, str(ROOT / "build" / "minilm")], check=True, capture_output=True, text=True
+        )
+        yield Path(built.stdout.strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="session")

@@ -150,12 +150,14 @@ def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) 
 
 def main() -> None:
     """Import everything once, fork for ever; in a fork, run what was asked for."""
+    gc.disable()  # all that is imported stays
     from mcp_server_qdrant.app.server import import_services
 
     import_services()
     for name in PRELOADED:
         __import__(name)
     gc.freeze()
+    gc.enable()
     asked = fork_all(socket.socket(fileno=os.dup(0)))
     if asked[0] == "-P":
         del asked[0]

@@ -13,7 +13,7 @@ from mcp_server_qdrant.evaluation.labels import read
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
-from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts
+from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts, store_demo
 from mcp_server_qdrant.settings.environment import Settings
 
 DEMO = Path(__file__).parent.parent / "demo"
@@ -36,14 +36,11 @@ FLOORS = {  # best@1, hit@1, nDCG@10
 
 @pytest.fixture
 async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
-    """The demo's collections on the embedded engine, searched on TODAY."""
+    """Services on the embedded engine with nothing in it, that search on TODAY."""
     settings = Settings(qdrant_local_path=tmp_path / "engine", embedding_model_path=model_dir)
     services = await open_lazily(settings)
     services.pipeline.understanding.now = lambda: TODAY
     assert await services.encoders.default.ready(60)
-    for name in NAMES:
-        for text in demo_texts(name):
-            await services.store.store(text, name, create=True)
     yield services
     await services.close()
 
@@ -51,6 +48,8 @@ async def services(tmp_path: Path, model_dir: Path) -> AsyncIterator[Services]:
 async def test_the_vectors_that_come_with_the_demo_are_those_of_the_model(services):
     for name in NAMES:
         texts = demo_texts(name)
+        for text in texts:
+            await services.store.store(text, name, create=True)
         records, _ = await services.client.scroll(name, limit=1_000, with_vectors=True)
         made = {
             (one.payload["doc"]["id"], one.payload["doc"]["start"], one.payload["doc"]["end"]): one
@@ -69,6 +68,8 @@ async def test_the_vectors_that_come_with_the_demo_are_those_of_the_model(servic
 
 
 async def test_no_category_of_the_demos_queries_falls_below_its_floor(services):
+    for name in NAMES:
+        await store_demo(services.store, name)
     labels = read(DEMO / "queries.json")
     done = await measure(services, labels, [Configuration("hybrid")])
     (scores,) = score(done)

@@ -76,7 +76,8 @@ def page(start):
     return start()
 
 
-def test_a_search_shows_results_their_reasons_and_their_places(page):
+def test_a_search_shows_results_their_reasons_and_their_places(start):
+    page = start(reduced_motion="no-preference")
     assert canvas(page, "points") == "111"
     assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
     shot(page, "start")

@@ -110,7 +110,7 @@ def test_every_acknowledged_store_survives_kills_of_both_hosts(env, tmp_path, ro
             keys = [f"r{round_}-{number}-{n}" for n in range(2)]
             return [key for key in keys if store(server, key)], find(server)
 
-        strike = threading.Timer(0.02 * (round_ % 5), lambda: killed.update(kill(env, tmp_path)))
+        strike = threading.Timer(0.03 * (round_ % 4), lambda: killed.update(kill(env, tmp_path)))
         strike.start()
         for stored, found in at_once(servers, work):
             acknowledged += stored

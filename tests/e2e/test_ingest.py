@@ -123,7 +123,7 @@ def test_a_watched_folder_is_followed_until_it_is_interrupted(env, notes):
 
 
 def test_an_interrupt_says_that_it_can_be_taken_up(env, notes):
-    for number in range(2000):  # short ones: the first batch is soon there, the last one is not
+    for number in range(1000):  # short ones: the first batch is soon there, the last one is not
         (notes / f"n{number}.md").write_text(f"Words of {number}.")
     ours, theirs = pty.openpty()
     process = forked.Popen(

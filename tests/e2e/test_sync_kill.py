@@ -71,7 +71,7 @@ async def test_a_sync_killed_at_any_moment_ends_as_one_that_was_never_interrupte
     for round_, moment in enumerate(moments, 1):
         edit(folder, round_)
         statuses.append(drive(path, folder, moment).returncode)
-        if round_ % 5 == 0 and (host := host_pid(path)):
+        if round_ % 3 == 0 and (host := host_pid(path)):
             os.kill(host, signal.SIGKILL)
         await sync(engine, folder)
         await fresh.delete_collection(COLLECTION)

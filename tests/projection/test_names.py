@@ -5,10 +5,14 @@ import pytest
 
 from mcp_server_qdrant.projection.names import Phrases, called
 
-pytest.importorskip("sklearn")
-
 WINGS = [f"The lift of a boundary layer, study {n}" for n in range(9)]
 PARSERS = [f"The grammar is parsed, report {n}" for n in range(9)]
+
+
+@pytest.fixture(autouse=True)
+def sklearn() -> None:
+    """Here and not above: to import it takes a second in each process that collects tests."""
+    pytest.importorskip("sklearn")
 
 
 def names(groups: list[list[str]]) -> list[list[str]]:

@@ -3,7 +3,6 @@
 Beside them stand texts that have the pieces of it scattered, and nothing else.
 """
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.encoders.bm25 import WORD
-from mcp_server_qdrant.ingest.demo import TEXTS
+from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.settings.environment import Settings
 from tests.support import find
 
@@ -80,10 +79,7 @@ async def services(
     services = await open_lazily(settings)
     assert await services.encoders.default.ready(60)
     for name in COLLECTIONS:
-        for line in (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines():
-            row = json.loads(line)
-            new = NewDocument(row["text"], id=row["id"], title=row["title"])
-            await services.store.store(new, name, create=True)
+        await store_demo(services.store, name)
     for query, document in QUERIES.items():
         new = NewDocument(scattered(query), id=f"scattered {query}")
         await services.store.store(new, document.partition("/")[0], create=True)
