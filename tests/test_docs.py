@@ -126,7 +126,7 @@ def runnable(page: Path) -> list[list[str]]:
     return [words for marked, text in blocks(page) if not marked for words in commands(text)]
 
 
-@pytest.mark.parametrize("page", filter(runnable, READ), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*filter(runnable, READ)], ids=lambda page: page.stem)
 def test_the_commands_of_a_page_run(page, invoke, tmp_path, monkeypatch):  # noqa: F811
     """One after the other, in a home with notes that are stored."""
     monkeypatch.setenv("HOME", str(tmp_path))
