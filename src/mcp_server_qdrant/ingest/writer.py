@@ -127,7 +127,8 @@ class Writer:
             return
         for job in jobs:
             await job.finished()
-            await self._settle([part.id for part in job.parts if part.writing is not None])
+        parts = [part for job in jobs for part in job.parts]
+        await self._settle([part.id for part in parts if part.writing is not None])
 
     async def _modelless(self) -> bool:
         """Whether nothing can be encoded at all: then keywords have to do."""

@@ -87,7 +87,7 @@ async function setUp() {
 
 /** What agents store meanwhile, and what did not answer in time, appears by itself. */
 async function watch() {
-  const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs }) => [name, points, legs]));
+  const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs, description }) => [name, points, legs, description]));
   const empty = !collections().length;
   const wanted = !state.running && (empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts"));
   const setup = wanted && (await call("setup").catch(() => null));
