@@ -248,8 +248,8 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `rerank` is None where it was not asked for. `more` further results were found; `weak`: even the
-    best is hardly a match.
+    `searched` is the query with its corrections. `rerank` is None where it was not asked for.
+    `more` further results were found; `weak`: even the best is hardly a match.
     """
 
     query: str
@@ -260,6 +260,7 @@ class SearchPage:
     corrections: Sequence[Correction] = ()
     more: int = 0
     weak: bool = False
+    searched: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ def present(
         corrections=query.terms.corrections,
         more=len(ranked.hits) - len(shown),
         weak=bool(weakly),
+        searched=query.terms.query,
     )
 
 
