@@ -304,7 +304,8 @@ function showAnswer() {
   announce(`${about(answer)}. ${said.join(" ")}`);
   if (!results.length) return nothing("Nothing fits. Try fewer or other words.", used().length > 0 && button("Search without the settings", () => visit(unset())));
   showHead("Results", about(answer), said);
-  $("#hits").replaceChildren(...results.map((one, place) => result(one, place + 1, { open, point: map.highlight, judged })));
+  const rows = answer.results.map((one, place) => there(one) && result(one, place + 1, { open, point: map.highlight, judged }));
+  $("#hits").replaceChildren(...rows.filter(Boolean)); // ranks as on the map
   showMore(weak(answer) && !state.weak, results.length);
 }
 
