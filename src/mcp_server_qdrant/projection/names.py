@@ -31,9 +31,9 @@ CODE = {"def", "self", "none", "null", "str", "int", "bool", "return", "import",
 
 WORD = re.compile(r"[^\W\d_]{3,30}")
 BREAK = re.compile(r"[^\w\s'\u2019-]+|\n|[\d_]+")  # no phrase goes across it
-# Addresses, names of fields before their values, suffixes of files.
+# Addresses, ids such as log-26-a, names of fields before their values, suffixes of files.
 FOREIGN = re.compile(
-    r"\w+://\S+|%\w+"
+    r"\w+://\S+|%\w+|\b[^\W\d_]+-\d+[-_]\w\S*"
     r"|^[^\W\d][\w -]{0,30}:(?=\s)|\b[A-Z]{6,}(?= [A-Z][a-z])|(?<=\w)\.[a-z]\w{1,3}\b",
     re.MULTILINE,
 )
