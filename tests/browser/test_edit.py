@@ -61,6 +61,29 @@ def test_a_deleted_text_leaves_list_and_map_at_once_whichever_part_was_found(sta
     assert page.locator(".hit").count() > hits
 
 
+def test_ranks_and_number_of_the_others_are_true_while_a_text_is_being_deleted(start):
+    page = start()
+    ask(page, "sourdough bread with rye flour")
+    count, held = page.locator(".hit").count(), []
+    assert count > 1
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/viz/api/delete", hold)
+    page.locator(".hit .open").first.click()
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.locator(PANEL).wait_for(state="hidden")
+
+    ranks = page.locator(".hit .rank").all_inner_texts()
+    assert ranks == [str(rank) for rank in range(2, count + 1)]
+    assert page.locator("#results-about").inner_text().startswith(f"{count - 1} result")
+
+    held[0].continue_()
+    page.get_by_role("button", name="Undo").click()
+    page.locator("#results-about", has_text=f"{count} result").wait_for()
+
+
 def test_a_text_without_an_own_id_is_read_and_edited_whole(start, served):
     page = start()
     text = PARTED.replace("quokka", "wombat")

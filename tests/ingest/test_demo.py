@@ -1,12 +1,14 @@
 """The demo's collections: there at once, with the vectors that come with them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from mcp_server_qdrant.app.server import open_lazily
 from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.datatypes import PointId
+from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -34,6 +36,27 @@ async def test_without_a_model_the_demo_has_its_vectors_at_once(modelless):
         assert len(found) == sum(len(spans) for spans, _ in demo_parts(name, demo_texts(name)))
         assert all(len(one.vector) == 2 for one in found)  # dense and bm25
         assert not [one for one in found if {"pending", "writing"} & one.payload["doc"].keys()]
+
+
+async def test_a_map_drawn_before_the_marks_are_off_is_drawn_anew(modelless, monkeypatch):
+    settle, drawn = modelless.store.points.settle, list[int]()
+
+    async def count() -> int:
+        modelless.catalog.forget("homelab")
+        view = await modelless.projector.view(MapRequest(("homelab",), patience=0.01))
+        (panel,) = view.map.panels
+        return panel.count
+
+    async def late(collection: str, ids: Sequence[PointId]) -> None:
+        drawn.append(await count())
+        await settle(collection, ids)
+
+    monkeypatch.setattr(modelless.store.points, "settle", late)
+    await modelless.demo("homelab")
+
+    whole = len(await points(modelless, "homelab"))
+    assert drawn[0] < whole
+    assert await count() == whole
 
 
 async def test_loaded_again_the_demo_leaves_what_was_changed(modelless):

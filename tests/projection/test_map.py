@@ -10,12 +10,10 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.context import Caller, calling
-from mcp_server_qdrant.core.datatypes import Correction, SearchPage
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest, View
 from mcp_server_qdrant.projection.pca import unit
-from mcp_server_qdrant.projection.place import searched
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -293,16 +291,16 @@ async def test_without_the_model_the_hits_are_placed_and_the_query_is_not():
         assert seen.notes[0].startswith("The query is not on the map: ")
 
 
-@pytest.mark.parametrize(
-    ("query", "corrections", "found"),
-    [
-        ("some words", (), "some words"),
-        ("the copr and copr.", (Correction("copr", "copper"),), "the copper and copper."),
-        ("copr coprs", (Correction("copr", r"a\1b"),), r"a\1b coprs"),
-    ],
-)
-def test_the_query_that_is_placed_is_the_corrected_one(query, corrections, found):
-    assert searched(SearchPage(query, (), (), corrections=corrections)) == found
+async def test_a_misspelled_query_lies_where_the_corrected_one_does():
+    async with memory_services() as services:
+        await remember(services, "notes", *corpus(40))
+        await services.described(["notes"])
+        await services.lexicon.settled()
+        wrong = await view(services, "notes", query="bridge of copperr")
+        right = await view(services, "notes", query="bridge of copper")
+
+    assert wrong.page.corrections
+    assert wrong.queries[0].position == right.queries[0].position
 
 
 async def test_positions_are_finite_whatever_is_asked():

@@ -248,8 +248,9 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `advice` are those on how an agent sees what is not shown. `rerank` is None where it was not
-    asked for. `more` further results were found; `weak`: even the best is hardly a match.
+    `advice` are those on how an agent sees what is not shown. `searched` is the query with its
+    corrections. `rerank` is None where it was not asked for. `more` further results were found;
+    `weak`: even the best is hardly a match.
     """
 
     query: str
@@ -261,6 +262,7 @@ class SearchPage:
     more: int = 0
     weak: bool = False
     advice: Sequence[str] = ()
+    searched: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import sure
+from mcp_server_qdrant.encoders.multilingual import NAMES, sure
 
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
@@ -31,9 +31,9 @@ CODE = {"def", "self", "none", "null", "str", "int", "bool", "return", "import",
 
 WORD = re.compile(r"[^\W\d_]{3,30}")
 BREAK = re.compile(r"[^\w\s'\u2019-]+|\n|[\d_]+")  # no phrase goes across it
-# Addresses, names of fields before their values, suffixes of files.
+# Addresses, ids such as log-26-a, names of fields before their values, suffixes of files.
 FOREIGN = re.compile(
-    r"\w+://\S+|%\w+"
+    r"\w+://\S+|%\w+|\b[^\W\d_]+-\d+[-_]\w\S*"
     r"|^[^\W\d][\w -]{0,30}:(?=\s)|\b[A-Z]{6,}(?= [A-Z][a-z])|(?<=\w)\.[a-z]\w{1,3}\b",
     re.MULTILINE,
 )
@@ -52,6 +52,7 @@ class Phrases:
 
     def __init__(self, texts: Sequence[str]) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
+        from stopwordsiso import stopwords
 
         self._texts = texts
         spoken = [sure(text, NEUTRAL) for text in texts]
@@ -59,7 +60,9 @@ class Phrases:
         counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
         held = counter.fit_transform(zip(texts, foreign, strict=True))
         everywhere = np.asarray(held.sum(axis=0))[0]
-        frequent = (everywhere >= FEWEST) & (counter.get_feature_names_out() != "")
+        everyday = stopwords(code for code, language in NAMES.items() if language in spoken)
+        alone = [everyday.issuperset(one.split()) for one in counter.get_feature_names_out()]
+        frequent = (everywhere >= FEWEST) & ~np.array(alone, bool)
         titles, own = _parted(texts)
         self._words = counter.get_feature_names_out()[frequent]
         self._held = held[:, frequent]

@@ -1,7 +1,6 @@
 """A search on a map: where the query and each of its hits lie."""
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,8 +31,9 @@ async def place(
     encoders: Registry,
 ) -> View:
     """The map with the query and the results, in their order, where they lie on it."""
-    query = searched(page)
-    queries = [_query(index, panel, query, encoders) for index, panel in enumerate(found.panels)]
+    queries = [
+        _query(index, panel, page.searched, encoders) for index, panel in enumerate(found.panels)
+    ]
     spots, placed = await asyncio.gather(
         _hits(found, page, targets, drawer), asyncio.gather(*queries)
     )
@@ -44,15 +44,6 @@ async def place(
         notes.append(f"{which} in no collection of this map, or without a vector.")
     shown = tuple(one for one in placed if isinstance(one, Place))
     return View(found, page, shown, hits, tuple(notes))
-
-
-def searched(page: SearchPage) -> str:
-    """The query as it was searched for: misspelled words replaced."""
-    to = {one.word: one.to for one in page.corrections}
-    if not to:
-        return page.query
-    words = "|".join(map(re.escape, to))
-    return re.sub(rf"(?<!\w)(?:{words})(?!\w)", lambda found: to[found[0]], page.query)
 
 
 async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Place | str:

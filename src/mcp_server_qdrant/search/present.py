@@ -76,6 +76,7 @@ def present(
         corrections=query.terms.corrections,
         more=len(ranked.hits) - len(shown),
         weak=bool(weakly),
+        searched=query.terms.query,
     )
 
 

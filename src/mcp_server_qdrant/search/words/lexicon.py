@@ -93,11 +93,12 @@ class Lexicon:
     async def about(
         self, targets: Sequence[Target], telling: Callable[[str], Callable[[str], bool]]
     ) -> dict[str, str]:
-        """Collection -> the words that tell it from the others, as far as known.
+        """Collection -> the words that tell it from the others, once it was sampled.
 
         `telling` takes frequent words of a collection, and gives what is no stop word among them.
         """
-        names = [*await self.vocabularies(targets)]
+        found = await self.vocabularies(targets)
+        names = [name for name in found if self._known[name].points >= 0]
         held = {name: known.words.copy() for name, known in self._known.items()}
         return await asyncio.to_thread(_about, names, held, telling)
 

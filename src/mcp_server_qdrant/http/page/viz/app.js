@@ -87,7 +87,7 @@ async function setUp() {
 
 /** What agents store meanwhile, and what did not answer in time, appears by itself. */
 async function watch() {
-  const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs }) => [name, points, legs]));
+  const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs, description }) => [name, points, legs, description]));
   const empty = !collections().length;
   const wanted = !state.running && (empty || (!document.hidden && state.shown === "home" && state.route.view !== "texts"));
   const setup = wanted && (await call("setup").catch(() => null));
@@ -304,7 +304,8 @@ function showAnswer() {
   announce(`${about(answer)}. ${said.join(" ")}`);
   if (!results.length) return nothing("Nothing fits. Try fewer or other words.", used().length > 0 && button("Search without the settings", () => visit(unset())));
   showHead("Results", about(answer), said);
-  $("#hits").replaceChildren(...results.map((one, place) => result(one, place + 1, { open, point: map.highlight, judged })));
+  const rows = answer.results.map((one, place) => there(one) && result(one, place + 1, { open, point: map.highlight, judged }));
+  $("#hits").replaceChildren(...rows.filter(Boolean)); // ranks as on the map
   showMore(answer.weak && !state.weak, results.length);
 }
 

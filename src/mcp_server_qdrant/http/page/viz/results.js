@@ -1,6 +1,6 @@
 // The ranked results, with bars that say why each ranks there.
 
-import { button, clip, fixed, h, key, plural, sized } from "./dom.js";
+import { button, clip, fixed, h, key, plural, sized, there } from "./dom.js";
 import { old } from "./home.js";
 import { judge, judged } from "./judgements.js";
 import { colour, state } from "./state.js";
@@ -141,7 +141,7 @@ export function result(one, rank, on) {
 }
 
 export function about(answer) {
-  const count = plural(answer.results.length, "result");
+  const count = plural(answer.results.filter(there).length, "result");
   return `${count} in ${answer.ms < 10 ? fixed(answer.ms, 1) : Math.round(answer.ms)} ms`;
 }
 
