@@ -115,15 +115,16 @@ class Writes:
             check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
             self._shards.adopt(sidecar, place)
 
-    async def index(self, name: str, field: str, declared: Any) -> None:
-        """Index a payload field; cheap while the collection is empty."""
+    async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
+        """Index payload fields; cheap while the collection is empty."""
         shard = self._shards.get(name)
-        update = Update.create_field_index(field, types.index_params(declared))
-        self._room(self._rewritten(shard, self._shards.exact_count(shard)))
-        self._apply(shard, update)
-        if isinstance(declared, dict):
-            indexes = {**shard.sidecar.get("indexes", {}), field: declared}
-            self._shards.save(shard, indexes=indexes)
+        made = {field: types.index_params(schema) for field, schema in schemas.items()}
+        for field, params in made.items():
+            self._room(self._rewritten(shard, self._shards.exact_count(shard)))
+            self._apply(shard, Update.create_field_index(field, params))
+            await self._pause()
+        if detailed := {key: one for key, one in schemas.items() if isinstance(one, dict)}:
+            self._shards.save(shard, indexes={**shard.sidecar.get("indexes", {}), **detailed})
 
     async def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> None:
         """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
