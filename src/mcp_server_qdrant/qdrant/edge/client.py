@@ -193,7 +193,7 @@ class EdgeClient(AsyncQdrantBase):
     async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
         """A question of a search to many collections, in one trip; see `reads`.
 
-        No call of a Qdrant server does it; here a trip for each would cost more than the search.
+        One trip for each collection would take longer than the search itself.
         `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
         """
         answers: list[Any] = await self._ask(question, guard, *arguments)
