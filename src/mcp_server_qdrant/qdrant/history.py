@@ -79,7 +79,7 @@ class History:
     async def keep(self, one: Document, *, deleted: bool = False) -> Kept:
         """Keep a text, given by its first part, that is about to be replaced or deleted.
 
-        A failure is told, not raised: it must not stand between a caller and a correction.
+        A failure is returned, not raised, so that the replacement or deletion goes on.
         """
         if not self.days:
             return Kept()
