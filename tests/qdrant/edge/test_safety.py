@@ -15,7 +15,12 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core import disk, errors
-from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+    RequestError,
+)
 from mcp_server_qdrant.hosting import link, wire
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import files as edge_files
@@ -355,6 +360,20 @@ def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypat
     shard = here.shards.get("a")
     assert shard.sidecar.get("optimised_points") == (None if missing else 1)
     assert shard.count() == 1
+
+
+def test_indexes_are_made_together_and_none_where_one_is_not_known(tmp_path):
+    here = Here(shards_in(tmp_path, "a"))
+    shard = here.shards.get("a")
+    with pytest.raises(RequestError, match="no payload index of type 'colour'"):
+        here.write("index", "a", {"n": "integer", "c": "colour"})
+    assert shard.engine.info().payload_schema == {}
+
+    here.write("index", "a", {"n": "integer", "t": {"type": "text", "lowercase": True}})
+    shard.close()
+
+    assert set(shard.engine.info().payload_schema) == {"n", "t"}
+    assert shard.sidecar["indexes"] == {"t": {"type": "text", "lowercase": True}}
 
 
 def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
