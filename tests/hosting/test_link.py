@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 import time
 from pathlib import Path
 from socket import MSG_WAITALL, socket, socketpair
@@ -140,3 +141,24 @@ async def test_calls_under_way_are_repeated_where_their_host_hangs_up(monkeypatc
 
         assert await asyncio.gather(*tasks) == ["0", "1", "2"]
         second.end.close()
+
+
+async def test_a_link_that_is_closed_while_it_connects_leaves_no_socket_open(monkeypatch):
+    ours, host = ends()
+    connecting, go_on = threading.Event(), threading.Event()
+
+    def connect(*_):
+        connecting.set()
+        go_on.wait(30)
+        return ours
+
+    monkeypatch.setattr("mcp_server_qdrant.hosting.link.connect", connect)
+    link = Link(service(Path("unused")), 30.0)
+    opening = asyncio.ensure_future(link.open())
+    await asyncio.to_thread(connecting.wait, 30)
+    opening.cancel()
+    asyncio.get_running_loop().call_later(0.05, go_on.set)
+    await link.close()
+
+    assert ours.fileno() == -1
+    host.end.close()

@@ -17,6 +17,7 @@ from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
 from mcp_server_qdrant.qdrant.write.points import PATIENCE, WRITING, Points
+from mcp_server_qdrant.search.query import DEPTH
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))
@@ -193,9 +194,10 @@ class TestEveryMoment:
 
 @pytest.mark.parametrize("kind", ["edge", "memory"])
 async def test_a_search_goes_past_the_many_parts_of_a_replaced_text(kind, tmp_path):
-    long = "\n\n".join(f"Harbour {n}. " + "The harbour, a harbour. " * 40 for n in range(400))
+    long = "\n\n".join(f"Harbour {n}. " + "The harbour, a harbour. " * 40 for n in range(100))
     async with two_servers(kind, tmp_path) as (engine, services, reader):
-        await remember(services, "notes", long, id="x")
+        (stored,) = await remember(services, "notes", long, id="x")
+        assert len(stored.ids) > 3 * DEPTH, "more than a search looks at"
 
         async def look() -> None:
             assert await reader.text("x") in (long, SHORT)

@@ -327,14 +327,14 @@ async def test_a_new_collection_knows_its_model():
 
 async def test_a_collection_whose_creation_was_interrupted_gets_its_indexes_at_the_next_store():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
-        engine.broken_methods["create_payload_index"] = EngineFailure("interrupted")
+        engine.broken_methods["create_payload_indexes"] = EngineFailure("interrupted")
         with pytest.raises(EngineFailure):
             await remember(services, "notes", "roses")
         engine.broken_methods.clear()
         engine.calls.clear()
         await remember(services, "notes", "roses", "moss")
 
-    assert [name for name, _ in engine.calls].count("create_payload_index") == 14
+    assert [name for name, _ in engine.calls].count("create_payload_indexes") == 1
 
 
 async def test_a_collection_of_another_tool_is_not_given_indexes():
@@ -342,7 +342,7 @@ async def test_a_collection_of_another_tool_is_not_given_indexes():
         await foreign(engine, "notes", {}, vectors=OFFICIAL)
         await remember(services, "notes", "roses")
 
-    assert "create_payload_index" not in [name for name, _ in engine.calls]
+    assert "create_payload_indexes" not in [name for name, _ in engine.calls]
 
 
 async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
@@ -484,9 +484,9 @@ async def test_the_mark_is_indexed_where_another_tool_made_the_collection():
         await foreign(engine, "notes", {}, vectors=OFFICIAL)
         encoder.be("failed")
         await remember(services, "notes", "roses")
-        indexed = [call for call in engine.calls if call[0] == "create_payload_index"]
+        indexed = [call for call in engine.calls if call[0] == "create_payload_indexes"]
 
-    assert indexed == [("create_payload_index", "notes")]
+    assert indexed == [("create_payload_indexes", "notes")]
     assert PENDING_KEY == "doc.pending"
 
 

@@ -52,8 +52,8 @@ CALLS = {
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RemoteClient]:
-    client = await open_client(url=url, local_path=Path("unused"), timeout=1)
+async def opened(url: str, timeout: float = 1) -> AsyncIterator[RemoteClient]:
+    client = await open_client(url=url, local_path=Path("unused"), timeout=timeout)
     try:
         yield client
     finally:
@@ -163,7 +163,7 @@ async def test_a_find_over_unsound_answers_is_an_error_and_never_finds_nothing(
     server: RestServer, fault
 ):
     settings = make_settings(qdrant_url=server.url, qdrant_read_only=True)
-    async with opened(server.url) as client:
+    async with opened(server.url, timeout=30) as client:
         services = wire(settings, client, registry(FakeEncoder()))
         await remember(services, "notes", "roses need sun")
         server._post_points_query_batch = lambda _, body: [

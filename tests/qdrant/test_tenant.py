@@ -242,7 +242,7 @@ async def test_what_is_not_confined_is_not_there():
         *("get_collections", "collection_exists", "get_collection"),
         *("hybrid", "retrieve", "scroll", "count", "facet"),
     }
-    writes = {"create_collection", "create_payload_index", "upsert", "delete", "set_payload"}
+    writes = {"create_collection", "create_payload_indexes", "upsert", "delete", "set_payload"}
     writes |= {"delete_payload"}
 
     def public(kind):

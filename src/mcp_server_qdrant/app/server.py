@@ -158,15 +158,20 @@ async def _opened(settings: Settings) -> "Opened":
         hosts = await asyncio.to_thread(
             importlib.import_module, "mcp_server_qdrant.app.local_models"
         )
-        host = hosts.open_host(settings)
-        # The host starts, and loads the model, while this process imports.
-        loading = asyncio.create_task(hosts.load_default(settings, host))
-        loading.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.to_thread(import_services)
-        from mcp_server_qdrant.app import models, services, tenants
+        async with contextlib.AsyncExitStack() as undo:
+            host = hosts.open_host(settings)
+            undo.push_async_callback(host.close)
+            # The host starts, and loads the model, while this process imports.
+            loading = asyncio.create_task(hosts.load_default(settings, host))
+            loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            await asyncio.to_thread(import_services)
+            from mcp_server_qdrant.app import models, services, tenants
 
-        client = await services.open_engine(settings)
-        return tenants.assemble(settings, client, models.open_encoders(settings, host))
+            client = await services.open_engine(settings)
+            undo.push_async_callback(client.close)
+            opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
+            undo.pop_all()
+            return opened
     finally:
         gc.freeze()
         gc.enable()

@@ -68,7 +68,7 @@ class Work:
         return False
 
     async def end(self) -> None:
-        """Do what waits, and take no more."""
+        """Finish the calls that were taken; new ones are not answered."""
         self._ending = True
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -81,7 +81,7 @@ class Work:
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, client: Client, call: wire.Call) -> None:
-        """Do a call in its turn. What nobody waits for any more is not done."""
+        """Do a call in its turn, unless its deadline has passed."""
         queue = client, call.caller, self.queue(call)
         async with self._turns.setdefault(queue, asyncio.Lock()):
             if not call.late:

@@ -96,7 +96,9 @@ class Link:
         return await asyncio.shield(self._opening)
 
     async def _connect(self) -> "HostLine":
-        found = await asyncio.to_thread(connect, self._service, CONNECT_SECONDS)
+        found = await asyncio.to_thread(
+            connect, self._service, CONNECT_SECONDS, lambda: not self._closed
+        )
         self._line = HostLine(*await asyncio.open_connection(sock=found))
         if self._closed:
             self._line.end(self._left)
@@ -134,6 +136,8 @@ class Link:
     async def close(self) -> None:
         """Leave; the host goes on for others."""
         self._closed = True
+        if self._opening is not None:
+            await asyncio.wait([self._opening])  # its thread may have a socket already
         if self._line is not None:
             self._line.end(self._left)
             await asyncio.sleep(0)  # the loop closes the socket now
@@ -189,12 +193,17 @@ class HostLine:
                 answer.set_exception(error())
 
 
-def connect(service: Service, timeout: float) -> socket.socket:
-    """A socket to the host. It blocks. Raises the service's `unavailable` error."""
+def connect(
+    service: Service, timeout: float, wanted: Callable[[], bool] = lambda: True
+) -> socket.socket:
+    """A socket to the host, as long as it is `wanted`. It blocks.
+
+    Raises the service's `unavailable` error.
+    """
     _own(service)
     until = time.monotonic() + timeout
     started: subprocess.Popen[bytes] | None = None
-    while time.monotonic() < until:
+    while wanted() and time.monotonic() < until:
         if (line := _dialled(service)) is not None:
             return line
         if started is None:

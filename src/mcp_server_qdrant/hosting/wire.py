@@ -6,7 +6,7 @@ its own, the host its proof. All that follow are frames: the length (4 bytes, bi
 pickle, and the pickle: a `Call`, or a reply `(number, answer)`, where the answer of a failed call
 is a QdrantMcpError. Only those and plain data travel.
 
-Reaching a host from here blocks, and imports little: a short command does so, too.
+`dial` and `ask` block and import little, so that a short command can use them.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The demo's texts, with the vectors that the default model makes: there at once, without it."""
+"""The demo's texts, with vectors made by the default model, so that none has to be loaded."""
 
 import json
 from collections.abc import AsyncIterator, Sequence

@@ -18,7 +18,8 @@ async def nearest(
 ) -> tuple[Document, float] | None:
     """The nearest other memory and its cosine, if it is near; None where that is unknown.
 
-    `dense` is the vector of the new text's first part. What the caller may not write is not seen.
+    `dense` is the vector of the new text's first part. Only the collection that is
+    written to is searched.
     """
     asked = target, LegQuery(dense, None)
     try:

@@ -131,7 +131,7 @@ class Writer:
         await self._settle([part.id for part in parts if part.writing is not None])
 
     async def _modelless(self) -> bool:
-        """Whether nothing can be encoded at all: then keywords have to do."""
+        """Whether the model fails on any text; then texts are stored for keyword search."""
         if self.encode is not None:
             try:
                 await self.encode(["Is it this text, or every one?"])

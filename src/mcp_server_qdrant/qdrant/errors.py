@@ -2,7 +2,7 @@
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -100,6 +100,11 @@ class TranslatedClient(AsyncQdrantClient):
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """Do the call of that name."""
         return await getattr(AsyncQdrantClient, name)(self, *args, **kwargs)
+
+    async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None:
+        """Index payload fields, one after the other: a server does no more of them at once."""
+        for field, schema in schemas.items():
+            await self.create_payload_index(collection, field, schema)
 
 
 def _wrapped(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:

@@ -79,7 +79,7 @@ class History:
     async def keep(self, one: Document, *, deleted: bool = False) -> Kept:
         """Keep a text, given by its first part, that is about to be replaced or deleted.
 
-        A failure is told, not raised: it must not stand between a caller and a correction.
+        A failure is returned, not raised, so that the replacement or deletion goes on.
         """
         if not self.days:
             return Kept()
@@ -214,8 +214,8 @@ class History:
             sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
             await create(client, HISTORY, vectors_config={}, sparse_vectors_config=sparse)
         there = (await client.get_collection(HISTORY)).payload_schema
-        for key in self._indexes.keys() - there.keys():
-            await client.create_payload_index(HISTORY, key, self._indexes[key])
+        missing = {key: one for key, one in self._indexes.items() if key not in there}
+        await client.create_payload_indexes(HISTORY, missing)
         newest = models.OrderBy(key=UNTIL, direction=NEWEST)
         kept, _ = await client.scroll(HISTORY, limit=MOST, order_by=newest, with_payload=[UNTIL])
         last = kept[-1].payload[KEY]["until"] if len(kept) == MOST else None

@@ -1,7 +1,6 @@
 """The marks of a collection: in its metadata, and of damage.
 
 `filling` names the vectors that not all points have yet: they are written, and not searched.
-`embedding_vector` is the one that an upgrade to another model added.
 A collection NAME~1 is the copy that an earlier version made to stand for NAME: the alias NAME leads
 to it.
 """
@@ -14,7 +13,6 @@ from typing import Any
 from qdrant_client import models
 
 FILLING_KEY = "filling"
-VECTOR_KEY = "embedding_vector"
 IMPORTED_KEY = "imported"
 DESCRIPTION_KEY = "description"
 FOLDER_KEY = "folder"

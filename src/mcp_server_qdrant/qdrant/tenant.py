@@ -140,11 +140,9 @@ class TenantClient:
         self._see(collection_name, seen=True)
         return True
 
-    async def create_payload_index(
-        self, collection_name: str, field_name: str, field_schema: Any = None
-    ) -> None:
-        """Index a field: it says nothing of anybody's points."""
-        await self._inner.create_payload_index(collection_name, field_name, field_schema)
+    async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None:
+        """Index fields: it says nothing of anybody's points."""
+        await self._inner.create_payload_indexes(collection, schemas)
 
     # Reads
 

@@ -60,7 +60,7 @@ class Store(Here):
     def damage(self, name="a"):
         """What is missing, once it is open."""
         shard = self.shards.get(name)
-        self.shards.engine(shard)
+        _ = shard.engine
         return shard.damage()
 
     def number(self, name="a"):

@@ -34,18 +34,17 @@ def make(shards: Shards, name: str, points: int, says: str) -> None:
     shards.create(name, sidecar)
     shard = shards.get(name)
     rows = [edge.Point(n, {"v": [1.0, n]}, {"says": says}) for n in range(points)]
-    shards.engine(shard).update(edge.UpdateOperation.upsert_points(rows))
-    shards.flush(shard)
-    shard.changed()
-    shards.close(shard)
+    shard.apply(edge.UpdateOperation.upsert_points(rows))
+    shard.flush()
+    shard.close()
 
 
 def seen(shards: Shards, name: str = "notes") -> tuple[str, int, set[str], str | None]:
     """What a collection says, its description and its points, and what it misses."""
     shard = shards.get(name)
-    records, _ = shards.engine(shard).scroll(edge.ScrollRequest(limit=100, with_payload=True))
+    records, _ = shard.engine.scroll(edge.ScrollRequest(limit=100, with_payload=True))
     said = {record.payload["says"] for record in records}
-    return shard.sidecar["metadata"]["says"], shards.exact_count(shard), said, shard.damage()
+    return shard.sidecar["metadata"]["says"], shard.count(), said, shard.damage()
 
 
 def stage(root: Path, tmp_path: Path) -> Path:

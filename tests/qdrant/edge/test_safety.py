@@ -15,7 +15,12 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core import disk, errors
-from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout, EngineUnavailable
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+    RequestError,
+)
 from mcp_server_qdrant.hosting import link, wire
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import files as edge_files
@@ -185,7 +190,7 @@ POINT = [wire.pack([(1, {"d": [1.0, 2.0]}, {})])]
 def test_a_failed_flush_fails_the_write_and_is_told_once(tmp_path):
     here = Here(shards_in(tmp_path, "a", "b", max_open=1))
     broken = here.shards.get("a")
-    broken.engine = Broken(here.shards.engine(broken))
+    broken._engine = Broken(broken.engine)
 
     with pytest.raises(EngineFailure, match=r"'a' could not be flushed.* may or may not have happ"):
         here.write("upsert", "a", POINT)
@@ -198,13 +203,13 @@ def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
     shards = here.shards
     for name in ("a", "b"):
         asyncio.run(here.writes.upsert(name, POINT))
-    shards.engine(shards.get("c"))
+    _ = shards.get("c").engine
     assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
 
     shards.settle("a")
     shards.settle("b")
-    shards.close(shards.get("c"))
-    shards.engine(shards.get("c"))
+    shards.get("c").close()
+    _ = shards.get("c").engine
     assert [shard.name for shard in shards.opened()] == ["c"]
 
 
@@ -216,7 +221,7 @@ def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path, monkeypatch)
 
     for name in ("open", "write_text"):
         monkeypatch.setattr(edge_shards.Path, name, full)
-    assert shards.exact_count(shards.get("a")) == 0
+    assert shards.get("a").count() == 0
 
 
 @posix
@@ -337,7 +342,7 @@ def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledge
     vectors = {"d": {"size": 2, "distance": "Dot"}}
     shards.create("a", {"vectors": vectors, "sparse_vectors": {}, "metadata": None})
     assert seen == [["c-a.next"], ["c-a"]]
-    shards.drop(shards.get("a"))
+    assert shards.drop("a")
 
     assert seen[2:] == [[]]
 
@@ -354,7 +359,21 @@ def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypat
     assert not optimiser.busy
     shard = here.shards.get("a")
     assert shard.sidecar.get("optimised_points") == (None if missing else 1)
-    assert here.shards.exact_count(shard) == 1
+    assert shard.count() == 1
+
+
+def test_indexes_are_made_together_and_none_where_one_is_not_known(tmp_path):
+    here = Here(shards_in(tmp_path, "a"))
+    shard = here.shards.get("a")
+    with pytest.raises(RequestError, match="no payload index of type 'colour'"):
+        here.write("index", "a", {"n": "integer", "c": "colour"})
+    assert shard.engine.info().payload_schema == {}
+
+    here.write("index", "a", {"n": "integer", "t": {"type": "text", "lowercase": True}})
+    shard.close()
+
+    assert set(shard.engine.info().payload_schema) == {"n", "t"}
+    assert shard.sidecar["indexes"] == {"t": {"type": "text", "lowercase": True}}
 
 
 def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
@@ -362,11 +381,11 @@ def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
     shard = shards.get("a")
     marker = shard.path / "opening"
     for age, opens in ((5, False), (590, False), (610, True), (-610, True)):
-        shards.close(shard)
+        shard.close()
         marker.write_bytes(b"..")
         os.utime(marker, (time.time() - age,) * 2)
         if opens:
-            assert shards.engine(shard)
+            assert shard.engine
         else:
             with pytest.raises(EngineFailure, match="could not be opened"):
-                shards.engine(shard)
+                _ = shard.engine

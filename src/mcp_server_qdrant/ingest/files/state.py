@@ -48,9 +48,9 @@ class KnownFile:
 
 @dataclass(slots=True)
 class Known:
-    """What one run tells the next: the files that are stored, and those that cannot be read.
+    """What one run hands to the next: the files that are stored, and those that cannot be read.
 
-    The latter are left alone until they change.
+    The latter are not read again until they change.
     """
 
     files: dict[str, KnownFile] = field(default_factory=dict)

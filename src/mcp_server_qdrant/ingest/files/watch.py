@@ -30,8 +30,8 @@ async def follow(
     """Run now, after every change, a while after a failure, and now and then from scratch.
 
     `run` takes what the run before knew, None where that has to be read again, and returns what it
-    knows. `failed` gets the error that stopped a run, and may raise to end it all. Folders that the
-    selection keeps out are not watched.
+    knows. `failed` gets the error that stopped a run; if it raises, no further run begins.
+    Folders that the selection keeps out are not watched.
     """
     known: Known | None = None
     while True:

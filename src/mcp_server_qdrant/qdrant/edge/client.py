@@ -116,7 +116,13 @@ class EdgeClient(AsyncQdrantBase):
         self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
     ) -> models.UpdateResult:
         """Index a payload field; cheap while the collection is empty."""
-        return await self._write("index", collection_name, field_name, plain.plain(field_schema))
+        return await self.create_payload_indexes(collection_name, {field_name: field_schema})
+
+    async def create_payload_indexes(
+        self, collection_name: str, schemas: Mapping[str, Any]
+    ) -> models.UpdateResult:
+        """Index payload fields. The files are made durable once, not for each field."""
+        return await self._write("index", collection_name, plain.plain(dict(schemas)))
 
     async def create_vector_name(
         self, collection_name: str, vector_name: str, vector_name_config: Any, **_: Any
@@ -187,7 +193,7 @@ class EdgeClient(AsyncQdrantBase):
     async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
         """A question of a search to many collections, in one trip; see `reads`.
 
-        No call of a Qdrant server does it; here a trip for each would cost more than the search.
+        One trip for each collection would take longer than the search itself.
         `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
         """
         answers: list[Any] = await self._ask(question, guard, *arguments)

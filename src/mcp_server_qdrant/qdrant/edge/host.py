@@ -95,7 +95,7 @@ class Engine(Work):
         for name in self._shards.names()[:ahead]:
             await self._let_reads_go_first()
             with suppress(QdrantMcpError, OSError):
-                self._shards.engine(self._shards.get(name))
+                _ = self._shards.get(name).engine
         await self._optimiser.run()
 
     @override

@@ -71,13 +71,13 @@ class Optimiser:
         Enough is half of the shard, so that a growing one is copied a few times only; at most
         `optimise_at` points, which searches would feel.
         """
-        count = self._shards.exact_count(shard)
+        count = shard.count()
         gain = max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
         return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
     async def optimise(self, shard: Shard) -> bool:
         """Whether an optimised copy took its place: not where it was written to meanwhile."""
-        folder, points = self._shards.folder, self._shards.exact_count(shard)
+        folder, points = self._shards.folder, shard.count()
         folder.require_space(_SPACE_FACTOR * allocated(shard.path))
         began, place = shard.touched, folder.place("optimised")
         self.busy = True

@@ -42,7 +42,7 @@ class Leg(NamedTuple):
 
 
 class Reads:
-    """The reads of one host. Between two collections of a search others have their turn."""
+    """The reads of one host. `pause` lets other calls run between two collections of a search."""
 
     def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
         self._shards = shards
@@ -55,7 +55,7 @@ class Reads:
     async def info(self, name: str) -> dict[str, Any]:
         """The description, the exact count, segments and payload indexes."""
         shard = self._shards.get(name)
-        found, declared = self._shards.engine(shard).info(), shard.sidecar.get("indexes", {})
+        found, declared = shard.engine.info(), shard.sidecar.get("indexes", {})
         return {
             **shard.sidecar,
             "segments_count": found.segments_count,
@@ -67,7 +67,7 @@ class Reads:
                 }
                 for key, index in found.payload_schema.items()
             },
-            "points_count": self._shards.exact_count(shard),
+            "points_count": shard.count(),
             "damage": shard.damage(),
         }
 
@@ -94,7 +94,7 @@ class Reads:
     async def count(self, name: str, where: Plain) -> int:
         """The number of points that match; exact, for an estimate double counts after a crash."""
         if where is None:
-            return self._shards.exact_count(self._shards.get(name))
+            return self._shards.get(name).count()
         request = edge.CountRequest(exact=True, filter=types.to_filter(where))
         return self._engine(name).count(request)
 
@@ -105,7 +105,7 @@ class Reads:
         return [(plain_id(hit.value), hit.count) for hit in hits]
 
     def _engine(self, name: str) -> edge.EdgeShard:
-        return self._shards.engine(self._shards.get(name))
+        return self._shards.get(name).engine
 
     # The questions of a search
 
@@ -121,12 +121,12 @@ class Reads:
         """
         narrowed = _narrowing(guard)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, legs: Sequence[Asked]) -> Any:
+        def answer(shard: Shard, legs: Sequence[Asked]) -> Any:
             made = [_leg(shard, narrowed, *leg) for leg in legs]
-            ids, rrf, scores = fused(engine, made, k, limit)
+            ids, rrf, scores = fused(shard.engine, made, k, limit)
             payloads = None
             if not all(leg.scored for leg in made):
-                found = _payloads(shard, engine, ids, guard)
+                found = _payloads(shard, ids, guard)
                 payloads = [found.get(point) for point in ids]
             return ids, rrf, scores, payloads, shard.damage(numbers=guard is None)
 
@@ -141,11 +141,11 @@ class Reads:
         """
         where = _narrowing(guard)(None)
 
-        def answer(shard: Shard, engine: edge.EdgeShard, using: str, terms: Sequence[int]) -> Any:
+        def answer(shard: Shard, using: str, terms: Sequence[int]) -> Any:
             vector = {"indices": list(terms), "values": [1.0] * len(terms)}
             check_vectors({using: vector}, shard.sidecar)
             params, _ = _params(shard, using, where)
-            found = {term: _idf(engine, using, term, where, params) for term in terms}
+            found = {term: _idf(shard.engine, using, term, where, params) for term in terms}
             return {term: idf for term, idf in found.items() if idf > 0}
 
         return await self._each(answer, asked)
@@ -153,8 +153,8 @@ class Reads:
     async def payloads(self, guard: Plain, asked: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
         """The payloads of those points that exist, by id."""
 
-        def answer(shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any]) -> Any:
-            return _payloads(shard, engine, _allowed(engine, ids, guard), guard)
+        def answer(shard: Shard, ids: Sequence[Any]) -> Any:
+            return _payloads(shard, _allowed(shard.engine, ids, guard), guard)
 
         return await self._each(answer, asked)
 
@@ -167,7 +167,7 @@ class Reads:
             try:
                 with guarded(name):
                     shard = self._shards.get(name)
-                    answers.append(answer(shard, self._shards.engine(shard), *arguments))
+                    answers.append(answer(shard, *arguments))
             except QdrantMcpError as error:
                 answers.append(error)
             await self._pause()
@@ -286,14 +286,13 @@ def _allowed(engine: edge.EdgeShard, ids: Sequence[Any], guard: Plain) -> Sequen
     return [plain_id(record.id) for record in engine.scroll(request)[0]]
 
 
-def _payloads(
-    shard: Shard, engine: edge.EdgeShard, ids: Sequence[Any], guard: Plain
-) -> dict[Any, Any]:
+def _payloads(shard: Shard, ids: Sequence[Any], guard: Plain) -> dict[Any, Any]:
     """The payloads of those that exist, by id.
 
     Each further part of a text is marked as current or replaced, by the version of its first part:
     reading that here saves the search a trip.
     """
+    engine = shard.engine
     records = engine.retrieve(list(ids), with_payload=True, with_vector=False)
     # All exist, as a rule: asking each record for its id takes as long as reading it.
     known = ids if len(records) == len(ids) else [plain_id(record.id) for record in records]

@@ -54,31 +54,129 @@ logger = logging.getLogger(__name__)
 class Shard:
     """One collection: its description and, while it is open, its engine.
 
-    `fault`: why it cannot be used at all.
+    `fault`: why it cannot be used at all. `pinned`: it must not be closed, since it was written to
+    and not yet flushed, or is being copied. `touched`: when it was written to or closed last, on
+    the monotonic clock. `deleted`: points deleted since it was optimised.
     """
 
-    def __init__(self, path: Path, sidecar: dict[str, Any], fault: str | None = None) -> None:
+    def __init__(
+        self, home: "Shards", path: Path, sidecar: dict[str, Any], fault: str | None = None
+    ) -> None:
         self.name = str(sidecar["name"])
         self.path = path
         self.sidecar = sidecar
         self.fault = fault
         self.census = Census(path / POINTS)
-        self.count: int | None = None  # exact, until the next write
-        self.engine: edge.EdgeShard | None = None
-        self.log: tuple[int, int] | None = None  # of which folder, when it was opened
-        self.pinned = False  # must not be closed: written to and not yet flushed, or being copied
-        self.touched = 0.0  # when it was written to or closed last, on the monotonic clock
-        self.deleted = 0  # points deleted since it was optimised
+        self.pinned = False
+        self.touched = 0.0
+        self.deleted = 0
+        self._home = home
+        self._engine: edge.EdgeShard | None = None
+        self._count: int | None = None  # exact, until the next write
+        self._log: tuple[int, int] | None = None  # of which folder, when it was opened
+
+    @property
+    def engine(self) -> edge.EdgeShard:
+        """Its engine, opened when needed."""
+        if self._engine is None:
+            self._engine = self._load()
+        self._home.used(self)
+        return self._engine
+
+    def count(self) -> int:
+        """The number of points; info's own count can be wrong after a crash."""
+        if self._count is None:
+            self._count = self.engine.count(edge.CountRequest(exact=True))
+        return self._count
 
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
         lost = self.census.damage(self.name)
         return lost if numbers else lost and INCOMPLETE
 
-    def changed(self) -> None:
-        """Its points are others from now on."""
-        self.count = None
+    def apply(self, update: edge.UpdateOperation) -> None:
+        """Change its points. They are durable once it is flushed."""
+        engine = self.engine
+        self._count = None
         self.touched = time.monotonic()
+        self.pinned = True
+        try:
+            with guarded(self.name, f"answered with a failure. {UNSURE}"):
+                engine.update(update)
+        except EngineFailure:
+            # What it holds in memory is no longer sure; the files and the log are.
+            self.close()
+            raise
+
+    def flush(self) -> None:
+        """Make what was written to it durable, and remember how many points that are.
+
+        Ends the host where other files have taken the place of the open ones, which a flush would
+        write into: the next host opens what is there.
+        """
+        if self._engine is None:
+            return
+        log = identity(self.path / "wal")
+        if log is None:
+            raise self._gone()
+        if log != self._log:
+            logger.warning(_REPLACED, self.name)
+            os._exit(1)
+        self._engine.flush()
+        self.census.flushed(self._engine)
+
+    def save(self, **changes: Any) -> None:
+        """Change the description, on the disk first."""
+        sidecar = {**self.sidecar, **changes}
+        write_atomically(self.path / DESCRIPTION, json.dumps(sidecar))
+        self.sidecar = sidecar
+
+    def close(self) -> None:
+        """Close it; the next use opens it again. What was flushed is safe even if that fails."""
+        self._home.closed(self)
+        self.touched = time.monotonic()  # closing it could change its files
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            with contextlib.suppress(QdrantMcpError), guarded(self.name, "could not be closed."):
+                engine.close()
+
+    def _load(self) -> edge.EdgeShard:
+        if not self.path.is_dir():
+            raise self._gone()
+        with self._opening(), guarded(self.name, "could not be opened."):
+            engine = edge.EdgeShard.load(str(self.path))
+            known = self.census.missing
+            self._count = engine.count(edge.CountRequest(exact=True))
+            self.census.opened(engine, self._count)
+            self._log = identity(self.path / "wal")
+            if self.census.missing not in (0, known):  # said once
+                logger.warning("%s: %s", self.name, self.damage())
+            return engine
+
+    @contextlib.contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Count openings that end the host. Raises EngineFailure after several in a row."""
+        marker = self.path / OPENING
+        with contextlib.suppress(OSError):
+            deaths = marker.stat()
+            age = abs(time.time() - deaths.st_mtime)
+            if deaths.st_size >= _DEADLY_OPENINGS and age < _RETRY_SECONDS:
+                raise EngineFailure(
+                    f"The collection {self.name!r} could not be opened: the engine stopped"
+                    f" {_DEADLY_OPENINGS} times while it tried. It tries again in a few minutes."
+                )
+        with contextlib.suppress(OSError), marker.open("ab") as file:
+            file.write(b".")  # a full disk must not refuse reads
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                marker.unlink(missing_ok=True)
+
+    def _gone(self) -> EngineFailure:
+        """Forget a collection whose files were deleted by somebody else."""
+        self._home.forget(self)
+        return EngineFailure(_GONE.format(self.name))
 
 
 class Shards:
@@ -93,8 +191,22 @@ class Shards:
     def scan(self) -> None:
         """Read all descriptions."""
         for path in self.folder.collections():
-            shard = _described(path)
+            shard = self._described(path)
             self._all[shard.name] = shard
+
+    def _described(self, path: Path) -> Shard:
+        """The collection in a directory; one whose description is damaged cannot be used."""
+        try:
+            sidecar = json.loads((path / DESCRIPTION).read_text("utf-8"))
+            _ = sidecar["vectors"], sidecar["sparse_vectors"]
+            if slug_of(sidecar["name"]) == path.name:
+                return Shard(self, path, sidecar)
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            logger.warning("%s: %s", path.name, error)
+        name = name_of(path.name)
+        fault = _NAMELESS.format(name)
+        logger.warning("%s: %s", path.name, fault)
+        return Shard(self, path, {"name": name, "vectors": {}, "sparse_vectors": {}}, fault)
 
     def names(self) -> list[str]:
         """All collections, sorted."""
@@ -106,64 +218,30 @@ class Shards:
 
     def get(self, name: str) -> Shard:
         """The collection, open or not."""
-        shard = self.listed(name)
+        shard = self._all.get(name)
+        if shard is None:
+            raise UnknownCollection(name)
         if shard.fault:
             raise EngineFailure(shard.fault)
         return shard
 
-    def listed(self, name: str) -> Shard:
-        """The collection, even one that cannot be used."""
-        shard = self._all.get(name)
-        if shard is None:
-            raise UnknownCollection(name)
-        return shard
-
-    def engine(self, shard: Shard) -> edge.EdgeShard:
-        """The shard's engine, opened when needed."""
-        if shard.engine is None:
-            shard.engine = self._load(shard)
-            self._open[shard.name] = shard
-            self._close_idle(keep=shard)
+    def used(self, shard: Shard) -> None:
+        """A shard is open and in use. Where too many are, those unused for longest are closed."""
+        self._open[shard.name] = shard
         self._open.move_to_end(shard.name)
-        return shard.engine
+        if (more := len(self._open) - self._max_open) > 0:
+            idle = [one for one in self.opened() if not one.pinned and one is not shard]
+            for one in idle[:more]:
+                one.close()
 
-    def exact_count(self, shard: Shard) -> int:
-        """The number of points; info's own count can be wrong after a crash."""
-        if shard.count is None:
-            shard.count = self.engine(shard).count(edge.CountRequest(exact=True))
-        return shard.count
+    def closed(self, shard: Shard) -> None:
+        """A shard is not open any more."""
+        self._open.pop(shard.name, None)
 
-    def _load(self, shard: Shard) -> edge.EdgeShard:
-        if not shard.path.is_dir():
-            raise self._gone(shard)
-        marker = shard.path / OPENING
-        with contextlib.suppress(OSError):
-            deaths = marker.stat()
-            age = abs(time.time() - deaths.st_mtime)
-            if deaths.st_size >= _DEADLY_OPENINGS and age < _RETRY_SECONDS:
-                raise EngineFailure(
-                    f"The collection {shard.name!r} could not be opened: the engine stopped"
-                    f" {_DEADLY_OPENINGS} times while it tried. It tries again in a few minutes."
-                )
-        with contextlib.suppress(OSError), marker.open("ab") as file:
-            file.write(b".")  # a full disk must not refuse reads
-        try:
-            with guarded(shard.name, "could not be opened."):
-                engine = edge.EdgeShard.load(str(shard.path))
-                self._compare(shard, engine)
-                return engine
-        finally:
-            with contextlib.suppress(OSError):
-                marker.unlink(missing_ok=True)
-
-    def _compare(self, shard: Shard, engine: edge.EdgeShard) -> None:
-        """Notice what was lost since it was flushed last; said once."""
-        known = shard.census.missing
-        shard.count = engine.count(edge.CountRequest(exact=True))
-        shard.census.opened(engine, shard.count)
-        shard.log = identity(shard.path / "wal")
-        if shard.census.missing not in (0, known):
-            logger.warning("%s: %s", shard.name, shard.damage())
+    def forget(self, shard: Shard) -> None:
+        """Close a collection whose files are not there any more."""
+        shard.close()
+        del self._all[shard.name]
 
     def settle(self, name: str) -> None:
         """Make what was written to a collection durable. Raises EngineFailure."""
@@ -171,37 +249,7 @@ class Shards:
         if shard is not None and shard.pinned:
             shard.pinned = False
             with guarded(name, _NOT_FLUSHED):
-                self.flush(shard)
-
-    def flush(self, shard: Shard) -> None:
-        """Make what was written to it durable, and remember how many points that are.
-
-        Ends the host where other files have taken the place of the open ones, which a flush would
-        write into: the next host opens what is there.
-        """
-        if shard.engine is None:
-            return
-        log = identity(shard.path / "wal")
-        if log is None:
-            raise self._gone(shard)
-        if log != shard.log:
-            logger.warning(_REPLACED, shard.name)
-            os._exit(1)
-        shard.engine.flush()
-        shard.census.flushed(shard.engine)
-
-    def _gone(self, shard: Shard) -> EngineFailure:
-        """Forget a collection whose files were deleted by somebody else."""
-        self.close(shard)
-        del self._all[shard.name]
-        return EngineFailure(_GONE.format(shard.name))
-
-    def _close_idle(self, keep: Shard) -> None:
-        for shard in self.opened():
-            if len(self._open) <= self._max_open:
-                return
-            if not shard.pinned and shard is not keep:
-                self.close(shard)
+                shard.flush()
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection."""
@@ -221,52 +269,26 @@ class Shards:
         """Make what is staged the collection so described, in the place of one that is there."""
         write_atomically(staged / DESCRIPTION, json.dumps(sidecar))
         slug = slug_of(sidecar["name"])
-        shard = Shard(self.folder.shards / slug, sidecar)
+        shard = Shard(self, self.folder.shards / slug, sidecar)
         if former := self._all.get(shard.name):
-            self.close(former)
+            former.close()
         self.folder.receive(slug, staged)
         self._all[shard.name] = shard
 
-    def save(self, shard: Shard, **changes: Any) -> None:
-        """Change the description, on the disk first."""
-        sidecar = {**shard.sidecar, **changes}
-        write_atomically(shard.path / DESCRIPTION, json.dumps(sidecar))
-        shard.sidecar = sidecar
-
-    def drop(self, shard: Shard) -> None:
-        """Delete the collection."""
-        self.close(shard)
+    def drop(self, name: str) -> bool:
+        """Delete a collection, also one that cannot be used; False when there was none."""
+        shard = self._all.get(name)
+        if shard is None:
+            return False
+        shard.close()
         self.folder.discard(shard.path)
-        del self._all[shard.name]
-
-    def close(self, shard: Shard) -> None:
-        """Close it; the next use opens it again. What was flushed is safe even if that fails."""
-        self._open.pop(shard.name, None)
-        shard.touched = time.monotonic()  # closing it could change its files
-        engine, shard.engine = shard.engine, None
-        if engine is not None:
-            with contextlib.suppress(QdrantMcpError), guarded(shard.name, "could not be closed."):
-                engine.close()
+        self.forget(shard)
+        return True
 
     def close_all(self) -> None:
         """Close every shard."""
         for shard in self.opened():
-            self.close(shard)
-
-
-def _described(path: Path) -> Shard:
-    """The collection in a directory; one whose description is damaged cannot be used."""
-    try:
-        sidecar = json.loads((path / DESCRIPTION).read_text("utf-8"))
-        _ = sidecar["vectors"], sidecar["sparse_vectors"]
-        if slug_of(sidecar["name"]) == path.name:
-            return Shard(path, sidecar)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        logger.warning("%s: %s", path.name, error)
-    name = name_of(path.name)
-    fault = _NAMELESS.format(name)
-    logger.warning("%s: %s", path.name, fault)
-    return Shard(path, {"name": name, "vectors": {}, "sparse_vectors": {}}, fault)
+            shard.close()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.link import Service
 
-WIRE = 12
+WIRE = 13
 NAME = "engine-host"
 
 

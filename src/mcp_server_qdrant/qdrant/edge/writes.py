@@ -14,7 +14,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import UNSURE, EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.files import DESCRIPTION, allocated, copy_sparse
@@ -42,18 +42,6 @@ class Writes:
         self._shards = shards
         self._pause = pause
 
-    def _apply(self, shard: Shard, update: edge.UpdateOperation) -> None:
-        engine = self._shards.engine(shard)
-        shard.changed()
-        shard.pinned = True
-        try:
-            with guarded(shard.name, f"answered with a failure. {UNSURE}"):
-                engine.update(update)
-        except EngineFailure:
-            # What it holds in memory is no longer sure; the files and the log are.
-            self._shards.close(shard)
-            raise
-
     def _room(self, wanted: int = _SMALL) -> None:
         self._shards.folder.require_space(wanted)
 
@@ -70,19 +58,16 @@ class Writes:
         shard = self._shards.get(name)
         self._room()
         merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
-        self._shards.save(shard, metadata=merged)
+        shard.save(metadata=merged)
 
     async def drop(self, name: str) -> bool:
         """Delete a collection; False when there was none."""
-        if name not in self._shards.names():
-            return False
-        self._shards.drop(self._shards.listed(name))
-        return True
+        return self._shards.drop(name)
 
     async def accept_loss(self, name: str) -> tuple[int, int]:
         """Go on without points that are missing: how many those are, and how many are there."""
         shard = self._shards.get(name)
-        points = self._shards.exact_count(shard)  # it is opened for it
+        points = shard.count()  # it is opened for it
         return shard.census.accept(), points
 
     async def save(self, name: str, folder: str) -> int:
@@ -91,8 +76,8 @@ class Writes:
         Writes wait meanwhile, reads go on.
         """
         shard = self._shards.get(name)
-        points = self._shards.exact_count(shard)
-        self._shards.flush(shard)
+        points = shard.count()
+        shard.flush()
         target = Path(folder) / shard.path.name
         shard.pinned = True  # closing it could change its files
         try:
@@ -115,15 +100,16 @@ class Writes:
             check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
             self._shards.adopt(sidecar, place)
 
-    async def index(self, name: str, field: str, declared: Any) -> None:
-        """Index a payload field; cheap while the collection is empty."""
+    async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
+        """Index payload fields; cheap while the collection is empty."""
         shard = self._shards.get(name)
-        update = Update.create_field_index(field, types.index_params(declared))
-        self._room(self._rewritten(shard, self._shards.exact_count(shard)))
-        self._apply(shard, update)
-        if isinstance(declared, dict):
-            indexes = {**shard.sidecar.get("indexes", {}), field: declared}
-            self._shards.save(shard, indexes=indexes)
+        made = {field: types.index_params(schema) for field, schema in schemas.items()}
+        for field, params in made.items():
+            self._room(self._rewritten(shard, shard.count()))
+            shard.apply(Update.create_field_index(field, params))
+            await self._pause()
+        if detailed := {key: one for key, one in schemas.items() if isinstance(one, dict)}:
+            shard.save(indexes={**shard.sidecar.get("indexes", {}), **detailed})
 
     async def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> None:
         """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
@@ -140,11 +126,11 @@ class Writes:
         declared[kind][vector] = params
         check.check_schema(declared["vectors"], declared["sparse_vectors"])
         self._room()
-        self._apply(shard, types.new_vector(vector, kind, params))
+        shard.apply(types.new_vector(vector, kind, params))
         # Durable in the engine first: points may bring the vector once the description has it.
         self._shards.settle(name)
         # The new vector is not optimised yet.
-        self._shards.save(shard, **declared, optimised_points=0)
+        shard.save(**declared, optimised_points=0)
 
     async def drop_vector(self, name: str, vector: str) -> None:
         """Take a vector, and what the points have of it, away for good."""
@@ -157,8 +143,8 @@ class Writes:
         if not any(kept.values()):
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
         self._room()
-        self._shards.save(shard, **kept)
-        self._apply(shard, Update.delete_vector_name(vector))
+        shard.save(**kept)
+        shard.apply(Update.delete_vector_name(vector))
 
     # Points
 
@@ -179,7 +165,7 @@ class Writes:
             converted = [types.to_point(point) for point in points]
             # Without a mode the host was seen to die more often in mid-write on a full disk.
             update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
-            self._apply(shard, update)
+            shard.apply(update)
             await self._pause()
 
     async def update_vectors(self, name: str, blobs: Sequence[bytes]) -> None:
@@ -187,14 +173,14 @@ class Writes:
         shard = self._shards.get(name)
         for points in await self._checked(shard, blobs):
             ids = {point_id for point_id, *_ in points}
-            there = self._shards.engine(shard).retrieve([*ids], False, False)  # noqa: FBT003
+            there = shard.engine.retrieve([*ids], False, False)  # noqa: FBT003
             if len(there) < len(ids):
                 raise RequestError("One of the points is not there any more.")
             converted = [
                 edge.PointVectors(point_id, types.to_vectors(vector))
                 for point_id, vector, _ in points
             ]
-            self._apply(shard, Update.update_vectors(converted))
+            shard.apply(Update.update_vectors(converted))
             await self._pause()
 
     async def _checked(self, shard: Shard, blobs: Sequence[bytes]) -> list[list[Any]]:
@@ -214,7 +200,7 @@ class Writes:
         shard, chosen, count = self._chosen(name, where)
         self._shards.folder.require_space(_GOING * count, deleting=True)
         shard.census.forget()
-        self._apply(shard, Update.delete_points_by_filter(chosen))
+        shard.apply(Update.delete_points_by_filter(chosen))
         shard.deleted += count
 
     async def set_payload(
@@ -224,20 +210,20 @@ class Writes:
         shard, chosen, count = self._chosen(name, where)
         growth = _GROWTH * len(pack(payload)) * count
         self._room(growth + self._rewritten(shard, count))
-        self._apply(shard, Update.set_payload_by_filter(chosen, payload, key))
+        shard.apply(Update.set_payload_by_filter(chosen, payload, key))
 
     async def delete_payload(self, name: str, keys: list[str], where: Mapping[str, Any]) -> None:
         """Remove keys from the payload."""
         shard, chosen, count = self._chosen(name, where)
         self._room(self._rewritten(shard, count))
-        self._apply(shard, Update.delete_payload_by_filter(chosen, keys))
+        shard.apply(Update.delete_payload_by_filter(chosen, keys))
 
     def _chosen(self, name: str, where: Mapping[str, Any]) -> tuple[Shard, edge.Filter, int]:
         """The points that a filter chooses, and how many they are."""
         shard = self._shards.get(name)
         chosen = types.to_filter(where) or edge.Filter()
         request = edge.CountRequest(exact=True, filter=chosen)
-        return shard, chosen, self._shards.engine(shard).count(request)
+        return shard, chosen, shard.engine.count(request)
 
     def _rewritten(self, shard: Shard, count: int) -> int:
         """Bytes that a change to so many points may take: of many, those of the whole shard."""

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Payload, PointId, Sparse
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
@@ -59,7 +58,7 @@ class Shape:
 class Bulk:
     """The collections of one engine, whole. All calls raise our errors."""
 
-    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+    def __init__(self, client: Any, content_fields: Sequence[str]) -> None:
         self._client = client
         self._content_fields = tuple(content_fields)
 
@@ -105,8 +104,7 @@ class Bulk:
             sparse_vectors_config=dict(shape.sparse) or None,
             metadata=dict(shape.metadata) or None,
         )
-        for field, index in shape.indexes.items():
-            await self._client.create_payload_index(name, field, index)
+        await self._client.create_payload_indexes(name, shape.indexes)
 
     # Vectors
 
@@ -136,11 +134,10 @@ class Bulk:
 
     async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
         """Let the vector be searched; `model` is what the collection says of its model from now."""
-        more = {**model, marks.VECTOR_KEY: vector} if model else {}
         unfinished = (await self.shape(name)).filling
-        if vector in unfinished or more:
+        if vector in unfinished or model:
             filling = sorted(unfinished - {vector})
-            await self._describe(name, {**more, marks.FILLING_KEY: filling})
+            await self._describe(name, {**(model or {}), marks.FILLING_KEY: filling})
 
     async def note(self, name: str, imported: str) -> None:
         """Write down where the collection comes from."""
@@ -187,7 +184,7 @@ class Bulk:
 
     async def count(self, name: str, where: models.Filter | None = None) -> int:
         """The exact number of points."""
-        return (await self._client.count(name, count_filter=where)).count
+        return int((await self._client.count(name, count_filter=where)).count)
 
     async def page(
         self, name: str, limit: int, offset: PointId | None

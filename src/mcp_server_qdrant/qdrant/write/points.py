@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import (
     SPARSE_NAME,
@@ -90,7 +89,7 @@ class Points:
 
     def __init__(
         self,
-        client: AsyncQdrantBase,
+        client: Any,
         content_fields: Sequence[str],
         fields: Sequence[tuple[str, FieldType]] = (),
         *,
@@ -132,12 +131,10 @@ class Points:
 
         A collection lacks some where its creation was interrupted, or a setting added a field.
         """
-        missing = [field for field in self._indexes if field not in present]
-        if not missing or collection in self._indexed:
-            return
-        for field in missing:
-            await self._client.create_payload_index(collection, field, self._indexes[field])
-        self._indexed.add(collection)
+        missing = {key: one for key, one in self._indexes.items() if key not in present}
+        if missing and collection not in self._indexed:
+            await self._client.create_payload_indexes(collection, missing)
+            self._indexed.add(collection)
 
     async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
         """Write a point in the place of the one that was seen, if that is still as it was.
@@ -163,7 +160,8 @@ class Points:
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
-        await self._client.create_payload_index(collection, PENDING_KEY, _INDEXES[PENDING_KEY])
+        index = {PENDING_KEY: _INDEXES[PENDING_KEY]}
+        await self._client.create_payload_indexes(collection, index)
 
     async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
