@@ -84,7 +84,7 @@ async def emptied(url: str) -> None:
     """Leave the server as the tests of it want it."""
     client = await open_client(url=url, local_path=Path("unused"), timeout=20)
     for found in (await client.get_collections()).collections:
-        if found.name.startswith(("task-", "archive-")):
+        if found.name.startswith(("task-", "archive-", "mcp-server-qdrant-history")):
             await client.delete_collection(found.name)
     await client.close()
 
