@@ -367,6 +367,24 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         empty.stop()
 
 
+def test_while_the_map_is_drawn_its_place_says_so(start):
+    page = start()
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/viz/api/map", hold)
+    with page.expect_request("**/viz/api/map"):
+        page.reload()
+    said = """getComputedStyle(document.querySelector("#canvas"), "::after").content"""
+    assert "The map is being drawn." in page.evaluate(said)
+
+    held[0].continue_()
+    page.locator("#canvas canvas").first.wait_for()
+    assert page.evaluate(said) == "none"
+
+
 def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(start):
     page = start()
     silent = True
