@@ -187,7 +187,7 @@ async def nearest(
 ) -> list[models.ScoredPoint]:
     """The best points of one leg with their scores and payloads, as a search asks either engine."""
     if isinstance(vector, models.SparseVector):
-        vector = (vector.indices, vector.values)
+        vector = {"indices": vector.indices, "values": vector.values}
     legs = [(using, vector, plain(where), True)]
     (found,) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
     if isinstance(found, Exception):

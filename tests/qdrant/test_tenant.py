@@ -256,8 +256,8 @@ async def test_each_part_of_a_search_is_confined(engine):
     not_two = {"must_not": [{"has_id": [2]}]}
     legs = [
         ("v", [1.0, 0.0], not_two, True),
-        ("bm25", ([1, 2, 3], [1.0, 1.0, 1.0]), not_two, True),
-        ("plain", ([3], [1.0]), None, True),
+        ("bm25", {"indices": [1, 2, 3], "values": [1.0] * 3}, not_two, True),
+        ("plain", {"indices": [3], "values": [1.0]}, None, True),
     ]
 
     (found,) = await view.hybrid("candidates", [("both", legs)], 60, 99)

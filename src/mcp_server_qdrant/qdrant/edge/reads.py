@@ -195,9 +195,7 @@ def _leg(
     where: Plain,
     scored: bool,  # noqa: FBT001
 ) -> Leg:
-    """One leg; a sparse vector is a tuple, of its indices and its values."""
-    if isinstance(vector, tuple):
-        vector = dict(zip(("indices", "values"), vector, strict=True))
+    """One leg in the engine's types."""
     check_vectors({using: vector}, shard.sidecar)
     query = edge.Query.Nearest(types.to_vector(vector), using=using or None)
     return Leg(query, narrowed(where), *_params(shard, using, narrowed(None)), scored)

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.link import Service
 
-WIRE = 13
+WIRE = 14
 NAME = "engine-host"
 
 

@@ -208,7 +208,8 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[tupl
     if target.dense is not None and query.dense is not None:
         legs.append((target.dense.vector, query.dense, where, True))
     if target.sparse is not None and query.sparse is not None:
-        words = list(query.sparse.indices), list(query.sparse.values)
+        sparse = query.sparse
+        words = {"indices": list(sparse.indices), "values": list(sparse.values)}
         legs.append((target.sparse.vector, words, where, True))
     if legs and tagged is not None:
         legs.append((*legs[0][:2], tagged, False))

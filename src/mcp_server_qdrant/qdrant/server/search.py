@@ -12,7 +12,7 @@ from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Plain = Mapping[str, Any]
-# Vector name, query vector (of a sparse one its indices and values), filter, and whether its exact
+# Vector name, query vector (a sparse one is {"indices", "values"}), filter, and whether its exact
 # scores are wanted.
 Leg = tuple[str, Any, Plain | None, bool]
 
@@ -123,7 +123,10 @@ class SearchClient(TranslatedClient):
             "with_vector": [using],
             "params": await self._weights(name, using, guard),
         }
-        requests = [_near(using, ([term], [1.0])) | _where(guard) | shown for term in terms]
+        requests = [
+            _near(using, {"indices": [term], "values": [1.0]}) | _where(guard) | shown
+            for term in terms
+        ]
         found: dict[int, float] = {}
         for term, points in zip(terms, await self.batch(name, requests), strict=True):
             if points and (value := _stored(points[0].vector, using, term)) > 0:
@@ -169,8 +172,6 @@ class SearchClient(TranslatedClient):
 
 def _near(using: str, vector: Any) -> dict[str, Any]:
     """What asks for the points nearest to a vector; an unnamed vector is ""."""
-    if isinstance(vector, tuple):
-        vector = dict(zip(("indices", "values"), vector, strict=True))
     return {"query": vector, "using": using} if using else {"query": vector}
 
 
