@@ -282,7 +282,7 @@ class Shards:
             return False
         shard.close()
         self.folder.discard(shard.path)
-        self.forget(shard)
+        del self._all[name]
         return True
 
     def close_all(self) -> None:
