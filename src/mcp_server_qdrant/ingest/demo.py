@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Dense, NewDocument
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.parts import Span
@@ -22,8 +23,10 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 async def store_demo(store: Store, name: str) -> int:
     """Store one of the demo's collections, and count its texts; those that are there stay.
 
-    With another model vectors are made, as of all texts.
+    With another model vectors are made, as of all texts. Raises RequestError for another name.
     """
+    if name not in NAMES:
+        raise RequestError(f"The demo's collections are {', '.join(NAMES)}.")
     await store.ensure(name, create=True)
     target = await store.writable(name)
     texts, jobs, known = demo_texts(name), list[Job](), dict[str, Dense]()
@@ -35,9 +38,10 @@ async def store_demo(store: Store, name: str) -> int:
         return [known[text] for text in some]
 
     async def new() -> AsyncIterator[Job]:
-        there = await store.points.by_id(name, [job.parts[0].id for job in jobs])
+        stored = await store.points.by_id(name, [job.parts[0].id for job in jobs])
+        there = {one.id for one in stored}
         for job in jobs:
-            if job.parts[0].id not in {one.id for one in there}:
+            if job.parts[0].id not in there:
                 yield job
 
     model = target.dense.model if target.dense else None
