@@ -13,7 +13,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
-from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
+from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
@@ -35,6 +35,7 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
+from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -246,15 +247,11 @@ def _pipeline(
 ) -> Pipeline:
     settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
     queries = shared.queries(view)
-    fields, identify = settings.qdrant_content_fields, view.identify
-
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return document_of(collection, point, payload, fields, identify)
-
+    fields = settings.qdrant_content_fields
     understanding = Understanding(
-        resolve=catalog.resolve,
-        locate=lookup.one,
-        prepare=queries.prepare,
+        catalog=catalog,
+        lookup=lookup,
+        queries=queries,
         encode=encoders.encode_query,
         reader=bm25.reader,
         terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
@@ -273,10 +270,8 @@ def _pipeline(
     )
     return Pipeline(
         understanding,
-        queries,
-        document,
+        Fetch(queries, partial(document_of, content_fields=fields, identify=view.identify)),
         shared.rerank,
-        Newest(view.client, shared.dates, settings.qdrant_content_fields),
-        catalog.forget,
-        facets.check_keys,
+        Newest(view.client, shared.dates, fields),
+        facets,
     )

@@ -59,7 +59,7 @@ async def _found(ids: Ids, query_filter: Filter, collection_name: Name, seen: Se
     found = await services.deletion.matching(query_filter or {}, place)
     if not found.count:
         targets = await services.catalog.resolve([place])
-        await services.pipeline.check_keys(query_filter or {}, targets)
+        await services.facets.check_keys(query_filter or {}, targets)
     return found
 
 
