@@ -4,7 +4,7 @@ Imports the engine's libraries, which take most of a second: `app/server.py` loa
 thread, after the handshake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
-from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.encoders.multilingual import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
@@ -97,16 +97,15 @@ class Services:
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
-        words = await self.lexicon.about(targets, self._telling)
+        words = await self.lexicon.about(targets, self._stop_words)
         return [
             replace(info, description=info.description or words.get(info.name)) for info in infos
         ]
 
-    def _telling(self, words: str) -> Callable[[str], bool]:
-        """Whether a word is no stop word: not of keyword search, nor of the language of `words`."""
+    def _stop_words(self, words: str) -> frozenset[str]:
+        """Those of keyword search, and of the language of `words`."""
         bm25 = self.shared.bm25
-        own = bm25_of(bm25.language_of(words) or bm25.language)
-        return lambda word: bool(bm25.tokens(word)) and bool(own.tokens(word))
+        return stop_words({bm25.language, bm25.language_of(words)})
 
     async def stop(self) -> None:
         """Stop the work in the background."""

@@ -13,17 +13,17 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.qdrant.read.draw import MOST_TEXTS
 
 DRIFT = 0.1
 REST_SECONDS = 30.0  # between two samplings of a collection
@@ -91,16 +91,18 @@ class Lexicon:
         return found
 
     async def about(
-        self, targets: Sequence[Target], telling: Callable[[str], Callable[[str], bool]]
+        self, targets: Sequence[Target], stop_words: Callable[[str], Collection[str]]
     ) -> dict[str, str]:
         """Collection -> the words that tell it from the others, once it was sampled.
 
-        `telling` takes frequent words of a collection, and gives what is no stop word among them.
+        `stop_words` gives those of the language of a collection's frequent words. Texts with less
+        than a word each are in another alphabet.
         """
         found = await self.vocabularies(targets)
-        names = [name for name in found if self._known[name].points >= 0]
+        sampled = {name: min(self._known[name].points, MOST_TEXTS) for name in found}
+        names = [name for name, texts in sampled.items() if 0 <= texts <= found[name].total()]
         held = {name: known.words.copy() for name, known in self._known.items()}
-        return await asyncio.to_thread(_about, names, held, telling)
+        return await asyncio.to_thread(_about, names, held, stop_words)
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
         """Know the words of texts that were just stored."""
@@ -206,7 +208,7 @@ def tally(counts: Vocabulary, texts: Iterable[str]) -> None:
 def _about(
     names: Sequence[str],
     held: Mapping[str, Vocabulary],
-    telling: Callable[[str], Callable[[str], bool]],
+    stop_words: Callable[[str], Collection[str]],
 ) -> dict[str, str]:
     """The words of collections by class-based tf-idf.
 
@@ -219,6 +221,8 @@ def _about(
     found: dict[str, str] = {}
     for name in names:
         weights = {w: n * math.log(1 + average / everywhere[w]) for w, n in counts[name].items()}
+        for word in weights.keys() & stop_words(" ".join(counts[name])):
+            del weights[word]
         best = sorted(weights, key=lambda word: (-weights[word], word))
-        found[name] = ", ".join(islice(filter(telling(" ".join(counts[name])), best), TOLD))
+        found[name] = ", ".join(best[:TOLD])
     return found
