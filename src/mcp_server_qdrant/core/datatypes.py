@@ -250,7 +250,7 @@ class SearchPage:
 
     `advice` are those on how an agent sees what is not shown. `searched` is the query with its
     corrections. `rerank` is None where it was not asked for. `more` further results were found;
-    `weak`: even the best is hardly a match.
+    `weak`: even the best is hardly a match. `nothing` is the note that nothing was found.
     """
 
     query: str
@@ -263,6 +263,7 @@ class SearchPage:
     weak: bool = False
     advice: Sequence[str] = ()
     searched: str = ""
+    nothing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
-from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.core.notation import amount, called
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
@@ -173,8 +173,7 @@ def _after(done: int, count: int, what: str) -> Iterator[None]:
 
 def changed(confirmed: int, now: Matching) -> str:
     """Why a number that was confirmed is not good enough."""
-    points = "1 point" if now.count == 1 else f"{now.count:,} points"
     return (
-        f"Nothing was deleted: the filter matches {points} of {called(now.collection)}, not "
-        f"{confirmed}. Call again without confirm_count to see them."
+        f"Nothing was deleted: the filter matches {amount(now.count, 'point')} of "
+        f"{called(now.collection)}, not {confirmed}. Call again without confirm_count to see them."
     )

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, caller, holding, record_outcome
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.fields import given
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.tools.schema import compact, explain
 from mcp_server_qdrant.tools.services import Open, Services
@@ -93,9 +94,8 @@ class ClosedTool(Tool):
         if (who := caller()) and self.scope not in who.scopes:
             return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         try:
-            given = self._given(arguments)
             with holding(_SERVICES, self.services):
-                result = await super().run(given, context, convert_result)
+                result = await super().run(self._given(arguments), context, convert_result)
         except RequestError as error:
             return failure(str(error))
         except ToolError as error:
@@ -118,7 +118,7 @@ class ClosedTool(Tool):
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        return {name: value for name, value in arguments.items() if value is not None}
+        return given(arguments)
 
     @classmethod
     def make(

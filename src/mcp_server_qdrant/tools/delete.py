@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
+from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id
 from mcp_server_qdrant.core.writes import Kept
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import kept_versions, noted
@@ -94,7 +94,7 @@ async def delete(  # the resolvers read the other arguments
         return _matching(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
-        f"Deleted {_points(count)} of {called(found.collection)}.",
+        f"Deleted {amount(count, 'point')} of {called(found.collection)}.",
         *noted(kept_versions(done)),
     ]
     versions = [one.id for one in done if one.id][:MAX_IDS]
@@ -131,7 +131,7 @@ def about_documents(found: "Named") -> str | None:
     if not found.documents:
         return None
     count = len(found.documents)
-    question = f"Delete {'1 document' if count == 1 else f'{count} documents'}?"
+    question = f"Delete {amount(count, 'document')}?"
     return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
 
 
@@ -141,7 +141,7 @@ def about_points(found: "Matching", confirm_count: int | None) -> str | None:
         return None
     place = called(found.collection)
     sure = "" if found.days else " for good"
-    question = f"Delete {_points(found.count)} of the collection {place}{sure}? Such as:"
+    question = f"Delete {amount(found.count, 'point')} of the collection {place}{sure}? Such as:"
     return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
 
 
@@ -171,7 +171,7 @@ def _matching(found: "Matching") -> CallToolResult:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
-        f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
+        f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
         *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
     ]
@@ -192,7 +192,3 @@ def _name(one: Document) -> str:
     """Its title and how its text begins: the parts of a document share their title."""
     described = f"{one.title}: {one.text}" if one.title else one.text
     return line(described, LINE)
-
-
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count} points"
