@@ -26,6 +26,7 @@ SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
 TAG_KEYS = ("tags", "metadata.tags")
+SNIPPET = 160  # characters
 RRF_K = 60  # rank r on a leg counts 1 / (r + RRF_K) in the fusion, r from 0
 
 
@@ -229,6 +230,16 @@ class Result:
     def passage(self) -> str:
         """The best passage; empty where none is shown."""
         return self.passages[0].text if self.passages else ""
+
+    @property
+    def snippet(self) -> str:
+        """How the best passage, or else the text begins, on one line."""
+        return " ".join((self.passage or self.document.text).split())[:SNIPPET]
+
+    @property
+    def title(self) -> str:
+        """Its title and section, or else the snippet."""
+        return self.document.heading or self.snippet
 
 
 @dataclass(frozen=True, slots=True)
