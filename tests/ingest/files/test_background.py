@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
 from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
-from mcp_server_qdrant.ingest.files.state import Known, KnownFile, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 
@@ -67,7 +67,7 @@ FILE = KnownFile({}, set(), None, None, None)
 
 def report(*problems: Problem, files: int = 2) -> Report:
     known = {f"n/{number}.md": FILE for number in range(files)}
-    return Report(known=Known(known), problems=list(problems))
+    return Report(stored=known, problems=list(problems))
 
 
 BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
@@ -104,12 +104,12 @@ class Syncing:
         self.problems: list[Problem] = []
 
     async def run(
-        self, request: SyncRequest, report: Any = None, known: Known | None = None
+        self, request: SyncRequest, report: Any = None, before: Report | None = None
     ) -> Any:
         self.asked.put_nowait(request)
         if self.error:
             raise self.error
-        report.known = Known({"n/a.md": FILE})
+        report.stored = {"n/a.md": FILE}
         report.problems += self.problems
         return report
 

@@ -15,7 +15,7 @@ from filelock import AsyncFileLock
 from mcp_server_qdrant.core.datatypes import Dense, Selection
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
@@ -86,7 +86,7 @@ class State:
     @property
     def files(self) -> int:
         """The number of files in step."""
-        return len(self.last.known.files) if self.last else 0
+        return len(self.last.stored) if self.last else 0
 
     @property
     def problems(self) -> Sequence[Problem]:
@@ -182,18 +182,18 @@ class Background:
             run = partial(self._once, folder, found[0])
             await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
-    async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
+    async def _once(self, folder: Folder, source: Source, before: Report | None) -> Report:
         state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
             (source,), folder.collection, wanted, mirror=not folder.keep, create=True
         )
         state.running = Report()
         try:
-            state.last = await self._sync.run(request, state.running, known)
+            state.last = await self._sync.run(request, state.running, before)
         finally:
             state.running = None
         state.fault = None
-        return state.last.known
+        return state.last
 
     def _lock(self, folder: Folder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
