@@ -193,7 +193,7 @@ def _background(settings: Settings, store: Store, tenant: str | None) -> Backgro
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, Pace(SYNC_SHARE).of)
+    paced = Sync(store, Pace(SYNC_SHARE))
     folders = [
         Folder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources

@@ -55,7 +55,7 @@ class Shared:
         self.everything = self._catalog_of(self._all)
         # It fills points of all tenants, and no caller sees them.
         points = self.points(self._all)
-        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
+        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE))
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()

@@ -136,7 +136,7 @@ class Document(NamedTuple):
     each where it does, "" where one ends.
     `textless`: it has no text.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
-    `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
+    `writing` is when a write began that is under way or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
     is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
     `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
@@ -259,7 +259,7 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `advice` are those on how an agent sees what is not shown. `searched` is the query with its
+    `advice` are those on how to get what is not shown. `searched` is the query with its
     corrections. `rerank` is None where it was not asked for. `more` further results were found;
     `weak`: even the best is hardly a match. `nothing` is the note that nothing was found.
     """

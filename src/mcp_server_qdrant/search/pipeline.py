@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mcp_server_qdrant.core.context import recorder, within
+from mcp_server_qdrant.core.context import Answer, recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
@@ -14,7 +14,7 @@ from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
-from mcp_server_qdrant.search.present import present, worth
+from mcp_server_qdrant.search.present import present
 from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Hit, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
@@ -115,7 +115,7 @@ class Pipeline:
         ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, room)
-        answer = worth(page)
+        answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.context import Answer
 from mcp_server_qdrant.core.datatypes import Document, Passage, PointId, Result, SearchPage, Status
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
@@ -68,7 +67,7 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *unfound(lacking),
+            *([f"No text found contains {every(lacking)}."] if lacking else []),
             *weakly,
             *faults(statuses),
             *([nothing] if nothing else []),
@@ -186,13 +185,6 @@ def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
     return {point: ordered.index(score) + 1 for point, score in scores.items() if score > 0}
 
 
-def worth(page: SearchPage) -> Answer:
-    """Whether a page has matches, weak ones only, or none."""
-    if not page.results:
-        return "empty"
-    return "weak" if page.weak else "found"
-
-
 def faults(statuses: Iterable[Status]) -> list[str]:
     """The sentences on collections that were not, or not wholly, searched; one for each reason."""
     found: dict[str, list[str]] = {}
@@ -283,9 +275,3 @@ def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
     if not missed and not weak(best, alpha):
         return []
     return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
-
-
-def unfound(absent: Iterable[str]) -> list[str]:
-    """The sentence on what no text contains."""
-    names = every(absent)
-    return [f"No text found contains {names}."] if names else []

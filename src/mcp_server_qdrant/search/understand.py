@@ -82,6 +82,9 @@ class Understanding:
         if text is not None:
             passages = request.limit or WITHIN
         depth, pool = depth_of(len(targets), max(limit, passages))
+        # Near spelling counts by the algorithm, or where the caller asks for it.
+        asked = "fuzzy_boost" in request.model_fields_set
+        spelled = asked or request.algorithm in ("hybrid", "fuzzy")
         # What must be found as it is written, or differ, may stand further down.
         thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
         return Query(
@@ -90,7 +93,7 @@ class Understanding:
             targets=targets,
             limit=limit,
             alpha=alpha,
-            likeness=preferred.fuzzy_boost if _boosted(request) else 0.0,
+            likeness=preferred.fuzzy_boost if spelled else 0.0,
             terms=terms,
             vectors=vectors,
             depth=depth,
@@ -225,11 +228,6 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
         f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
         "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )
-
-
-def _boosted(request: SearchRequest) -> bool:
-    """Whether near spelling counts: by the algorithm, or as the caller asks for it."""
-    return request.algorithm in ("hybrid", "fuzzy") or "fuzzy_boost" in request.model_fields_set
 
 
 def _countdown(seconds: float) -> Callable[[], float]:

@@ -36,7 +36,7 @@ async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once():
         pauses.append(seconds)
 
     model = Slow(clock)
-    paced = Pace(0.25, sleep=sleep, clock=clock).of(model.encode_documents)
+    paced = Pace(0.25, sleep=sleep, clock=clock)(model.encode_documents)
     vectors = await paced(["a", "bb", "ccc", "dddd", "eeeee"])
 
     assert vectors == [[1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -57,7 +57,7 @@ async def test_all_models_of_a_pace_share_the_time():
             return [[0.0] for _ in texts]
 
     pace = Pace(0.5, clock=clock)
-    await asyncio.gather(*(pace.of(Model().encode_documents)(["x"] * 6) for _ in range(3)))
+    await asyncio.gather(*(pace(Model().encode_documents)(["x"] * 6) for _ in range(3)))
 
     assert most == 1
 

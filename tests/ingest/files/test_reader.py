@@ -107,7 +107,7 @@ def test_what_breaks_a_limit_is_the_fault_of_that_file_alone(reader, path, data,
 
 
 def test_limits_grow_with_the_file():
-    small, large = Limits().of(1_000), Limits().of(200 * MB)
+    small, large = Limits().for_size(1_000), Limits().for_size(200 * MB)
 
     assert (small.seconds, large.seconds) == (60, 260)
     assert large.memory > 2 * small.memory

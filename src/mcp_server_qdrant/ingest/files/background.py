@@ -60,7 +60,7 @@ class Pace:
         self._clock = clock
         self._turn = asyncio.Lock()
 
-    def of(self, encode: Encode) -> Encode:
+    def __call__(self, encode: Encode) -> Encode:
         """The model at this pace; all models of a pace share their time."""
 
         async def paced(texts: Sequence[str]) -> Sequence[Dense]:

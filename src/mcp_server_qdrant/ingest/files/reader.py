@@ -51,7 +51,7 @@ class Limits:
     memory: int = 1000 * MB
     answer: int = 100 * MB
 
-    def of(self, size: int) -> "Limits":
+    def for_size(self, size: int) -> "Limits":
         """The limits for a file of this size."""
         return Limits(self.seconds + size // MB, self.memory + 10 * size, self.answer + 10 * size)
 
@@ -79,7 +79,7 @@ class Reader:
         """
         if not data or format_of(path, data).plain:
             return load(path, data, mask=mask)
-        answer = self._asked(path, data, self._limits.of(len(data)), mask=mask)
+        answer = self._asked(path, data, self._limits.for_size(len(data)), mask=mask)
         if len(data) > LARGE:
             self._end()
         found = _answers().validate_json(answer)
