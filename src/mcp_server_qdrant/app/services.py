@@ -21,7 +21,7 @@ from mcp_server_qdrant.encoders.multilingual import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
-from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, SyncedFolder
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
@@ -195,7 +195,7 @@ def _background(settings: Settings, store: Store, tenant: str | None) -> Backgro
     """
     paced = Sync(store, Pace(SYNC_SHARE))
     folders = [
-        Folder(source.path, source.collection, source.name, source.selection, source.keep)
+        SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]

@@ -36,7 +36,7 @@ class Offered:
     description: str
 
 
-def given(values: Mapping[str, Any]) -> dict[str, Any]:
+def without_null(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that are not null: null and omitted mean the same."""
     return {name: value for name, value in values.items() if value is not None}
 

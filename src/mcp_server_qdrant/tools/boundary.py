@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, caller, holding, record_outcome
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.fields import given
+from mcp_server_qdrant.core.fields import without_null
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.tools.schema import compact, explain
 from mcp_server_qdrant.tools.services import Open, Services
@@ -118,7 +118,7 @@ class ClosedTool(Tool):
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        return given(arguments)
+        return without_null(arguments)
 
     @classmethod
     def make(

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
-from mcp_server_qdrant.core.fields import Word, given
+from mcp_server_qdrant.core.fields import Word, without_null
 from mcp_server_qdrant.core.notation import amount, called, line, some
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
@@ -111,4 +111,4 @@ def as_data(
         "sync": sync,
         "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,
     }
-    return given(values)
+    return without_null(values)

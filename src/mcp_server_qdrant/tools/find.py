@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.fields import Word, choices, given, json_object, sound
+from mcp_server_qdrant.core.fields import Word, choices, json_object, sound, without_null
 from mcp_server_qdrant.core.find import (
     LINES,
     MAX_LIMIT,
@@ -68,7 +68,7 @@ def _in_words(name: str) -> str:
 def _said(value: Any) -> Any:
     """An object from its JSON, without what is null."""
     value = json_object(value)
-    return given(value) if isinstance(value, dict) else value
+    return without_null(value) if isinstance(value, dict) else value
 
 
 _SELDOM = "; ".join(_in_words(name) for name in declared() if name in Tuning.model_fields)

@@ -30,7 +30,7 @@ POLL_SECONDS = 10.0  # between two tries to be the server that does it
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SyncedFolder:
     """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
 
     path: Path
@@ -125,7 +125,7 @@ class Background:
     no other process has these collections.
     """
 
-    def __init__(self, sync: Sync, folders: Sequence[Folder], locks: Path | None) -> None:
+    def __init__(self, sync: Sync, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
         self._sync = sync
         self._locks = locks
         self._states = {folder: State() for folder in folders}
@@ -168,7 +168,7 @@ class Background:
                     letters.setdefault(folder.collection, {})[one.path] = one.reason
         return letters
 
-    async def _keep(self, folder: Folder) -> None:
+    async def _keep(self, folder: SyncedFolder) -> None:
         from mcp_server_qdrant.ingest.files.watch import follow
 
         state = self._states[folder]
@@ -182,7 +182,7 @@ class Background:
             run = partial(self._once, folder, found[0])
             await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
-    async def _once(self, folder: Folder, source: Source, before: Report | None) -> Report:
+    async def _once(self, folder: SyncedFolder, source: Source, before: Report | None) -> Report:
         state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
             (source,), folder.collection, wanted, mirror=not folder.keep, create=True
@@ -195,7 +195,7 @@ class Background:
         state.fault = None
         return state.last
 
-    def _lock(self, folder: Folder) -> AbstractAsyncContextManager[Any]:
+    def _lock(self, folder: SyncedFolder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
             return nullcontext()
         what = f"{folder.path.absolute()}\0{folder.collection}"
