@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.clients import clients
-from mcp_server_qdrant.cli.doctor import engine_fix
+from mcp_server_qdrant.cli.doctor import Findings, engine_fix
 from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
@@ -484,6 +484,8 @@ def test_every_client_can_be_chosen():
 
 def test_a_provider_that_there_is_not_is_what_the_line_takes_away():
     error = ConfigError("EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'.")
-    given = dict.fromkeys(("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER"), ("any", "the environment"))
+    findings = Findings(quiet=True)
+    names = ("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER")
+    findings.given = dict.fromkeys(names, ("any", "the environment"))
 
-    assert engine_fix(error, make_settings(), given) == "unset EMBEDDING_PROVIDER"
+    assert engine_fix(error, make_settings(), findings) == "unset EMBEDDING_PROVIDER"

@@ -140,6 +140,7 @@ def import_services() -> None:
     """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
+    importlib.import_module("mcp_server_qdrant.app.upkeep")
 
 
 async def open_lazily(settings: Settings) -> "Services":
@@ -165,9 +166,9 @@ async def _opened(settings: Settings) -> "Opened":
             loading = asyncio.create_task(hosts.load_default(settings, host))
             loading.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.to_thread(import_services)
-            from mcp_server_qdrant.app import models, services, tenants
+            from mcp_server_qdrant.app import models, tenants, upkeep
 
-            client = await services.open_engine(settings)
+            client = await upkeep.open_engine(settings, settings.qdrant_timeout)
             undo.push_async_callback(client.close)
             opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
             undo.pop_all()

@@ -12,7 +12,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
@@ -119,14 +118,6 @@ class Services:
         """Let engine and models go."""
         await self.stop()
         await self.shared.close()
-
-
-async def open_engine(settings: Settings) -> AsyncQdrantBase:
-    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout)
-    if settings.qdrant_url is None:
-        await import_local_mode(settings, client)
-    return client
 
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:

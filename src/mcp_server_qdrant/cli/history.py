@@ -1,6 +1,5 @@
 """The command `history`: lists, shows, restores and erases earlier versions of texts."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -20,7 +19,8 @@ if TYPE_CHECKING:
 @click.option("--restore", is_flag=True, help="Bring the version back.")
 @click.option("--erase", is_flag=True, help="Erase it, or all versions of the text, for good.")
 @frame.env_file
-def history(
+@frame.runs()
+async def history(
     id: str | None,  # noqa: A002
     collection: str | None,
     restore: bool,  # noqa: FBT001
@@ -32,11 +32,6 @@ def history(
     """
     if (restore and erase) or (id is None and (restore or erase)):
         raise click.UsageError("--restore and --erase take an ID, and exclude each other.")
-    with frame.ending():
-        asyncio.run(_main(id, collection, restore=restore, erase=erase))
-
-
-async def _main(id: str | None, collection: str | None, *, restore: bool, erase: bool) -> None:  # noqa: A002
     from mcp_server_qdrant.app.upkeep import check_writable
 
     read = frame.load()
