@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mcp_server_qdrant.cli.clients import clients
+from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.cli.doctor import Findings, engine_fix
-from mcp_server_qdrant.cli.init import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
 from tests import forked
@@ -476,10 +475,6 @@ def test_init_names_a_client_that_has_no_sessions_here(person):
 
     assert done.exit_code == 2
     assert f"There is no session of Codex in {person.home}/.codex/sessions." in done.stderr
-
-
-def test_every_client_can_be_chosen():
-    assert tuple(clients()) == CLIENTS
 
 
 def test_a_provider_that_there_is_not_is_what_the_line_takes_away():

@@ -299,9 +299,9 @@ async def _round_trip(
 def _clients(findings: Findings) -> None:
     """Look at the servers that clients on this machine start, and start them for a test."""
     seen = 0
-    for flag, client in clients.clients().items():
+    for flag, client in clients.CLIENTS.items():
         try:
-            read = clients.parse(client, clients.text_of(client))
+            read = clients.read_config(client)
         except ConfigError as error:
             fix = f"Mend {client.path}, then: {AGAIN}"
             findings.problem("client", f"{client.title}: {error}", fix)

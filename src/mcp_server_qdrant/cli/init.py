@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import clients, frame, sessions
-from mcp_server_qdrant.cli.clients import Config
+from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Client, Config
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
-EVENTS = ("SessionStart", "UserPromptSubmit")  # at which Claude Code runs `recall`
-CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
 @click.command()
@@ -30,7 +28,7 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     "--client",
     "chosen",
     multiple=True,
-    type=click.Choice(CLIENTS),
+    type=click.Choice(list(CLIENTS)),
     help="Whose configuration is written. Repeatable.",
 )
 @click.option(
@@ -99,13 +97,12 @@ def init(
 
 
 def _asked_clients() -> list[str]:
-    known = clients.clients()
-    there = [name for name, client in known.items() if client.path.exists()]
+    there = [name for name, client in CLIENTS.items() if client.path.exists()]
     while True:
-        named = _listed(f"Clients ({', '.join(known)})", ", ".join(there))
-        if named and set(named) <= known.keys():
+        named = _listed(f"Clients ({', '.join(CLIENTS)})", ", ".join(there))
+        if named and set(named) <= CLIENTS.keys():
             return named
-        frame.say(f"Name some of {', '.join(known)}.")
+        frame.say(f"Name some of {', '.join(CLIENTS)}.")
 
 
 def _listed(question: str, default: str = "") -> list[str]:
@@ -162,8 +159,8 @@ def _configure(
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
     from mcp_server_qdrant.settings import environment
 
-    client = clients.clients()[flag]
-    before = clients.parse(client, clients.text_of(client)).get(client.section, {}).get(name)
+    client = CLIENTS[flag]
+    before = clients.read_config(client).get(client.section, {}).get(name)
     if not isinstance(before, dict):
         before = {}
     if program := clients.other(before):
@@ -202,20 +199,20 @@ def _configure(
 
 def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
     """Write the hooks that recall into the settings of Claude Code, or take them out."""
-    client, line = clients.hooks(), shlex.join(command) if command else None
+    line = shlex.join(command) if command else None
 
     def change(held: Config) -> Config:
-        return clients.with_hooks(client, held, EVENTS, line)
+        return clients.with_hooks(held, line)
 
-    held = clients.parse(client, clients.text_of(client))
+    held = clients.read_config(HOOKS)
     if change(held) == held:
-        click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
+        click.echo(f"{HOOKS.title} has {'these' if line else 'none of our'} hooks: {HOOKS.path}")
     else:
-        _write(client, change, dict.fromkeys(EVENTS, line), ask=ask)
+        _write(HOOKS, change, dict.fromkeys(RECALLED, line), ask=ask)
 
 
 def _write(
-    client: clients.Client,
+    client: Client,
     change: Callable[[Config], Config],
     shown: Mapping[str, Any],
     *,
