@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gc
 import importlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -110,32 +110,6 @@ class Opening:
                 await task.result().close()
 
 
-class Calls:
-    """The calls under way, so that the end of input can wait for their answers."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    @contextlib.contextmanager
-    def counted(self) -> Iterator[None]:
-        """Count everything inside as a call."""
-        self._count += 1
-        self._idle.clear()
-        try:
-            yield
-        finally:
-            self._count -= 1
-            if not self._count:
-                self._idle.set()
-
-    async def finish(self, seconds: float) -> None:
-        """Wait until none is under way, at most so long."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._idle.wait(), seconds)
-
-
 def import_services() -> None:
     """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
@@ -181,13 +155,15 @@ async def _opened(settings: Settings) -> "Opened":
 def make_server(
     settings: Settings,
     open_services: Callable[[], Awaitable["Opened"]] | None = None,
-    calls: Calls | None = None,
+    under_way: set[asyncio.Task[Any]] | None = None,
     *,
     asking: bool = False,
     monitor: "Monitor | None" = None,
     page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
+
+    `under_way` holds the calls that are being answered, where each has a task, as over stdio.
 
     `asking`: every message comes over HTTP from a caller, who has scopes. `monitor` measures every
     call. `page`: /viz is served beside the tools, over the same services.
@@ -213,7 +189,7 @@ def make_server(
         subscriptions=False if settings.tenant_field else bus,
         middleware=[
             *([monitor.observe] if monitor else []),
-            _beginning(opening, calls or Calls()),
+            _beginning(opening, under_way),
             *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
@@ -249,13 +225,16 @@ def _add_page(
     register(mcp, Desk(partial(make_tools, options=options), services, defaults, bus))
 
 
-def _beginning(opening: Opening, under_way: Calls) -> Any:
-    """Counts the calls, and opens the services after the first message."""
+def _beginning(opening: Opening, under_way: set[asyncio.Task[Any]] | None) -> Any:
+    """Notes the calls, and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
+        task = asyncio.current_task()
+        if under_way is not None and task and ctx.method != LISTEN:
+            under_way.add(task)
+            task.add_done_callback(under_way.discard)
         try:
-            counted = under_way.counted() if ctx.method != LISTEN else contextlib.nullcontext()
-            with counted, speaking(_client(ctx)):
+            with speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
         finally:
             opening.begin()
