@@ -132,7 +132,8 @@ def services_of(shared: Shared, tenant: str | None) -> Services:
     """The services of a tenant; None: of everyone."""
     settings, view = shared.settings, shared.view(tenant)
     encoders, bm25 = shared.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view)
+    catalog = shared.everything if tenant is None else shared.catalog(view)
+    points = shared.points(view)
     fields = settings.qdrant_content_fields
     lexicon = _lexicon(settings, view)
     in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none

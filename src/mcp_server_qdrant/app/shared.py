@@ -51,10 +51,10 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
-        self._all = View(client)
-        self.everything = self._catalog_of(self._all)
+        everything = View(client)
+        self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
-        points = self.points(self._all)
+        points = self.points(everything)
         self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
@@ -76,15 +76,11 @@ class Shared:
 
     def catalog(self, view: View) -> Catalog:
         """The collections of a view."""
-        return self.everything if view is self._all else self._catalog_of(view)
-
-    def _catalog_of(self, view: View) -> Catalog:
-        named, allowed = self.settings.collection_name, self.settings.qdrant_collections
         return Catalog(
             view.client,
             self.choice,
-            default=named,
-            allowed=allowed,
+            default=self.settings.collection_name,
+            allowed=self.settings.qdrant_collections,
             folder=self.settings.qdrant_folder,
             dates=self.dates,
         )
@@ -114,7 +110,7 @@ class Shared:
         if tenant is None:
             if self.settings.tenant_field:
                 raise ConfigError("Tenants are kept apart: nobody gets everything.")
-            return self._all
+            return View(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
         return View(
