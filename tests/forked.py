@@ -151,7 +151,7 @@ def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) 
 def main() -> None:
     """Import everything once, fork for ever; in a fork, run what was asked for."""
     gc.disable()  # all that is imported stays
-    from mcp_server_qdrant.app.server import import_services
+    from mcp_server_qdrant.app.opening import import_services
 
     import_services()
     for name in PRELOADED:

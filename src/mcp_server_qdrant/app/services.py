@@ -1,6 +1,6 @@
 """Composition root of the engine side: opens engine and encoders, wires the read and write paths.
 
-Imports the engine's libraries, which take most of a second: `app/server.py` loads this module in a
+Imports the engine's libraries, which take most of a second: `app/opening.py` loads this module in a
 thread, after the handshake.
 """
 
@@ -13,7 +13,6 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.app.models import blueprint
 from mcp_server_qdrant.app.shared import Shared, View
 from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
-from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
@@ -122,10 +121,8 @@ class Services:
 
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine, of the one tenant that the settings name, if any."""
-    if settings.tenant_field and settings.tenant_id is None:
-        raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
-    shared = Shared(settings, client, encoders)
-    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
+    tenant = settings.tenant_id if settings.tenant_field else None
+    return services_of(Shared(settings, client, encoders), tenant)
 
 
 def services_of(shared: Shared, tenant: str | None) -> Services:

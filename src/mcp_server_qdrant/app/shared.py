@@ -109,7 +109,7 @@ class Shared:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""
         if tenant is None:
             if self.settings.tenant_field:
-                raise ConfigError("Tenants are kept apart: nobody gets everything.")
+                raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
             return View(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)

@@ -114,7 +114,7 @@ async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Service
     Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
     ConfigError.
     """
-    from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.app.opening import open_lazily
 
     apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
     services = await open_lazily(apart)
