@@ -34,7 +34,6 @@ class View:
     client: Any
     identify: Identify = point_id
     indexes: Mapping[str, Any] = field(default_factory=dict)
-    tenant: str | None = None
 
 
 class Shared:
@@ -113,12 +112,7 @@ class Shared:
             return View(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
-        return View(
-            client=TenantClient(self.client, kept),
-            identify=point_ids_of(tenant),
-            indexes=kept.indexes,
-            tenant=tenant,
-        )
+        return View(TenantClient(self.client, kept), point_ids_of(tenant), kept.indexes)
 
     async def close(self) -> None:
         """Let engine and models go."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mcp_server_qdrant.app.services import Services, services_of, wire
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
@@ -48,12 +48,12 @@ class Tenants:
         self._fixed = shared.settings.tenant_id
         self._known: dict[str, Services] = {}  # the one used last stands last
         if self._fixed:
-            self._known[self._fixed] = services_of(shared, self._fixed)
+            self._known[self._fixed] = Services(shared, self._fixed)
 
     def of_caller(self) -> Services:
         """Those of the call under way. Raises RequestError where it has no tenant."""
         name = tenant_of_call(self._shared.settings)
-        services = self._known.pop(name, None) or services_of(self._shared, name)
+        services = self._known.pop(name, None) or Services(self._shared, name)
         self._known[name] = services
         others = [one for one in self._known if one != self._fixed]  # which may sync folders
         if len(others) > KEPT:
