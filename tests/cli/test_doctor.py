@@ -15,13 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.clients import CLIENTS
-from mcp_server_qdrant.cli.doctor import Findings, engine_fix
+from mcp_server_qdrant.cli.doctor import Examination
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
 from tests import forked
 from tests.made_sessions import exchange, written
 from tests.rerank_stub import served
-from tests.support import make_settings
 
 
 @dataclass
@@ -189,7 +188,7 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
     "a client whose command is gone": (
         cursor('{"mcpServers": {"qdrant": {"command": "/gone/python"}}}'),
         "client",
-        "mcp-server-qdrant init --client cursor --yes",
+        "mcp-server-qdrant init --client cursor --name qdrant --yes",
     ),
     "a client with a wrong variable": (
         cursor(f'{{"mcpServers": {{"memory": {{{STARTS}, "env": {{\n"FASTMCP_PORT": "x"\n}}}}}}}}'),
@@ -479,8 +478,8 @@ def test_init_names_a_client_that_has_no_sessions_here(person):
 
 def test_a_provider_that_there_is_not_is_what_the_line_takes_away():
     error = ConfigError("EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'.")
-    findings = Findings(quiet=True)
+    examination = Examination(quiet=True)
     names = ("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER")
-    findings.given = dict.fromkeys(names, ("any", "the environment"))
+    examination.given = dict.fromkeys(names, ("any", "the environment"))
 
-    assert engine_fix(error, make_settings(), findings) == "unset EMBEDDING_PROVIDER"
+    assert examination.engine_fix(error) == "unset EMBEDDING_PROVIDER"
