@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.evaluation.labels import Label, read
+from mcp_server_qdrant.evaluation.labels import Label, read_labels
 from mcp_server_qdrant.evaluation.metrics import score
 from mcp_server_qdrant.evaluation.run import Measured, measure
 from mcp_server_qdrant.evaluation.sweep import Configuration, configurations
@@ -83,7 +83,7 @@ async def test_labels_name_documents_by_tags_titles_and_metadata(services, tmp_p
         '{"query": "key", "expect": {"titles": ["Pot", "Lock"]}}\n'
         f'{{"query": "key", "expect": {{"metadata": {{"n": {len(NOTES["lock"][0])}}}}}}}\n'
     )
-    done = await measure(services, read(path), HYBRID)
+    done = await measure(services, read_labels(path), HYBRID)
 
     assert expected(done) == [{"pot", "shed"}, {"shed"}, {"pot", "lock"}, {"lock"}]
 

@@ -75,12 +75,12 @@ async def evaluate(
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
     from mcp_server_qdrant.evaluation import text
-    from mcp_server_qdrant.evaluation.labels import read
+    from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.metrics import score
     from mcp_server_qdrant.evaluation.run import measure
     from mcp_server_qdrant.evaluation.sweep import configurations
 
-    labels = read(queries)
+    labels = read_labels(queries)
     if collections:
         labels = [replace(label, collections=collections) for label in labels]
     ways = configurations(algorithms, sweeps)
