@@ -41,7 +41,6 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@frame.env_file
 def doctor(as_json: bool) -> None:  # noqa: FBT001
     """Look at settings, engine, model, collections and clients, and say what mends each problem.
 

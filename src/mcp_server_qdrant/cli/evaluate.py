@@ -63,7 +63,6 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     callback=_beside_others,
     help="Write all figures to this file, query by query.",
 )
-@frame.env_file
 @frame.runs()
 async def evaluate(
     queries: Path,

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 @click.option("--collection", help="That of the text, where several have one of this ID.")
 @click.option("--restore", is_flag=True, help="Bring the version back.")
 @click.option("--erase", is_flag=True, help="Erase it, or all versions of the text, for good.")
-@frame.env_file
 @frame.runs()
 async def history(
     id: str | None,  # noqa: A002

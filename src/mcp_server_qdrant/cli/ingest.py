@@ -46,7 +46,6 @@ _options = frame.options(
         metavar="MB",
         help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
     ),
-    frame.env_file,
 )
 
 

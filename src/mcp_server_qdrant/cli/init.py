@@ -53,7 +53,6 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
 @click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write.")
-@frame.env_file
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],

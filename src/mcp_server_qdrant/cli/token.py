@@ -56,7 +56,6 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
     help="Make a new token for NAME, with the same rights; the old one ends.",
 )
 @click.option("--revoke", is_flag=True, help="End all tokens of NAME at once.")
-@frame.env_file
 def token(name: str, file: Path | None, **given: Any) -> None:
     """Make a token for the caller NAME, or `token list` those that there are.
 

@@ -26,7 +26,6 @@ Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: 
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
-@frame.env_file
 @frame.runs(frame.GOES_ON)
 async def upgrade(
     collections: Sequence[str],
@@ -63,7 +62,6 @@ async def upgrade(
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
 @click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
-@frame.env_file
 @frame.runs(frame.GOES_ON)
 async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
@@ -98,7 +96,6 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@frame.env_file
 @frame.runs(frame.GOES_ON)
 async def accept_loss(collections: Sequence[str]) -> None:
     """Go on without points that are missing on the disk, and say no more about them.
@@ -116,7 +113,6 @@ async def accept_loss(collections: Sequence[str]) -> None:
 @click.argument("collection")
 @click.argument("text", required=False)
 @click.option("--folder", metavar="PATH", help="The folder that it belongs to; empty: to none.")
-@frame.env_file
 @frame.runs(frame.GOES_ON)
 async def describe(collection: str, text: str | None, folder: str | None) -> None:
     """Say what a collection is about, so that agents can choose; an empty text takes it back.
@@ -154,7 +150,6 @@ _of_backups = frame.options(
     ),
     click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
     click.option("--overwrite", is_flag=True, help="Replace what is there."),
-    frame.env_file,
 )
 
 
