@@ -263,11 +263,7 @@ def test_keys_are_masked_and_every_setting_has_its_source(person):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(
-    person, client, monkeypatch
-):
-    if client == "cursor":
-        monkeypatch.setattr("mcp_server_qdrant.cli.clients.subprocess", subprocess)
+def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(person, client):
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
