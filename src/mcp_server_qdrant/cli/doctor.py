@@ -41,7 +41,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-def doctor(as_json: bool) -> None:  # noqa: FBT001
+def doctor(*, as_json: bool) -> None:
     """Look at settings, engine, model, collections and clients, and say what mends each problem.
 
     A text is stored and found in a collection that is deleted again. Ends with 1 where there is a

@@ -57,10 +57,11 @@ def init(
     chosen: Sequence[str],
     folders: Sequence[str],
     told: Sequence[str],
-    recall: bool | None,  # noqa: FBT001
     url: str | None,
     name: str,
-    yes: bool,  # noqa: FBT001
+    *,
+    recall: bool | None,
+    yes: bool,
 ) -> None:
     """Set this server up in your MCP clients: a few questions, or flags in their place.
 

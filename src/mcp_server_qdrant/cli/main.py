@@ -82,7 +82,7 @@ def serve(transport: Transport) -> None:
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
-def viz(port: int, browse: bool) -> None:  # noqa: FBT001
+def viz(port: int, *, browse: bool) -> None:
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
 
     def ready(_: str, page: str | None) -> None:

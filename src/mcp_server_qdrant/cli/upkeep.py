@@ -27,11 +27,7 @@ Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: 
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
 @frame.runs(frame.GOES_ON)
-async def upgrade(
-    collections: Sequence[str],
-    model: str | None,
-    drop_old: bool,  # noqa: FBT001
-) -> None:
+async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bool) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
     Interrupted, the next run goes on where this one was.
@@ -156,7 +152,7 @@ _of_backups = frame.options(
 @click.command()
 @_of_backups
 @frame.runs("Interrupted; nothing was kept.")
-async def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Copy collections (default: all) into FOLDER, while they are used.
 
     The folder is there once it is complete. A Qdrant server has snapshots of its own.
@@ -171,7 +167,7 @@ async def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> N
 @click.command()
 @_of_backups
 @frame.runs("Interrupted; run it again with --overwrite.")
-async def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
 
     Each is back as a whole. Those that are there already are left alone without --overwrite.
