@@ -4,7 +4,7 @@ import asyncio
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,10 +74,12 @@ def init(
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
         if not yes:
-            chosen = chosen or _asked_clients()
+            there = ", ".join(key for key, client in CLIENTS.items() if client.path.exists())
+            chosen = chosen or _listed(f"Clients ({', '.join(CLIENTS)})", there, CLIENTS)
             folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
             told = told or _asked_sessions()
-            url = url or _asked_url(settings)
+            if not (url or settings.qdrant_url):
+                url = click.prompt("URL of a Qdrant server; empty: this disk", "", err=True).strip()
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
         if recall is not None and "claude-code" not in chosen:
@@ -96,18 +98,17 @@ def init(
         asyncio.run(_first_search(settings))
 
 
-def _asked_clients() -> list[str]:
-    there = [name for name, client in CLIENTS.items() if client.path.exists()]
-    while True:
-        named = _listed(f"Clients ({', '.join(CLIENTS)})", ", ".join(there))
-        if named and set(named) <= CLIENTS.keys():
-            return named
-        frame.say(f"Name some of {', '.join(CLIENTS)}.")
+def _listed(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
+    """The answer's parts, some of those that are `known` if any are."""
 
+    def split(text: str) -> list[str]:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if known and not (parts and set(parts) <= {*known}):
+            raise click.UsageError(f"Name some of {', '.join(known)}.")
+        return parts
 
-def _listed(question: str, default: str = "") -> list[str]:
-    text = click.prompt(f"{question}, separated by commas", default=default, err=True)
-    return [part.strip() for part in text.split(",") if part.strip()]
+    answer = f"{question}, separated by commas"
+    return list(click.prompt(answer, default, value_proc=split, err=True))
 
 
 def _asked_sessions() -> list[str]:
@@ -119,13 +120,6 @@ def _asked_sessions() -> list[str]:
         if (found := kept.measured())
         and click.confirm(question.format(found, sessions.COLLECTION), err=True)
     ]
-
-
-def _asked_url(settings: "Settings") -> str | None:
-    if settings.qdrant_url:
-        return None
-    text: str = click.prompt("URL of a Qdrant server; empty: this disk", default="", err=True)
-    return text.strip() or None
 
 
 def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
