@@ -7,7 +7,6 @@ from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
 
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
@@ -45,6 +44,8 @@ class Tenants:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
+        self.encoders = shared.encoders
+        self.catalog = shared.everything  # to see whether the engine answers
         self._fixed = shared.settings.tenant_id
         self._known: dict[str, Services] = {}  # the one used last stands last
         if self._fixed:
@@ -59,16 +60,6 @@ class Tenants:
         if len(others) > KEPT:
             del self._known[others[0]]  # it finishes its work under way
         return services
-
-    @property
-    def catalog(self) -> Catalog:
-        """All collections, to see whether the engine answers."""
-        return self._shared.everything
-
-    @property
-    def encoders(self) -> Registry:
-        """The embedding models."""
-        return self._shared.encoders
 
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, for all tenants."""
