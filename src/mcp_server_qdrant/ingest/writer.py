@@ -226,7 +226,7 @@ class Writer:
     async def tidy(self, job: Job, *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
-        No reader sees either; what fails here is done by whoever meets it. Another server may
+        No reader sees either; what fails here is left to the next sweep. Another server may
         replace the text meanwhile: only parts that were seen while this version was the present
         one are removed, and none that is being written. `indexed`: the collection has the index
         of documents.

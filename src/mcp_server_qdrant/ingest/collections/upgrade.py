@@ -100,7 +100,7 @@ class Upgrades:
         batch: int,
         metadata: Mapping[str, Any] | None = None,
     ) -> Upgraded:
-        """Add a vector, dense of that size or sparse, and fill it; `metadata` tell its model."""
+        """Add a vector, dense of that size or sparse, and fill it; `metadata` names its model."""
         shape = await self.bulk.shape(name)
         if vector not in shape.plan() or vector in shape.filling:
             await self.bulk.begin(name, vector, size)

@@ -99,7 +99,7 @@ class State:
         return self.running is not None and self.running.sizes > 0
 
     def end(self, reason: str) -> None:
-        """Take in why a run stopped, or that nothing keeps the folder in step for now."""
+        """Record why a run stopped, or why nothing keeps the folder in step for now."""
         self.running, self.fault = None, reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
