@@ -332,8 +332,9 @@ async def test_a_collection_is_told_by_its_own_words_and_not_by_everyday_ones():
 
 
 async def test_the_few_latin_words_of_texts_in_another_alphabet_are_not_what_these_are_about():
-    words = Lexicon(Texts(notes=["港口的墙", "花岗岩 granite", "石匠"]))
-    notes = target(points=3)
+    texts = [f"港口的墙 {name}" for name in ("granite", "basalt", "powiat")] + ["石匠"] * 27
+    words = Lexicon(Texts(notes=texts))
+    notes = target(points=30)
     await sampled(words, notes)
 
     assert await words.about([notes], lambda _: ()) == {}

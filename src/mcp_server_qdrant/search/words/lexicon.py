@@ -31,6 +31,7 @@ MOST_WORDS = 50_000  # of a collection
 MOST_HELD = 500_000  # in memory, some 100 bytes each
 MOST_FILES = 256
 STORED = 25_000  # characters of what is stored at once
+COMMON = 0.05  # of the texts, which have the most frequent word of their language
 FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and shown
 
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
@@ -95,12 +96,13 @@ class Lexicon:
     ) -> dict[str, str]:
         """Collection -> the words that tell it from the others, once it was sampled.
 
-        `stop_words` gives those of the language of a collection's frequent words. Texts with less
-        than a word each are in another alphabet.
+        `stop_words` gives those of the language of a collection's frequent words. Texts that have
+        no word in common are in another alphabet.
         """
         found = await self.vocabularies(targets)
         sampled = {name: min(self._known[name].points, MOST_TEXTS) for name in found}
-        names = [name for name, texts in sampled.items() if 0 <= texts <= found[name].total()]
+        most = {name: max(words.values(), default=0) for name, words in found.items()}
+        names = [name for name, texts in sampled.items() if 0 <= COMMON * texts <= most[name]]
         held = {name: known.words.copy() for name, known in self._known.items()}
         return await asyncio.to_thread(_about, names, held, stop_words)
 
