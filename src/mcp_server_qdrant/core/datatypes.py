@@ -113,9 +113,20 @@ class Candidate(NamedTuple):
     payload: Payload | None = None
 
 
-# An engine's answer about one collection: fused candidates, best first, their exact (cosine, BM25)
-# scores by id, and in a sentence what part of the collection is lost.
-Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One collection's fused candidates, best first, with their exact leg scores.
+
+    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
+    candidate absent from one does not have that vector, or shares no term with the query. None
+    where the leg was not searched. `damage` says what part of the collection is lost.
+    """
+
+    target: Target
+    candidates: Sequence[Candidate]
+    dense: Mapping[PointId, float] | None
+    sparse: Mapping[PointId, float] | None
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ async def nearest(
         (answer,) = await queries.search([asked], depth=LOOKED_AT, condition=None)
         if isinstance(answer, QdrantMcpError):
             return None
-        candidates, cosines, *_ = answer
-        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+        cosines = answer.dense or {}
+        near = [one.id for one in answer.candidates if cosines.get(one.id, 0.0) >= COSINE]
         found = {one.id: one for one in await points.by_id(target.collection, near)}
     except QdrantMcpError:
         return None

@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Document, Passage, PointId, Result, SearchPage, Status
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    Passage,
+    PointId,
+    Result,
+    Scored,
+    SearchPage,
+    Status,
+)
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved, Scored
+from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
 from mcp_server_qdrant.search.texts import passage, share, written
 

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import (
-    Candidate,
     Dense,
     Document,
     Payload,
     PointId,
     Reranked,
+    Scored,
     Status,
     Target,
 )
@@ -57,21 +57,6 @@ class QueryVectors:
 
     dense: Mapping[str, Dense]
     failures: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One collection's candidates with their exact leg scores.
-
-    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
-    candidate absent from one does not have that vector, or shares no term with the query. None
-    where the leg was not searched.
-    """
-
-    target: Target
-    candidates: Sequence[Candidate]
-    dense: Mapping[PointId, float] | None
-    sparse: Mapping[PointId, float] | None
 
 
 class Hit(NamedTuple):

@@ -4,7 +4,7 @@ A collection that fails becomes a status; the others answer.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
@@ -12,13 +12,14 @@ from mcp_server_qdrant.core.datatypes import (
     LegQuery,
     Payload,
     PointId,
+    Scored,
     State,
     Status,
     Target,
 )
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.query import Hit, Query, Retrieved, Scored
+from mcp_server_qdrant.search.query import Hit, Query, Retrieved
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 
 
@@ -88,22 +89,16 @@ async def candidates_of(
         seconds=query.seconds(),
     )
     found: dict[str, Scored] = {}
-    for (target, asked), answer in zip(legs, answers, strict=True):
+    for (target, _), answer in zip(legs, answers, strict=True):
         name = target.collection
         if isinstance(answer, QdrantMcpError):
             statuses[name] = failed(name, answer)
             continue
-        candidates, dense, sparse, damage = answer
         # A collection that has the leg but none of the words was searched, and scored 0.
         worded = target.sparse and query.terms.idf and name not in query.terms.failures
-        found[name] = Scored(
-            target,
-            candidates,
-            dense=None if asked.dense is None else dense,
-            sparse=sparse if worded else None,
-        )
-        if damage:  # the other part was searched
-            reasons = filter(None, (damage, statuses[name].reason))
+        found[name] = replace(answer, sparse=answer.sparse or {}) if worded else answer
+        if answer.damage:  # the other part was searched
+            reasons = filter(None, (answer.damage, statuses[name].reason))
             statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
 
