@@ -70,7 +70,7 @@ async def served(tokens_file, request):
             return notes
 
         settings = make_settings(
-            auth_mode="token", auth_tokens_file=tokens_file, stateless=stateless
+            auth_mode="token", auth_tokens_file=tokens_file, fastmcp_stateless_http=stateless
         )
         monitor = Monitor(settings)
         mcp = make_server(settings, opened, asking=True, monitor=monitor)

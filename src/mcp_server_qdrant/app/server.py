@@ -204,7 +204,7 @@ def make_server(
         icons=[icon()],
         version=__version__,
         instructions=resources.instructions(read_only=settings.qdrant_read_only),
-        log_level=settings.log_level,
+        log_level=settings.fastmcp_log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
         cache_hints=HINTS,
@@ -241,7 +241,7 @@ def _add_page(
         **Tuning(**preferred).model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
-        "priority_order": settings.priority_order,
+        "priority_order": settings.qdrant_collection_priority_order,
         "alpha": settings.hybrid_alpha,
         "filters": [field.model_dump() for field in options.fields],
     }

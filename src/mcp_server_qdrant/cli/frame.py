@@ -155,7 +155,7 @@ def load(*, serving: bool = False) -> "Settings":
     try:
         read = settings.load(click.get_current_context().meta.get(KEY), notes.append)
         if serving:
-            logs.configure(read.log_level, read.log_format)
+            logs.configure(read.fastmcp_log_level, read.log_format)
             if read.log_format == "json":
                 tell = logger.warning
         else:

@@ -92,7 +92,7 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
             click.launch(page)
 
     with frame.ending():
-        alone = {"host": "127.0.0.1", "port": port, "qdrant_read_only": True}
+        alone = {"fastmcp_host": "127.0.0.1", "fastmcp_port": port, "qdrant_read_only": True}
         read = frame.load(serving=True).model_copy(update=alone)
         frame.leave_folder()
         from mcp_server_qdrant.app import http

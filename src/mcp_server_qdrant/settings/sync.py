@@ -5,7 +5,6 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
 
 from mcp_server_qdrant.core.datatypes import Selection
-from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.settings.values import WholePath, from_json
 
@@ -48,11 +47,8 @@ def _sources(value: Any) -> Any:
 class SyncSettings(BaseModel):
     """Folders that the server keeps in step with collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = variable(
-        "SYNC_SOURCES",
-        (),
-        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`.',
-    )
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = ()
+    """Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
