@@ -12,7 +12,7 @@ from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.limits import Load, holder
+from mcp_server_qdrant.http.limits import Limits, holder
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
 from mcp_server_qdrant.settings.environment import environment_names
@@ -73,12 +73,12 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
         change(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
-    monitor.load = Load(sessions=6)
+    monitor.limits = Limits(sessions=6)
 
     async def opened():
         raise ConfigError("nothing is opened")
 
-    mcp = make_server(settings, opened, asking=True, monitor=monitor)
+    mcp = make_server(settings, opened, monitor=monitor)
     accept = {"Accept": "application/json, text/event-stream"}
     async with (
         listening_on(app(mcp, "streamable-http", settings, monitor)) as address,
@@ -96,7 +96,7 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
         again = await hello(tokens[0])
 
     assert [one.status_code for one in answers] == [200] * 3 + [429] * 2
-    assert "as many sessions as one caller may" in answers[-1].json()["error"]["message"]
+    assert "as many sessions open as the server takes" in answers[-1].json()["error"]["message"]
     assert (other.status_code, gone.status_code, again.status_code) == (200, 200, 200)
 
 

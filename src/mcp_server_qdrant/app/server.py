@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.context import calling, speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -182,14 +181,13 @@ def make_server(
     open_services: Callable[[], Awaitable["Opened"]] | None = None,
     calls: Calls | None = None,
     *,
-    asking: bool = False,
     monitor: "Monitor | None" = None,
     page: bool = False,
 ) -> MCPServer[Opening]:
     """The server, not yet running. `open_services` replaces what the settings would open.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes. `monitor` measures every
-    call. `page`: /viz is served beside the tools, over the same services.
+    `monitor`: messages come over HTTP, each for its caller, and calls are measured. `page`: /viz is
+    served beside the tools, over the same services.
     """
     open_services = open_services or (lambda: _opened(settings))
     at_once = monitor is not None and settings.qdrant_recall_path is not None
@@ -197,7 +195,6 @@ def make_server(
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
-    scopes = {tool.name: tool.scope for tool in tools}
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
@@ -213,13 +210,12 @@ def make_server(
         middleware=[
             *([monitor.observe] if monitor else []),
             _beginning(opening, calls or Calls()),
-            *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
     )
     resources.register(mcp, opening.services)
     if monitor is not None:
-        monitor.register(mcp, opening.begin, scopes)
+        monitor.register(mcp, opening.begin, {tool.name: tool.scope for tool in tools})
     if page:
         _add_page(mcp, settings, opening.services, bus)
     return mcp

@@ -134,7 +134,7 @@ def record_outcome(outcome: Outcome) -> None:
         call.outcome = outcome
 
 
-def within_request(request_id: str) -> AbstractContextManager[None]:
+def within_request(request_id: str | None) -> AbstractContextManager[None]:
     """Everything inside is done for this HTTP request."""
     return holding(_REQUEST, request_id)
 
