@@ -152,7 +152,7 @@ def _list(found: "Sequence[Entry]") -> None:
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in found:
-        end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
+        end = f"{one.expires.astimezone(UTC):%Y-%m-%d %H:%M}" if one.expires else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
