@@ -7,16 +7,16 @@ from mcp.server.transport_security import RequestBodyLimitMiddleware
 from starlette.types import ASGIApp
 
 from mcp_server_qdrant.core.context import CALLER, Caller
-from mcp_server_qdrant.http.limits import HEALTH, IDLE_SECONDS, PLACE, Limits, Places
+from mcp_server_qdrant.http.limits import HEALTH, IDLE_SECONDS, SLOT, Load, Slots
 from tests.asgi import Exchange, Work, turn
 from tests.support import Clock
 
 
-def limited(work: Work, **most: int) -> tuple[ASGIApp, Limits, list[str]]:
+def limited(work: Work, **most: int) -> tuple[ASGIApp, Load, list[str]]:
     """The work within limits of which one caller may take half."""
     refused: list[str] = []
-    limits = Limits(**({"calls": 4, "streams": 2} | most))
-    return limits.around(work, refused.append), limits, refused
+    load = Load(**({"calls": 4, "streams": 2} | most))
+    return load.around(work, refused.append), load, refused
 
 
 def sentence(exchange: Exchange) -> str:
@@ -36,10 +36,10 @@ def post(app, path: str = "/mcp", **headers: str) -> Exchange:
 
 async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
     work = Work()
-    app, limits, refused = limited(work)
+    app, load, refused = limited(work)
     first, second = post(app), post(app)
     await turn()
-    assert limits.calls.count == 2
+    assert load.calls.count == 2
 
     third = await post(app).done()
     work.go.set()
@@ -51,7 +51,7 @@ async def test_calls_beyond_the_limit_are_refused_with_a_time_to_wait():
     assert len(work.bodies) == 2
     for one in (first, second):
         assert (await one.done()).status == 200
-    assert limits.calls.count == 0
+    assert load.calls.count == 0
 
 
 async def test_once_a_call_is_done_there_is_room_again():
@@ -68,19 +68,19 @@ async def test_a_call_that_fails_makes_room_too():
     async def failing(*_):
         raise RuntimeError
 
-    app, limits, _ = limited(failing)
+    app, load, _ = limited(failing)
     with pytest.raises(RuntimeError):
         await post(app).done()
 
-    assert limits.calls.count == 0
+    assert load.calls.count == 0
 
 
 async def test_health_metrics_preflights_and_farewells_are_never_refused():
     work = Work()
-    app, limits, _ = limited(work)
+    app, load, _ = limited(work)
     waiting = [post(app), post(app)]
     await turn()
-    limits.draining = True
+    load.draining = True
     work.go.set()
 
     for path in HEALTH:
@@ -94,8 +94,8 @@ async def test_health_metrics_preflights_and_farewells_are_never_refused():
 
 
 async def test_a_server_that_ends_takes_neither_calls_nor_streams():
-    app, limits, refused = limited(Work())
-    limits.draining = True
+    app, load, refused = limited(Work())
+    load.draining = True
 
     call, stream = await post(app).done(), await Exchange(app, "GET", "/mcp").done()
 
@@ -107,10 +107,10 @@ async def test_a_server_that_ends_takes_neither_calls_nor_streams():
 
 async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
     work = Work()
-    app, limits, refused = limited(work)
+    app, load, refused = limited(work)
     stream = Exchange(app, "GET", "/mcp")
     await turn()
-    assert (limits.streams.count, limits.calls.count) == (1, 0)
+    assert (load.streams.count, load.calls.count) == (1, 0)
 
     listening = {"mcp_method": "subscriptions/listen"}
     another = await post(app, **listening, mcp_protocol_version="2026-07-28").done()
@@ -120,43 +120,43 @@ async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
 
     assert another.status == 429
     assert refused == ["streams"]
-    assert limits.calls.count == 2
+    assert load.calls.count == 2
     work.go.set()
     await pretended.done()
     await call.done()
     await stream.done()
-    assert limits.streams.count == 0
+    assert load.streams.count == 0
 
 
 @pytest.mark.parametrize("answered_first", [True, False])
 async def test_a_call_counts_until_it_is_done_and_its_request_is_answered(answered_first):
-    work, places = Work(), []
+    work, slots = Work(), []
 
     async def beginning(scope, receive, send):
-        places.append(scope[PLACE])
+        slots.append(scope[SLOT])
         await work(scope, receive, send)
 
-    app, limits, _ = limited(beginning)
+    app, load, _ = limited(beginning)
     request = post(app, "/messages/")
     await turn()
-    with places[0]:  # as the MCP message does
+    with slots[0]:  # as the MCP message does
         if answered_first:
             work.go.set()
             await request.done()
-        assert limits.calls.count == 1
-    assert limits.calls.count == (0 if answered_first else 1)
+        assert load.calls.count == 1
+    assert load.calls.count == (0 if answered_first else 1)
     work.go.set()
     await request.done()
-    assert limits.calls.count == 0
+    assert load.calls.count == 0
 
 
 async def test_a_get_beside_the_streams_counts_as_a_call():
     work = Work()
-    app, limits, _ = limited(work)
+    app, load, _ = limited(work)
     page = Exchange(app, "GET", "/viz")
     await turn()
 
-    assert (limits.streams.count, limits.calls.count) == (0, 1)
+    assert (load.streams.count, load.calls.count) == (0, 1)
     work.go.set()
     await page.done()
 
@@ -167,8 +167,8 @@ async def test_what_is_no_request_passes():
     async def lifespan(scope, *_):
         seen.append(scope["type"])
 
-    app, limits, refused = limited(lifespan)
-    limits.draining = True
+    app, load, refused = limited(lifespan)
+    load.draining = True
     await app({"type": "lifespan"}, None, None)
 
     assert seen == ["lifespan"]
@@ -193,7 +193,7 @@ def call(app, name: str, path: str = "/mcp", **headers: str) -> Exchange:
 
 async def test_one_caller_cannot_take_the_place_of_others():
     work = Work()
-    app, limits, refused = limited(work, calls=4)
+    app, load, refused = limited(work, calls=4)
     taken = [call(app, "red"), call(app, "red")]
     await turn()
 
@@ -203,12 +203,12 @@ async def test_one_caller_cannot_take_the_place_of_others():
     fifth = await call(app, "green").done()
 
     assert "as many requests under way" in sentence(third)
-    assert (third.status, fifth.status, limits.calls.count) == (429, 429, 4)
+    assert (third.status, fifth.status, load.calls.count) == (429, 429, 4)
     assert refused == ["calls", "calls"]
     work.go.set()
     assert [(await one.done()).status for one in taken] == [200] * 4
     assert (await call(app, "red").done()).status == 200
-    assert limits.calls.count == 0
+    assert load.calls.count == 0
 
 
 async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
@@ -232,7 +232,7 @@ async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
 
 async def test_one_caller_cannot_take_the_streams_of_others():
     work = Work()
-    app, limits, refused = limited(work, streams=2)
+    app, load, refused = limited(work, streams=2)
     waiting = [by(app, "red", "GET")]
     await turn()
 
@@ -247,20 +247,20 @@ async def test_one_caller_cannot_take_the_streams_of_others():
     work.go.set()
     for one in waiting:
         await one.done()
-    assert limits.streams.count == 0
+    assert load.streams.count == 0
 
 
 async def test_bodies_that_do_not_come_hold_places_of_their_own_caller_alone():
     work = Work()
     work.go.set()
-    app, limits, refused = limited(RequestBodyLimitMiddleware(work, 10), calls=4)
+    app, load, refused = limited(RequestBodyLimitMiddleware(work, 10), calls=4)
     stalled = [by(app, "red") for _ in range(70)]
     for one in stalled:
         one.send(b"{", more=True)
     await turn()
 
     assert refused == ["calls"] * 68
-    assert limits.calls.count == 2
+    assert load.calls.count == 2
     assert (await call(app, "blue").done()).status == 200
     for one in stalled:
         one.task.cancel()
@@ -330,8 +330,8 @@ async def test_sessions_that_nobody_uses_are_forgotten():
 
 @pytest.mark.parametrize(("most", "own"), [(64, 32), (1, 1), (3, 2)])
 def test_a_share_is_half_and_never_nothing(most, own):
-    places = Places(most)
+    slots = Slots(most)
     for number in range(own):
-        assert not places.full("red")
-        places.hold(number, "red")
-    assert places.full("red")
+        assert not slots.full("red")
+        slots.hold(number, "red")
+    assert slots.full("red")

@@ -15,7 +15,7 @@ from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.http.limits import SENTENCES, Limits, Place
+from mcp_server_qdrant.http.limits import SENTENCES, Load, Slot
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import BODY, app
@@ -159,10 +159,10 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 async def test_refused_requests_are_counted_by_reason():
     async with watched(http_max_calls=1) as one:
-        with Place(one.monitor.limits.calls, "another"):
+        with Slot(one.monitor.load.calls, "another"):
             busy = await one.http.post("/mcp", content=b"{}")
         large = await one.http.post("/mcp", content=bytes(BODY + 1))
-        one.monitor.limits.draining = True
+        one.monitor.load.draining = True
         draining = await one.http.post("/mcp", content=b"{}")
         ready = await one.http.get("/readyz")
         told = await one.figures()
@@ -174,7 +174,7 @@ async def test_refused_requests_are_counted_by_reason():
 
 
 def test_no_more_collections_are_named_than_may_be():
-    metrics = Metrics(Limits(), named=2)
+    metrics = Metrics(Load(), named=2)
     metrics.fared(Status(f"c{number}", "timeout") for number in range(50))
     metrics.fared([Status("c1", "failed"), Status("c40", "failed"), Status("fine", "ok")])
     told = figures(metrics.text("up", "ready", {}).decode())
@@ -186,14 +186,14 @@ def test_no_more_collections_are_named_than_may_be():
 
 
 def test_no_figure_has_a_second_one_for_when_it_began():
-    metrics = Metrics(Limits())
+    metrics = Metrics(Load())
     metrics.refused("calls")
 
     assert "_created" not in metrics.text("up", "ready", {}).decode()
 
 
 def test_two_servers_in_a_process_have_their_own_figures():
-    one, other = Metrics(Limits()), Metrics(Limits())
+    one, other = Metrics(Load()), Metrics(Load())
     one.refused("calls")
 
     assert figures(one.text("up", "ready", {}).decode())["refused_requests_total", "calls"] == 1

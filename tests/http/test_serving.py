@@ -12,7 +12,7 @@ from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.http.guard import is_loopback
-from mcp_server_qdrant.http.limits import Limits, holder
+from mcp_server_qdrant.http.limits import Load, holder
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import address, app, check_exposure, configured, listening
 from mcp_server_qdrant.settings.environment import environment_names
@@ -73,7 +73,7 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
         change(file, {"name": name, "sha256": digest(token), "scopes": ["read"]})
     settings = make_settings(auth_mode="token", auth_tokens_file=file)
     monitor = Monitor(settings)
-    monitor.limits = Limits(sessions=6)
+    monitor.load = Load(sessions=6)
 
     async def opened():
         raise ConfigError("nothing is opened")

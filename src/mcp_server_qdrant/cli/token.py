@@ -11,7 +11,7 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.http.auth.tokens import Entry
+    from mcp_server_qdrant.http.auth.tokens import TokenEntry
 
 LIST = "list"
 
@@ -116,7 +116,7 @@ def _rights(
     return {name: value for name, value in said.items() if value}
 
 
-def _inherited(old: "Entry", rights: dict[str, Any]) -> dict[str, Any]:
+def _inherited(old: "TokenEntry", rights: dict[str, Any]) -> dict[str, Any]:
     """The rights of a token's successor: of the old one what is not said."""
     if old.expires and "expires" not in rights:
         raise ConfigError(
@@ -147,7 +147,7 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
         click.echo(tokens.line(entry), nl=False)
 
 
-def _list(found: "Sequence[Entry]") -> None:
+def _list(found: "Sequence[TokenEntry]") -> None:
     """A line for each token: name, scopes, end in UTC, claims."""
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]

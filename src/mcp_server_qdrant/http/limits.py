@@ -25,7 +25,7 @@ LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
-PLACE = "mcp_server_qdrant.place"  # key of the ASGI scope, for work in other tasks
+SLOT = "mcp_server_qdrant.slot"  # key of the ASGI scope, for work in other tasks
 
 TAKEN = "You, or all callers together, have as many {} as the server takes; {}, and try again."
 SENTENCES = {  # why a request is refused
@@ -38,10 +38,10 @@ SENTENCES = {  # why a request is refused
 }
 
 
-class Places:
-    """A number of places, of which one caller has half at most.
+class Slots:
+    """A number of slots, of which one caller has half at most.
 
-    A place is held until it is left, or for so many seconds.
+    A slot is held until it is left, or for so many seconds.
     """
 
     def __init__(
@@ -53,52 +53,52 @@ class Places:
         self._most = most
         self._seconds = seconds
         self._clock = clock
-        self._held: dict[Hashable, tuple[str, float]] = {}  # place -> whose it is, until when
+        self._held: dict[Hashable, tuple[str, float]] = {}  # slot -> whose it is, until when
 
     @property
     def count(self) -> int:
-        """Places taken."""
+        """Slots taken."""
         return len(self._held)
 
     def full(self, who: str) -> bool:
         """True where the caller may not have another."""
         now = self._clock()
-        self._held = {place: held for place, held in self._held.items() if held[1] > now}
+        self._held = {slot: held for slot, held in self._held.items() if held[1] > now}
         own = sum(owner == who for owner, _ in self._held.values())
         return own >= math.ceil(self._most / 2) or self.count >= self._most
 
-    def hold(self, place: Hashable, who: str) -> None:
-        """Take a place, or keep it for longer."""
-        self._held[place] = who, self._clock() + self._seconds
+    def hold(self, slot: Hashable, who: str) -> None:
+        """Take a slot, or keep it for longer."""
+        self._held[slot] = who, self._clock() + self._seconds
 
-    def leave(self, place: Hashable) -> None:
+    def leave(self, slot: Hashable) -> None:
         """Make room."""
-        self._held.pop(place, None)
+        self._held.pop(slot, None)
 
 
-class Place:
-    """The place of one request, taken by whoever enters first and left by who leaves last.
+class Slot:
+    """The slot of one request, taken by whoever enters first and left by who leaves last.
 
     So it is held until the request was answered and the call that it began is done: over SSE, or
     where the client went, a call lasts longer than its request.
     """
 
-    def __init__(self, places: Places, who: str) -> None:
-        self._places = places
+    def __init__(self, slots: Slots, who: str) -> None:
+        self._slots = slots
         self._who = who
         self._users = 0
 
     def __enter__(self) -> None:
         self._users += 1
-        self._places.hold(self, self._who)
+        self._slots.hold(self, self._who)
 
     def __exit__(self, *_: object) -> None:
         self._users -= 1
         if not self._users:
-            self._places.leave(self)
+            self._slots.leave(self)
 
 
-class Limits:
+class Load:
     """What a server has in hand, and whether it is draining.
 
     Beyond so much at once, of all or of one caller, it answers 429, and 503 while it drains. Probes
@@ -113,9 +113,9 @@ class Limits:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.draining = False
-        self.calls = Places(calls)
-        self.streams = Places(streams)
-        self.sessions = Places(sessions, IDLE_SECONDS, clock)
+        self.calls = Slots(calls)
+        self.streams = Slots(streams)
+        self.sessions = Slots(sessions, IDLE_SECONDS, clock)
 
     def around(self, app: ASGIApp, refused: Callable[[str], None]) -> ASGIApp:
         """The application within the limits; `refused` gets the key of the sentence."""
@@ -129,9 +129,9 @@ class Limits:
                 refused(reason)
                 await _answer(reason)(scope, receive, send)
             else:
-                places = self.streams if _is_stream(scope) else self.calls
-                with (place := Place(places, holder(scope))):
-                    await self._serve(app, {**scope, PLACE: place}, receive, send)
+                slots = self.streams if _is_stream(scope) else self.calls
+                with (slot := Slot(slots, holder(scope))):
+                    await self._serve(app, {**scope, SLOT: slot}, receive, send)
 
         return limited
 

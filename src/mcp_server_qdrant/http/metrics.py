@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
 from mcp_server_qdrant.core.datatypes import Status
-from mcp_server_qdrant.http.limits import SENTENCES, Limits
+from mcp_server_qdrant.http.limits import SENTENCES, Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 OTHER = "other"
@@ -34,7 +34,7 @@ class Metrics(Recorder):
     named, the first to fail; all others are `other`.
     """
 
-    def __init__(self, limits: Limits, named: int = 20) -> None:
+    def __init__(self, load: Load, named: int = 20) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
         self.tools: frozenset[str] = frozenset()
         self._named = named
@@ -66,9 +66,9 @@ class Metrics(Recorder):
         self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
         self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
         under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
-        under_way.set_function(lambda: limits.calls.count)
+        under_way.set_function(lambda: load.calls.count)
         streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
-        streams.set_function(lambda: limits.streams.count)
+        streams.set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
         for answer in ANSWERS:

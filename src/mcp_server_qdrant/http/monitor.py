@@ -30,7 +30,7 @@ from mcp_server_qdrant.core.context import (
     within_request,
 )
 from mcp_server_qdrant.http.health import examined, healthz, opened, readiness
-from mcp_server_qdrant.http.limits import HEALTH, PLACE, Limits
+from mcp_server_qdrant.http.limits import HEALTH, SLOT, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -49,13 +49,13 @@ class Monitor:
     """The state that limits, /readyz and /metrics share; each message is handled for its caller."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits = Limits(settings.http_max_calls)
+        self.load = Load(settings.http_max_calls)
         self._asking = settings.auth_mode in ("token", "oauth")
         self._scopes: Mapping[str, str] = {}
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.
-        self.metrics = Metrics(self.limits, 0 if settings.tenant_field else NAMED_COLLECTIONS)
+        self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
     def register(
         self, mcp: MCPServer[Any], begin: Callable[[], Task[Any]], scopes: Mapping[str, str]
@@ -68,7 +68,7 @@ class Monitor:
         self.metrics.tools = frozenset(scopes)
 
         async def readyz(_: Request) -> Response:
-            return readiness(await examined(begin(), draining=self.limits.draining))
+            return readiness(await examined(begin(), draining=self.load.draining))
 
         async def metrics(_: Request) -> Response:
             """Figures for Prometheus; of all tenants, hence for none of them."""
@@ -77,7 +77,7 @@ class Monitor:
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
                 )
-            parts = await examined(begin(), draining=self.limits.draining)
+            parts = await examined(begin(), draining=self.load.draining)
             services = opened(begin())
             work = services.work() if services else {}
             text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
@@ -95,7 +95,7 @@ class Monitor:
         return self._claim in who.claims or ADMIN not in who.scopes
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
-        """MCP middleware: each message in the place and for the caller of its own request.
+        """MCP middleware: each message in the slot and for the caller of its own request.
 
         The SDK handles messages in other tasks than the requests that brought them, and a session's
         messages in the task of its first one. Calls are measured. Tools that the caller may not
@@ -107,7 +107,7 @@ class Monitor:
             raise MCPError(INVALID_REQUEST, "This message came without a caller.")
         with (
             within_request(scope.get(REQUEST_ID)),
-            scope.get(PLACE, nullcontext()),
+            scope.get(SLOT, nullcontext()),
             calling(who),
             recording(self.metrics),
         ):

@@ -18,7 +18,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
-from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits
+from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.settings.environment import Settings
@@ -59,7 +59,7 @@ def app(
             max_sessions=SESSIONS,
         )
     bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
-    limited = monitor.limits.around(bounded, monitor.metrics.refused)
+    limited = monitor.load.around(bounded, monitor.metrics.refused)
     return Identified(_protected(served, limited, settings, path))
 
 
@@ -126,7 +126,7 @@ def serve(
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
     config = configured(app(mcp, transport, settings, monitor), settings)
-    Server(config, monitor.limits, DRAIN_SECONDS).run(sockets=[listener])
+    Server(config, monitor.load, DRAIN_SECONDS).run(sockets=[listener])
 
 
 class Server(uvicorn.Server):
@@ -136,9 +136,9 @@ class Server(uvicorn.Server):
     they are cancelled.
     """
 
-    def __init__(self, config: uvicorn.Config, limits: Limits, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, load: Load, seconds: float) -> None:
         super().__init__(config)
-        self._limits = limits
+        self._load = load
         self._seconds = seconds
         self._until = 0.0
         self._quiet = 0
@@ -146,16 +146,16 @@ class Server(uvicorn.Server):
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal came."""
-        if self._limits.draining:
+        if self._load.draining:
             os._exit(128 + sig)
         self._until = time.monotonic() + self._seconds
-        self._limits.draining = True
+        self._load.draining = True
 
     @override
     async def on_tick(self, counter: int) -> bool:
         """Ten times a second: stop or go on."""
-        if self._limits.draining:
-            self._quiet = self._quiet + 1 if self._limits.calls.count == 0 else 0
+        if self._load.draining:
+            self._quiet = self._quiet + 1 if self._load.calls.count == 0 else 0
             if self._quiet >= QUIET_TICKS or time.monotonic() >= self._until:
                 self.should_exit = True  # which ends the event streams, too
         return await super().on_tick(counter)

@@ -38,7 +38,7 @@ def _zoned(when: datetime) -> datetime:
     return when.replace(tzinfo=when.tzinfo or UTC)
 
 
-class Entry(BaseModel):
+class TokenEntry(BaseModel):
     """One token of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -69,12 +69,12 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
-def parse(written: str) -> tuple[Entry, ...]:
+def parse(written: str) -> tuple[TokenEntry, ...]:
     """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
     with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
         found = yaml.safe_load(written)
     try:
-        entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
+        entries = TypeAdapter(tuple[TokenEntry, ...]).validate_python(found or ())
     except ValidationError as error:
         raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
     if len({entry.sha256 for entry in entries}) < len(entries):
@@ -87,7 +87,7 @@ def _fault(error: ValidationError) -> str:
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
-    place, fields = f"token {number + 1}", ", ".join(Entry.model_fields)
+    place, fields = f"token {number + 1}", ", ".join(TokenEntry.model_fields)
     if not inside:
         return f"{place} must be a mapping with {fields}"
     if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
@@ -107,10 +107,12 @@ class NamedTokens:
         """Raises ConfigError where the file cannot be used."""
         self._path = path
         self._now = now or (lambda: datetime.now(UTC))
-        self._single: tuple[Entry, ...] = ()
+        self._single: tuple[TokenEntry, ...] = ()
         if single:
             hashed = digest(single)
-            self._single = (Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),)
+            self._single = (
+                TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),
+            )
         self._text = text(path) if path else ""
         self._entries = parse(self._text)
         self._sound = True
@@ -142,7 +144,7 @@ class NamedTokens:
             self._text, self._entries, self._sound = "", (), False
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read(path: Path) -> tuple[TokenEntry, ...]:
     """The tokens in a file that nobody else may write. Raises ConfigError."""
     return parse(text(path))
 
