@@ -29,7 +29,7 @@ from mcp_server_qdrant.core.context import (
     within_call,
     within_request,
 )
-from mcp_server_qdrant.http.health import examined, healthz, opened, readiness
+from mcp_server_qdrant.http.health import examined, healthz, readiness
 from mcp_server_qdrant.http.limits import HEALTH, SLOT, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
@@ -68,7 +68,8 @@ class Monitor:
         self.metrics.tools = frozenset(scopes)
 
         async def readyz(_: Request) -> Response:
-            return readiness(await examined(begin(), draining=self.load.draining))
+            parts, _services = await examined(begin(), draining=self.load.draining)
+            return readiness(parts)
 
         async def metrics(_: Request) -> Response:
             """Figures for Prometheus; of all tenants, hence for none of them."""
@@ -77,8 +78,7 @@ class Monitor:
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
                 )
-            parts = await examined(begin(), draining=self.load.draining)
-            services = opened(begin())
+            parts, services = await examined(begin(), draining=self.load.draining)
             work = services.work() if services else {}
             text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
             return Response(text, media_type=CONTENT_TYPE)
