@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, m
 
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import Positive
-from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.settings.values import Names, WholePath
+from mcp_server_qdrant.core.notation import listed_in
+from mcp_server_qdrant.settings.values import Collection, Names, WholePath
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
 # fmt: off
@@ -38,12 +38,6 @@ def _no_file(path: Path) -> Path:
     return path
 
 
-def _collection(value: str) -> str:
-    if fault := name_fault(value):
-        raise ValueError(fault)
-    return value
-
-
 def _language(value: str) -> str:
     if value.strip().lower() not in ("auto", *LANGUAGES):
         raise ValueError(f"must be auto or one of {', '.join(LANGUAGES)}")
@@ -63,7 +57,7 @@ class EngineSettings(BaseModel):
     qdrant_timeout: Positive = 10.0
     """Seconds that a request to the engine may take."""
     # collections
-    collection_name: Annotated[str, AfterValidator(_collection)] | None = None
+    collection_name: Collection | None = None
     """Default collection of find and store. Not set: all, and `memory` for new texts."""
     qdrant_collections: Names = ()
     """Allowed collections: names and globs, separated by commas; `*,-private*` leaves some out. No
