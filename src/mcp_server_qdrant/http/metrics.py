@@ -20,6 +20,7 @@ from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+NAMESPACE = "mcp_qdrant"
 OTHER = "other"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 FAULTS = ("failed", "timeout", "degraded")
@@ -40,35 +41,24 @@ class Metrics(Recorder):
         self._named = named
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        histogram = partial(Histogram, registry=registry, buckets=SECONDS)
-        self._calls = counter("mcp_qdrant_calls", "Tool calls.", ("tool", "outcome"))
-        self._call_seconds = histogram("mcp_qdrant_call_seconds", "Time of a call.", ("tool",))
-        self._phase_seconds = histogram(
-            "mcp_qdrant_phase_seconds", "Time of a phase of a search.", ("phase",)
-        )
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        gauge = partial(Gauge, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry, buckets=SECONDS)
+        self._calls = counter("calls", "Tool calls.", ("tool", "outcome"))
+        self._call_seconds = histogram("call_seconds", "Time of a call.", ("tool",))
+        self._phase_seconds = histogram("phase_seconds", "Time of a phase of a search.", ("phase",))
         self._errors = counter(
-            "mcp_qdrant_collection_errors",
-            "Searches of a collection that did not go well.",
-            ("collection", "state"),
+            "collection_errors", "Searches of it that went wrong.", ("collection", "state")
         )
-        self._degraded = counter(
-            "mcp_qdrant_degraded_searches", "Searches with less than was asked for."
-        )
-        self._answers = counter("mcp_qdrant_answers", "Queries by what was found.", ("answer",))
-        self._corrected = counter(
-            "mcp_qdrant_corrected_searches", "Queries whose spelling was corrected."
-        )
-        self._refused = counter(
-            "mcp_qdrant_refused_requests", "Requests that were refused.", ("reason",)
-        )
-        self._engine = gauge("mcp_qdrant_engine", "1 for the state it is in.", ("state",))
-        self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
-        self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
-        under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
-        under_way.set_function(lambda: load.calls.count)
-        streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
-        streams.set_function(lambda: load.streams.count)
+        self._degraded = counter("degraded_searches", "Searches with less than was asked for.")
+        self._answers = counter("answers", "Queries by what was found.", ("answer",))
+        self._corrected = counter("corrected_searches", "Queries whose spelling was corrected.")
+        self._refused = counter("refused_requests", "Requests that were refused.", ("reason",))
+        self._engine = gauge("engine", "1 for the state it is in.", ("state",))
+        self._encoder = gauge("encoder", "1 for the state it is in.", ("state",))
+        self._work = gauge("work", "Writes since the start; folders in step now.", ("kind",))
+        gauge("calls_under_way", "Calls now.").set_function(lambda: load.calls.count)
+        gauge("streams_open", "Event streams now.").set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
         for answer in ANSWERS:

@@ -62,7 +62,7 @@ class Monitor:
     ) -> None:
         """Add /healthz, /readyz and /metrics. `scopes` maps a tool's name to the scope it needs.
 
-        `begin` opens the services, or tells that they are open.
+        `begin` is the task that opens the services, started where it is not yet.
         """
         self._scopes = scopes
         self.metrics.tools = frozenset(scopes)

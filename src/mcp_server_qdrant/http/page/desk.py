@@ -30,7 +30,7 @@ NO_WRITES = "Nothing can be changed here: the server only reads."
 
 Body = Mapping[str, Any]
 Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
-Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
+Services = Callable[[], Awaitable[Any]]  # the services of `app`, once they are open
 
 
 class Aside:
