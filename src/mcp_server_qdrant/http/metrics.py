@@ -1,9 +1,13 @@
 """Figures for Prometheus, in a registry of their own."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+import logging
+import time
+from asyncio import CancelledError
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+from mcp.shared.exceptions import MCPError
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -15,9 +19,19 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
+from mcp_server_qdrant.core.context import (
+    ANSWERS,
+    PHASES,
+    Answer,
+    Ending,
+    Phase,
+    Recorder,
+    caller,
+)
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
+
+logger = logging.getLogger(__name__)
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 NAMESPACE = "mcp_qdrant"
@@ -31,13 +45,12 @@ ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown"
 class Metrics(Recorder):
     """Counts since the start, and the state now.
 
-    Labels are bounded: tools are those in `tools`, and at most `named` collections are
-    named, the first to fail; all others are `other`.
+    Labels are bounded: at most `named` collections are named, the first to fail; all others are
+    `other`.
     """
 
     def __init__(self, load: Load, named: int = 20) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
-        self.tools: frozenset[str] = frozenset()
         self._named = named
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
@@ -66,15 +79,21 @@ class Metrics(Recorder):
         for reason in SENTENCES:
             self._refused.labels(reason)
 
-    def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
-        """Count a call."""
-        name = self.known(tool)
-        self._calls.labels(name, outcome).inc()
-        self._call_seconds.labels(name).observe(seconds)
-
-    def known(self, tool: str) -> str:
-        """The tool's name, if it is one of ours: any other is what a client made up."""
-        return tool if tool in self.tools else OTHER
+    @override
+    @contextmanager
+    def call(self, tool: str) -> Iterator[Ending]:
+        ending, began = Ending(), time.perf_counter()
+        try:
+            yield ending
+        except (CancelledError, MCPError) as error:
+            ending.outcome = "rejected" if isinstance(error, MCPError) else "cancelled"
+            raise
+        finally:
+            seconds, who = time.perf_counter() - began, caller()
+            self._calls.labels(tool, ending.outcome).inc()
+            self._call_seconds.labels(tool).observe(seconds)
+            fields = {"tool": tool, "outcome": ending.outcome, "ms": round(seconds * 1000, 1)}
+            logger.info("Call", extra={"fields": fields | ({"caller": who.name} if who else {})})
 
     @override
     def phase(self, name: Phase) -> AbstractContextManager[object]:

@@ -4,7 +4,7 @@ import logging
 import re
 import time
 import uuid
-from asyncio import CancelledError, Task
+from asyncio import Task
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
@@ -20,13 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_server_qdrant.core.context import (
     ADMIN,
     CALLER,
-    Call,
     Caller,
-    Outcome,
     caller,
     calling,
     recording,
-    within_call,
     within_request,
 )
 from mcp_server_qdrant.http.health import examined, healthz, readiness
@@ -65,7 +62,6 @@ class Monitor:
         `begin` is the task that opens the services, started where it is not yet.
         """
         self._scopes = scopes
-        self.metrics.tools = frozenset(scopes)
 
         async def readyz(_: Request) -> Response:
             parts, _services = await examined(begin(), draining=self.load.draining)
@@ -98,8 +94,8 @@ class Monitor:
         """MCP middleware: each message in the slot and for the caller of its own request.
 
         The SDK handles messages in other tasks than the requests that brought them, and a session's
-        messages in the task of its first one. Calls are measured. Tools that the caller may not
-        call are left out of a list.
+        messages in the task of its first one. Tools that the caller may not call are left out of a
+        list.
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         who: Caller | None = scope.get(CALLER)
@@ -111,8 +107,6 @@ class Monitor:
             calling(who),
             recording(self.metrics),
         ):
-            if ctx.method == "tools/call":
-                return await self._called(ctx, call_next, who)
             result = await call_next(ctx)
         if who and ctx.method == "tools/list" and isinstance(result, dict):
             result["tools"] = [tool for tool in result["tools"] if self._may(who, tool["name"])]
@@ -120,36 +114,6 @@ class Monitor:
 
     def _may(self, who: Caller, tool: str) -> bool:
         return self._scopes.get(tool, ADMIN) in who.scopes
-
-    async def _called(self, ctx: Any, call_next: Next, who: Caller | None) -> Any:
-        name = ctx.params.get("name") if isinstance(ctx.params, dict) else None
-        call = Call(name if isinstance(name, str) else "")
-        began = time.perf_counter()
-        ending: Outcome = "crashed"
-        try:
-            with within_call(call):
-                result = await call_next(ctx)
-            failed = isinstance(result, dict) and result.get("isError")
-            ending = "rejected" if failed else "ok"
-        except MCPError:
-            ending = "rejected"
-            raise
-        except CancelledError:
-            ending = "cancelled"
-            raise
-        finally:
-            self._ended(call, call.outcome or ending, time.perf_counter() - began, who)
-        return result
-
-    def _ended(self, call: Call, outcome: Outcome, seconds: float, who: Caller | None) -> None:
-        self.metrics.called(call.tool, outcome, seconds)
-        fields = {
-            "tool": self.metrics.known(call.tool),
-            "outcome": outcome,
-            "ms": round(seconds * 1000, 1),
-            **({"caller": who.name} if who else {}),
-        }
-        logger.info("Call", extra={"fields": fields})
 
 
 class Identified:
