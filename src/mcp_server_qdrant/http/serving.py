@@ -5,7 +5,6 @@ import socket
 import time
 from types import FrameType
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import uvicorn
 from mcp.server import MCPServer
@@ -17,7 +16,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.bearer import Authenticated, Resource, Verifier
+from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
@@ -27,7 +26,6 @@ from mcp_server_qdrant.settings.values import revealed
 
 HttpTransport = Literal["sse", "streamable-http"]
 
-METADATA = "/.well-known/oauth-protected-resource"  # of RFC 9728
 BODY = 4 * 1024 * 1024  # bytes of a request
 PROBES = ("/healthz", "/readyz")
 DRAIN_SECONDS = 10.0  # for calls to finish after SIGTERM
@@ -75,8 +73,8 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
     names = [*settings.fastmcp_allowed_hosts, settings.fastmcp_host]
     open_paths = [*PROBES]
     if resource:
-        names.append(urlsplit(resource.url).hostname or "")
-        for where in {METADATA, urlsplit(resource.metadata_url).path}:
+        names.append(resource.host)
+        for where in {METADATA, resource.metadata_path}:
             open_paths.append(where)
             endpoint = cors_middleware(resource.metadata, ["GET", "OPTIONS"])
             app.router.routes.append(Route(where, endpoint, methods=["GET", "OPTIONS"]))

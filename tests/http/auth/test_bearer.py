@@ -142,7 +142,7 @@ async def test_tokens_that_cannot_be_checked_now_get_503_and_when_to_come_back()
         ("https://a.example/mcp", "https://a.example/.well-known/oauth-protected-resource/mcp"),
         ("https://a.example", "https://a.example/.well-known/oauth-protected-resource"),
         ("https://a.example/", "https://a.example/.well-known/oauth-protected-resource"),
-        ("http://a:8/x/mcp/", "http://a:8/.well-known/oauth-protected-resource/x/mcp/"),
+        ("http://a:8/x/mcp/", "http://a:8/.well-known/oauth-protected-resource/x/mcp"),
     ],
 )
 def test_metadata_stand_where_rfc_9728_has_them(url, metadata):

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.routes import build_resource_metadata_url
-from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -21,6 +20,7 @@ from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
 
 logger = logging.getLogger(__name__)
 
+METADATA = "/.well-known/oauth-protected-resource"
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)  # RFC 6750, section 2.1
 RETRY_SECONDS = 5
 
@@ -41,9 +41,20 @@ class Resource:
     scope_prefix: str = ""
 
     @property
+    def host(self) -> str:
+        """The name that clients call it by."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def metadata_path(self) -> str:
+        """The well-known path, before the resource's own."""
+        return METADATA + urlsplit(self.url).path.rstrip("/")
+
+    @property
     def metadata_url(self) -> str:
-        """The address of its metadata: the well-known path, before the resource's own."""
-        return str(build_resource_metadata_url(AnyHttpUrl(self.url)))
+        """The same as a URL."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{self.metadata_path}"
 
     async def metadata(self, _: Request) -> Response:
         """The metadata, for every web page to read."""
