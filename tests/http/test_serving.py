@@ -173,6 +173,19 @@ def test_an_address_is_told_as_a_url(host, expected):
         assert address(listener, "/mcp") == expected.format(listener.getsockname()[1])
 
 
+async def test_a_server_on_ipv6_says_where_its_metadata_are():
+    issuer = {"auth_issuer": "https://login.example.com", "auth_audience": "here"}
+    settings = make_settings(auth_mode="oauth", fastmcp_host="::1", **issuer)
+    monitor = Monitor(settings)
+    served = app(make_server(settings, monitor=monitor), "sse", settings, monitor)
+    refused = await Exchange(served, "GET", "/sse", host="[::1]:8000").done()
+
+    assert (
+        "http://[::1]:8000/.well-known/oauth-protected-resource/sse"
+        in (refused.headers["www-authenticate"])
+    )
+
+
 async def test_an_answer_is_sent_without_nagles_delay():
     accepted = asyncio.get_running_loop().create_future()
 

@@ -112,7 +112,7 @@ def _resource(settings: Settings, path: str) -> Resource | None:
     if settings.auth_mode != "oauth" or not settings.auth_issuer:
         return None
     urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
-    here = f"http://{settings.fastmcp_host}:{settings.fastmcp_port}{path}"
+    here = _url(settings.fastmcp_host, settings.fastmcp_port, path)
     url = settings.auth_resource_url or next(urls, here)
     return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)
 
@@ -193,6 +193,10 @@ def listening(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket, path: str) -> str:
     """The URL of a path there."""
     host, port = listener.getsockname()[:2]
+    return _url(host, port, path)
+
+
+def _url(host: str, port: int, path: str) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 
