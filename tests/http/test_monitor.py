@@ -9,16 +9,19 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from mcp import Client
+from mcp.types import CallToolResult
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.context import recording
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.http.limits import SENTENCES, Load, Slot
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import BODY, app
+from mcp_server_qdrant.tools.boundary import ClosedTool
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
 
@@ -234,3 +237,17 @@ async def test_a_call_that_is_given_up_is_counted_as_that():
             await asyncio.sleep(0)
 
     assert told[cancelled] == 1
+
+
+async def test_a_call_that_nobody_expected_to_fail_is_counted_as_crashed():
+    async def broken() -> CallToolResult:
+        raise RuntimeError(SECRET)
+
+    tool = ClosedTool.make(broken, "qdrant-broken", "Fails.", write=False)
+    metrics = Metrics(Load())
+    with recording(metrics):
+        failed = await tool.run({}, None)
+
+    assert failed.is_error
+    told = figures(metrics.text("up", "ready", {}).decode())
+    assert told["calls_total", "crashed", "qdrant-broken"] == 1
