@@ -19,6 +19,7 @@ from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
@@ -121,9 +122,12 @@ class Services:
         await self.shared.close()
 
 
-async def open_engine(settings: Settings) -> AsyncQdrantBase:
-    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout)
+async def open_engine(settings: Settings, host: Link | None = None) -> AsyncQdrantBase:
+    """The engine that the settings name; `host` may be its line already.
+
+    Raises EngineUnavailable, ConfigError.
+    """
+    client = await own_client(settings, settings.qdrant_timeout, host)
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
     return client

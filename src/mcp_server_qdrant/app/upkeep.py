@@ -18,6 +18,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.ingest.collections.copying import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
@@ -112,13 +113,16 @@ def place(where: str | None, settings: Settings) -> str | Path:
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
 
-async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
+async def own_client(
+    settings: Settings, timeout: float, host: Link | None = None
+) -> AsyncQdrantBase:
     """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
     return await open_client(
         url=settings.qdrant_url,
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
+        host=host,
     )
 
 
