@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.datatypes import (
     Sparse,
     Target,
 )
-from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
@@ -39,6 +39,7 @@ from mcp_server_qdrant.qdrant.payload import (
     FILE_KEY,
     PENDING_KEY,
     SOURCE_KEY,
+    UPDATED_KEY,
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
@@ -49,16 +50,20 @@ PENDING = "dense"
 PAGE = 500
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 IDS_PAGE = 1_000
-DATE_INDEX = models.PayloadSchemaType.DATETIME
-_INDEXES = {
-    DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
-    PENDING_KEY: models.PayloadSchemaType.KEYWORD,
-    SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
-    VERSION_KEY: models.PayloadSchemaType.KEYWORD,
-    **dict.fromkeys((*TAG_KEYS, *WRITERS), models.PayloadSchemaType.KEYWORD),
-    **dict.fromkeys(DATES, DATE_INDEX),
-    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
-    WRITING_KEY: models.PayloadSchemaType.INTEGER,
+DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
+_RANGE_INDEX = models.IntegerIndexParams(
+    type=models.IntegerIndexType.INTEGER, lookup=False, range=True
+)
+# The embedded engine syncs eight files of each at every write, so they are few.
+_INDEXES: Mapping[str, Any] = {
+    **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, SOURCE_KEY, *TAG_KEYS), KEYWORD_INDEX),
+    **dict.fromkeys((DATE_KEY, UPDATED_KEY, "metadata.date"), DATE_INDEX),
+    **dict.fromkeys((CHUNK_KEY, WRITING_KEY), _RANGE_INDEX),
+}
+# What else is filtered by: a server may refuse that without an index, the embedded engine does not.
+SERVER_INDEXES: Mapping[str, Any] = {
+    **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
+    "created_at": DATE_INDEX,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
@@ -160,8 +165,7 @@ class Points:
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
-        index = {PENDING_KEY: _INDEXES[PENDING_KEY]}
-        await self._client.create_payload_indexes(collection, index)
+        await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
     async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
@@ -390,7 +394,7 @@ def unchanged(seen: Document) -> list[models.Condition]:
     when = seen.updated_at if seen.document else None
     if when is None:
         return []
-    return [models.FieldCondition(key="updated_at", range=models.DatetimeRange(gte=when, lte=when))]
+    return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
 
 
 def as_vector(value: Sparse | Dense) -> Any:
