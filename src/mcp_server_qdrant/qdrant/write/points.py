@@ -56,7 +56,7 @@ _RANGE_INDEX = models.IntegerIndexParams(
 )
 # The embedded engine syncs eight files of each at every write, so they are few.
 _INDEXES: Mapping[str, Any] = {
-    **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, SOURCE_KEY, *TAG_KEYS), KEYWORD_INDEX),
+    **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, *TAG_KEYS), KEYWORD_INDEX),
     **dict.fromkeys((DATE_KEY, UPDATED_KEY, "metadata.date"), DATE_INDEX),
     **dict.fromkeys((CHUNK_KEY, WRITING_KEY), _RANGE_INDEX),
 }
@@ -107,7 +107,7 @@ class Points:
         self.identify = identify
         named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
-        self._indexed: set[str] = set()
+        self._indexed: set[tuple[str, str]] = set()  # collections and fields
         self._tally = tally or Tally()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
@@ -126,20 +126,23 @@ class Points:
             metadata=dict(blueprint.metadata),
         )
         if made:  # a tenant may have been given what others made before
-            self._indexed.discard(collection)
+            self._indexed = {one for one in self._indexed if one[0] != collection}
             there = await self._client.get_collection(collection)
             await self.index(collection, there.payload_schema)
         return made
 
-    async def index(self, collection: str, present: Container[str]) -> None:
-        """Make the indexes that are not among the `present` ones; once in this process.
+    async def index(self, collection: str, present: Container[str], *more: str) -> None:
+        """Make the indexes, and those of `more` fields, that are not among the `present` ones.
 
-        A collection lacks some where its creation was interrupted, or a setting added a field.
+        Once in this process: a collection lacks some where its creation was interrupted, or a
+        setting added a field.
         """
-        missing = {key: one for key, one in self._indexes.items() if key not in present}
-        if missing and collection not in self._indexed:
+        wanted = {**self._indexes, **dict.fromkeys(more, KEYWORD_INDEX)}
+        missing = {key: one for key, one in wanted.items() if key not in present}
+        new = {(collection, key) for key in missing} - self._indexed
+        if new:
             await self._client.create_payload_indexes(collection, missing)
-            self._indexed.add(collection)
+            self._indexed |= new
 
     async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
         """Write a point in the place of the one that was seen, if that is still as it was.
