@@ -18,8 +18,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, RequestError
-from mcp_server_qdrant.hosting.host import Client, Work, serve
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.hosting.host import Client, Work, operation, serve
 from mcp_server_qdrant.hosting.wire import Call
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
@@ -65,10 +65,7 @@ class Engine(Work):
     @override
     async def do(self, client: Client, call: Call) -> Any:
         """A call of the `Reads` or of the `Writes`; its first argument names a collection."""
-        part = self._writes if call.changes else self._reads
-        work = getattr(part, call.operation, None)
-        if work is None or call.operation.startswith("_"):
-            raise RequestError(f"The engine host knows no operation {call.operation!r}.")
+        work = operation(self._writes if call.changes else self._reads, call.operation)
         name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
         with guarded(name):
             if not call.changes:
