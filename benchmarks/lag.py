@@ -80,7 +80,7 @@ def tools(settings: Settings, services: Services) -> tuple[Call, Call]:
     async def opened() -> Services:
         return services
 
-    server = make_server(settings, open_services=opened)
+    server = make_server(settings, opened=opened)
     queries = itertools.cycle(corpus.queries(5_000, seed=41))
     texts = (f"{text} Number {n}." for n, text in enumerate(corpus.texts(50_000, seed=43)))
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from qdrant_client import models
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest

@@ -25,7 +25,7 @@ import servers
 from fill_ours import NEVER, Notes, write
 from phases import Clock
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.ingest.demo import NAMES, VECTORS, demo_texts
 from mcp_server_qdrant.settings.environment import Settings

@@ -21,6 +21,7 @@ from qdrant_client.embed import type_inspector
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.encoders.local.hosted import host_name, service
+from mcp_server_qdrant.hosting import link
 from mcp_server_qdrant.hosting.link import connect
 from mcp_server_qdrant.settings import engine as engine_settings
 from mcp_server_qdrant.settings.environment import (
@@ -29,6 +30,7 @@ from mcp_server_qdrant.settings.environment import (
     load,
     model_environment,
 )
+from tests import forked
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import Engine, either_engine
 
@@ -173,6 +175,20 @@ def caches(tmp_path_factory: pytest.TempPathFactory, one_cache: Path) -> Iterato
         patch.setenv("HF_HUB_OFFLINE", "1")
         patch.setattr(engine_settings, "user_cache_path", lambda *_, **__: one_cache)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_hosts() -> Iterator[None]:
+    """Hosts are forked from a process that has done their imports."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link, "subprocess", forked.MODULE)
+        yield
+
+
+@pytest.fixture
+def real_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts are started as users have them started."""
+    monkeypatch.setattr(link, "subprocess", subprocess)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,8 +1,9 @@
 """Processes that begin where the imports are done.
 
-A server takes a second of processor time to import what it needs, and the tests start hundreds.
-Here a process that has imported it forks each of them: it has the arguments, environment, folder,
-streams and exit status that it would have. Tests of the start itself use `subprocess`.
+A server takes a second of processor time to import what it needs, a host up to 0.7 s, and the tests
+start hundreds. Here a process that has imported it forks each of them: it has the arguments,
+environment, folder, streams and exit status that it would have. Tests of the start itself use
+`subprocess`, and the fixture `real_hosts` where it is a host's.
 """
 
 import atexit
@@ -16,49 +17,74 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-PRELOADED = (
-    "mcp_server_qdrant.cli.main",
-    "mcp_server_qdrant.app.stdio",
-    "mcp_server_qdrant.app.http",
-    "mcp_server_qdrant.evaluation.run",
-    "mcp_server_qdrant.app.local_models",
-)
+ENGINE_HOST = "mcp_server_qdrant.qdrant.edge.host"
+MODEL_HOST = "mcp_server_qdrant.app.model_host"
+# What runs -> what is imported before; "" is all else: servers, commands, and their hosts.
+PRELOADED = {
+    ENGINE_HOST: (ENGINE_HOST,),
+    MODEL_HOST: (MODEL_HOST, "fastembed"),
+    "": (
+        "mcp_server_qdrant.cli.main",
+        "mcp_server_qdrant.app.stdio",
+        "mcp_server_qdrant.app.http",
+        "mcp_server_qdrant.evaluation.run",
+        "mcp_server_qdrant.app.local_models",
+        ENGINE_HOST,
+        MODEL_HOST,
+    ),
+}
 LONGEST = 1 << 17
+LOST = -(1 << 62)
+_lines: dict[str, socket.socket] = {}
+_lock = threading.Lock()
 
 
-@cache
-def _parent() -> socket.socket:
+def _line(kind: str) -> socket.socket:
     """The line to the process that forks, which ends with this one."""
-    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    process = subprocess.Popen([sys.executable, "-P", __file__], stdin=there, env=kept)
-    there.close()
-    atexit.register(process.wait)
-    atexit.register(here.close)
-    return here
+    with _lock:
+        if kind not in _lines:
+            here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            kept = {
+                name: value for name, value in os.environ.items() if not name.startswith("PYTEST")
+            }
+            command = [sys.executable, "-P", __file__, kind]
+            process = subprocess.Popen(command, stdin=there, env=kept)
+            there.close()
+            atexit.register(process.wait)
+            atexit.register(here.close)
+            _lines[kind] = here
+        return _lines[kind]
 
 
 class Forked(subprocess.Popen):
     """A Popen of `[sys.executable, "-P", "-m", module, *arguments]`; `-c` does as well."""
 
-    def __init__(self, args, *, env, cwd=None, stdin=None, stdout=None, stderr=None, **text):
-        assert text.keys() <= {"text", "encoding"}
-        super().__init__(args, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, **text)
+    def __init__(self, args, *, start_new_session=False, **options):
+        known = {"env", "cwd", "stdin", "stdout", "stderr", "text", "encoding"}
+        assert options.keys() <= known
+        sys.audit("subprocess.Popen", None, args, None, None)  # which --fast refuses
+        self._alone = start_new_session
+        ended, self._told = os.pipe()
+        self._ended = os.fdopen(ended, "rb", buffering=0)
+        super().__init__(args, **options)
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
         *_, in_read, in_write, out_read, out_write, err_read, err_write = others[:9]
-        self._ended, told = os.pipe()
         given = zip((in_read, out_write, err_write), (0, 1, 2), strict=True)
         streams = [own if stream < 0 else stream for stream, own in given]
-        asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), dict(env)])
-        socket.send_fds(_parent(), [asked.encode()], [*streams, told])
-        os.close(told)
-        self.pid = self._told()
+        env = dict(os.environ if env is None else env)
+        asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), env, self._alone])
+        kind = next(one for one in PRELOADED if one in args or not one)
+        socket.send_fds(_line(kind), [asked.encode()], [*streams, self._told])
+        os.close(self._told)
+        self.pid = self._next()
+        assert self.pid != LOST, "the process that forks has ended"
         self._child_created = True
         self._close_pipe_fds(in_read, in_write, out_read, out_write, err_read, err_write)
 
@@ -71,17 +97,24 @@ class Forked(subprocess.Popen):
         if self.returncode is None:
             if not select.select([self._ended], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.args, timeout)
-            self.returncode = self._told()
-            os.close(self._ended)
+            with self._waitpid_lock:  # several threads may wait
+                if self.returncode is None:
+                    self.returncode = self._next()
         return self.returncode
 
-    def _told(self) -> int:
-        if not (number := os.read(self._ended, 8)):
-            raise ChildProcessError("the process that forks has ended")
-        return int.from_bytes(number, "little", signed=True)
+    def _next(self) -> int:
+        """What is told next: the process, then its exit status; LOST once what forks has ended."""
+        number = self._ended.read(8)
+        return int.from_bytes(number, "little", signed=True) if number else LOST
+
+    def __del__(self) -> None:
+        super().__del__()
+        if hasattr(self, "_ended"):
+            self._ended.close()
 
 
 Popen = Forked if sys.platform == "linux" else subprocess.Popen
+MODULE = SimpleNamespace(Popen=Popen, DEVNULL=subprocess.DEVNULL)  # for what starts hosts
 
 
 def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -104,9 +137,10 @@ def fork_all(line: socket.socket) -> list[str]:
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the tests, and silently
+    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # for those forked
     running: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([line, wake], [], [])
+        ready, _, _ = select.select([line, own, wake], [], [])
         if wake in ready:
             os.read(wake, 4096)
             for pid in [*running]:
@@ -114,8 +148,10 @@ def fork_all(line: socket.socket) -> list[str]:
                 if ended:
                     _tell(running[pid], os.waitstatus_to_exitcode(status))
                     os.close(running.pop(pid))
-        if line in ready:
-            asked, passed, _, _ = socket.recv_fds(line, LONGEST, 4)
+        for one in (line, own):
+            if one not in ready:
+                continue
+            asked, passed, _, _ = socket.recv_fds(one, LONGEST, 4)
             if not asked:
                 os._exit(0)
             *streams, told = passed
@@ -125,7 +161,8 @@ def fork_all(line: socket.socket) -> list[str]:
                 for stream in streams:
                     os.close(stream)
             else:
-                return _become(streams, *json.loads(asked))
+                line.detach(), own.detach()
+                return _become(streams, theirs.detach(), *json.loads(asked))
 
 
 def _tell(pipe: int, number: int) -> None:
@@ -133,14 +170,20 @@ def _tell(pipe: int, number: int) -> None:
         os.write(pipe, number.to_bytes(8, "little", signed=True))
 
 
-def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) -> list[str]:
+def _become(
+    streams: list[int], line: int, args: list[str], cwd: str, env: dict[str, str], alone: bool
+) -> list[str]:
     """Take over streams, folder and environment."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.dup2(line, 3, inheritable=False)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    _lines.update(dict.fromkeys(PRELOADED, socket.socket(fileno=3)))
+    if alone:
+        os.setsid()
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
@@ -148,14 +191,18 @@ def _become(streams: list[int], args: list[str], cwd: str, env: dict[str, str]) 
     return args[1:]
 
 
-def main() -> None:
+def main(kind: str) -> None:
     """Import everything once, fork for ever; in a fork, run what was asked for."""
     gc.disable()  # all that is imported stays
-    from mcp_server_qdrant.app.server import import_services
+    if not kind:
+        from mcp_server_qdrant.app.opening import import_services
 
-    import_services()
-    for name in PRELOADED:
+        import_services()
+    for name in PRELOADED[kind]:
         __import__(name)
+    sys.modules["mcp_server_qdrant.hosting.link"].subprocess = MODULE
+    for name in (ENGINE_HOST, MODEL_HOST):  # they run as __main__
+        sys.modules.pop(name, None)
     gc.freeze()
     gc.enable()
     asked = fork_all(socket.socket(fileno=os.dup(0)))
@@ -172,4 +219,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

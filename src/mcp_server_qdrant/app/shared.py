@@ -34,7 +34,6 @@ class View:
     client: Any
     identify: Identify = point_id
     indexes: Mapping[str, Any] = field(default_factory=dict)
-    tenant: str | None = None
 
 
 class Shared:
@@ -51,10 +50,10 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
-        self._all = View(client)
-        self.everything = self._catalog_of(self._all)
+        everything = View(client)
+        self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
-        points = self.points(self._all)
+        points = self.points(everything)
         self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
@@ -76,15 +75,11 @@ class Shared:
 
     def catalog(self, view: View) -> Catalog:
         """The collections of a view."""
-        return self.everything if view is self._all else self._catalog_of(view)
-
-    def _catalog_of(self, view: View) -> Catalog:
-        named, allowed = self.settings.collection_name, self.settings.qdrant_collections
         return Catalog(
             view.client,
             self.choice,
-            default=named,
-            allowed=allowed,
+            default=self.settings.collection_name,
+            allowed=self.settings.qdrant_collections,
             folder=self.settings.qdrant_folder,
             dates=self.dates,
         )
@@ -117,16 +112,11 @@ class Shared:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""
         if tenant is None:
             if self.settings.tenant_field:
-                raise ConfigError("Tenants are kept apart: nobody gets everything.")
-            return self._all
+                raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
+            return View(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
-        return View(
-            client=TenantClient(self.client, kept),
-            identify=point_ids_of(tenant),
-            indexes=kept.indexes,
-            tenant=tenant,
-        )
+        return View(TenantClient(self.client, kept), point_ids_of(tenant), kept.indexes)
 
     async def close(self) -> None:
         """Let engine and models go."""

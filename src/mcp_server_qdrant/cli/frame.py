@@ -1,10 +1,12 @@
 """The frame of every command: its settings, what it prints on the way, and how it ends."""
 
+import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,6 +46,22 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
         show("")
         say(interrupted)
         raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def runs(
+    interrupted: str = "Interrupted.",
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """A command that runs a coroutine to its end, as `ending` does."""
+
+    def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        @wraps(work)
+        def run(**options: Any) -> None:
+            with ending(interrupted):
+                asyncio.run(work(**options))
+
+        return run
+
+    return command
 
 
 def failed(error: QdrantMcpError) -> int:
@@ -96,7 +114,7 @@ async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Service
     Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
     ConfigError.
     """
-    from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.app.opening import open_lazily
 
     apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
     services = await open_lazily(apart)

@@ -46,20 +46,22 @@ _options = frame.options(
         metavar="MB",
         help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
     ),
-    frame.env_file,
 )
 
 
 @click.command()
 @_options
-def ingest(**options: Any) -> None:
+@frame.runs(frame.GOES_ON)
+async def ingest(**options: Any) -> None:
     """Store files in a collection; those stored already and unchanged are left alone.
 
     Text in any format that docs/files.md lists. What a .gitignore excludes is left out, and so are
     hidden files.
     """
-    with frame.ending(frame.GOES_ON):
-        asyncio.run(_main(options, mirror=False))
+    settings = frame.load()
+    request = _request(options, settings, mirror=False)
+    async with frame.opened(settings) as services:
+        await once(services.sync, request, None)
 
 
 @click.command()
@@ -67,24 +69,20 @@ def ingest(**options: Any) -> None:
 @click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
 @click.option("--keep", is_flag=True, help="Remove nothing that is gone, as of sessions.")
 @click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")
-def sync(*, watch: bool, keep: bool, **options: Any) -> None:
+@frame.runs(frame.GOES_ON)
+async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
     """Make a collection the mirror of files: like ingest, and what is gone is removed.
 
     Only what ingest or sync stored from these paths is ever removed.
     """
-    interrupted = contextlib.suppress(KeyboardInterrupt) if watch else contextlib.nullcontext()
-    with frame.ending(frame.GOES_ON), interrupted:
-        asyncio.run(_main(options, mirror=not keep, watching=watch))
-
-
-async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
-    read = frame.load()
-    request = _request(options, read, mirror=mirror)
-    async with frame.opened(read) as services:
-        if watching:
-            await _watch(services.sync, request)
-        else:
+    settings = frame.load()
+    request = _request(options, settings, mirror=not keep)
+    async with frame.opened(settings) as services:
+        if not watch:
             await once(services.sync, request, None)
+            return
+        with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
+            await _watch(services.sync, request)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":

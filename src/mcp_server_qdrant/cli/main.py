@@ -79,11 +79,10 @@ def serve(transport: Transport) -> None:
         os._exit(0)
 
 
-@main.command()
+@click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
-@frame.env_file
-def viz(port: int, browse: bool) -> None:  # noqa: FBT001
+def viz(port: int, *, browse: bool) -> None:
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
 
     def ready(_: str, page: str | None) -> None:
@@ -114,8 +113,8 @@ def recall(folder: str) -> None:
 
 
 COMMANDS = (
-    *(init, doctor, evaluate, ingest, sync, token),
+    *(init, doctor, evaluate, ingest, sync, token, viz),
     *(upgrade, copy, describe, accept_loss, backup, restore, history),
 )
 for command in COMMANDS:
-    main.add_command(command)
+    main.add_command(frame.env_file(command))

@@ -131,7 +131,7 @@ class Row(BaseModel):
         return replace(made, ids=ids, within=self.expect.within, where=self.expect.where())
 
 
-def read(path: Path) -> list[Label]:
+def read_labels(path: Path) -> list[Label]:
     """The labelled queries of a file or a BEIR folder. Raises RequestError saying what is wrong."""
     labels = _beir(path) if path.is_dir() else [_row(*one).label() for one in _rows(path)]
     if not labels:

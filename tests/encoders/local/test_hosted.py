@@ -94,6 +94,7 @@ async def until(condition, seconds: float = 120.0) -> None:
 # What it can do
 
 
+@pytest.mark.usefixtures("real_hosts")
 async def test_vectors_are_those_that_the_model_makes_anywhere(place, spec):
     async with loaded(place, spec) as encoder:
         query = await encoder.encode_query("hello world")

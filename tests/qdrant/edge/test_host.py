@@ -88,6 +88,7 @@ async def make(client, name="c"):
     )
 
 
+@pytest.mark.usefixtures("real_hosts")
 async def test_clients_that_start_together_share_one_host(tmp_path):
     first, *others = await asyncio.gather(*(opened(tmp_path) for _ in range(4)))
     await make(first)
@@ -98,6 +99,7 @@ async def test_clients_that_start_together_share_one_host(tmp_path):
     await asyncio.gather(*(one.close() for one in others))
 
 
+@pytest.mark.usefixtures("real_hosts")
 async def test_the_host_ends_after_its_last_client_and_all_is_there_again(tmp_path):
     client = await opened(tmp_path)
     await make(client)
