@@ -159,8 +159,8 @@ class Shard:
     def close(self) -> None:
         """Close it; the next use opens it again. What is durable is safe even if that fails."""
         self._home.closed(self)
-        self.touched = time.monotonic()  # closing it flushes it
-        self.unflushed = False
+        self.touched = time.monotonic()  # closing it could change its files
+        self.unflushed = False  # the engine flushes as it closes
         engine, self._engine = self._engine, None
         if engine is not None:
             with contextlib.suppress(QdrantMcpError), guarded(self.name, "could not be closed."):
