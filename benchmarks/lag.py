@@ -53,7 +53,7 @@ def _verdict(met: bool) -> str:  # noqa: FBT001
 async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
     settings = Settings(
         qdrant_local_path=folder,
-        embedding_cache_dir=cache,
+        fastembed_cache_path=cache,
         collection_name=servers.COLLECTION,
     )
     client = await EdgeClient.open(folder, timeout=60)

@@ -64,7 +64,7 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="projection-", ignore_cleanup_errors=True) as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",
-            cache_dir=Path(folder) / "cache",
+            qdrant_cache_path=Path(folder) / "cache",
             embedding_model_path=args.model.absolute(),
             qdrant_read_only=True,
         )

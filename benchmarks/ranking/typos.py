@@ -160,7 +160,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",
-            cache_dir=Path(folder) / "cache",
+            qdrant_cache_path=Path(folder) / "cache",
             embedding_model_path=arguments.model,
         )
         services = await open_lazily(settings)

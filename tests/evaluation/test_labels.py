@@ -139,7 +139,7 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q"}], 'query 1: It needs "expect", or "expected"'),
         ([{"query": "q", "expect": {"tags": "a"}, "expected": ["a"]}], "query 1: It needs"),
         ([{"expected": ["a"]}], "query 1: query: Field required."),
-        ([{"query": " ", "expected": ["a"]}], "query 1: query: It must not be empty"),
+        ([{"query": " ", "expected": ["a"]}], "query 1: query: String should have at least 1"),
         ([{"query": "a\x00", "expected": ["a"]}], "query: The text contains a NUL"),
         ('[{"query": "\\ud800", "expected": ["a"]}]', "query: The text is broken Unicode"),
         ([{"query": "q", "expected": []}], "query 1: expected: Value should have at least 1"),

@@ -16,7 +16,6 @@ from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.http.caller import ForCaller
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools import resources
@@ -45,7 +44,6 @@ def make_server(
     opened: Callable[[], Awaitable["Opened"]] | None = None,
     under_way: set[asyncio.Task[Any]] | None = None,
     *,
-    asking: bool = False,
     monitor: "Monitor | None" = None,
     page: bool = False,
 ) -> MCPServer[Opening]:
@@ -53,8 +51,8 @@ def make_server(
 
     `under_way` holds the calls that are being answered, where each has a task, as over stdio.
 
-    `asking`: every message comes over HTTP from a caller, who has scopes. `monitor` measures every
-    call. `page`: /viz is served beside the tools, over the same services.
+    `monitor`: messages come over HTTP, each for its caller, and calls are measured. `page`: /viz is
+    served beside the tools, over the same services.
     """
     at_once = monitor is not None and settings.qdrant_recall_path is not None
     opening = Opening(
@@ -65,14 +63,13 @@ def make_server(
 
     bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
-    scopes = {tool.name: tool.scope for tool in tools}
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
         icons=[icon()],
         version=__version__,
         instructions=resources.instructions(read_only=settings.qdrant_read_only),
-        log_level=settings.log_level,
+        log_level=settings.fastmcp_log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
         cache_hints=HINTS,
@@ -81,13 +78,12 @@ def make_server(
         middleware=[
             *([monitor.observe] if monitor else []),
             _beginning(opening, under_way),
-            *([ForCaller(scopes)] if asking else []),
         ],
         extensions=[app()],
     )
     resources.register(mcp, opening.services)
     if monitor is not None:
-        monitor.register(mcp, opening.begin, scopes)
+        monitor.register(mcp, opening.begin, {tool.name: tool.scope for tool in tools})
     if page:
         _add_page(mcp, settings, opening.services, bus)
     return mcp
@@ -109,7 +105,7 @@ def _add_page(
         **Tuning(**preferred).model_dump(),
         "version": __version__,
         "limit": settings.qdrant_search_limit,
-        "priority_order": settings.priority_order,
+        "priority_order": settings.qdrant_collection_priority_order,
         "alpha": settings.hybrid_alpha,
         "filters": [field.model_dump() for field in options.fields],
     }

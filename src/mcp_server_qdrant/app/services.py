@@ -109,14 +109,14 @@ class Services:
             terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
             speller=Speller(bm25.tokens, self.lexicon, default.common, bm25.language_of),
             tags=TagIndex(self.facets.tags, bm25.tokens),
-            timeout=settings.search_timeout,
+            timeout=settings.qdrant_search_timeout,
             results=settings.qdrant_search_limit,
             preferences=Preferences.among(settings),
             rules=Rules(
                 alpha=settings.hybrid_alpha,
-                order=settings.priority_order,
-                decay=settings.recency_decay,
-                time_fields=settings.recency_fields,
+                order=settings.qdrant_collection_priority_order,
+                decay=settings.qdrant_recency_decay,
+                time_fields=settings.qdrant_recency_fields,
             ),
             pool=self.shared.rerank.pool,
         )

@@ -49,7 +49,7 @@ class Shared:
         self.rerank = open_rerank(settings, encoders.host)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
-        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
+        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
         everything = View(client)
         self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
@@ -86,7 +86,7 @@ class Shared:
 
     def points(self, view: View) -> Points:
         """The points of a view by id."""
-        named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
+        named = (name for name in self.settings.qdrant_recency_fields if name not in TIME_FIELDS)
         dates = [path for path in date_paths(named) if "." in path]
         return Points(
             view.client,
@@ -105,7 +105,7 @@ class Shared:
         """The searches of a view."""
         if isinstance(self.client, EdgeClient):
             return Queries(view.client, self.dates, together=True)
-        read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
+        read = paths(self.settings.qdrant_content_fields, *self.settings.qdrant_recency_fields)
         return Queries(view.client, self.dates, read)
 
     def view(self, tenant: str | None) -> View:

@@ -25,6 +25,7 @@ from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due, is_local_mode
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
@@ -74,10 +75,17 @@ async def engine(
 
     Raises ConfigError, RequestError, EngineUnavailable.
     """
+    client: AsyncQdrantBase
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
+    elif _is_of_local_mode(where):
+        client = open_local_mode(Path(where))
+    elif "://" in where:
+        client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
+    elif new or _is_ours(where):
+        client = await EdgeClient.open(Path(where), timeout=PATIENCE)
     else:
-        client = await _other(where, new=new)
+        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     try:
         yield Bulk(client, settings.qdrant_content_fields)
     finally:
@@ -127,15 +135,6 @@ async def open_engine(
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)
     return client
-
-
-async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
-    if _is_of_local_mode(where):
-        return open_local_mode(Path(where))
-    url = where if "://" in where else None
-    if url is None and not new and not _is_ours(where):
-        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
-    return await open_client(url=url, local_path=Path(where), timeout=PATIENCE)
 
 
 async def back_up(

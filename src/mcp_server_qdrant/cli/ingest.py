@@ -23,23 +23,27 @@ SHOW_SECONDS = 0.2
 MB = 1_000_000
 
 
-_options = frame.options(
-    click.argument(
-        "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
+_OPTIONS = (
+    click.Argument(
+        ["paths"], nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
     ),
-    click.option("--collection", help="Where to. Default: COLLECTION_NAME. Made where it is new."),
-    click.option(
-        "--include",
+    click.Option(
+        ["--collection"], help="Where to. Default: COLLECTION_NAME. Made where it is new."
+    ),
+    click.Option(
+        ["--include"],
         multiple=True,
         metavar="GLOB",
         help="Only these files; as in .gitignore. Repeatable.",
     ),
-    click.option("--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
-    click.option("--name", help="Name of the path in ids. Default: the folder's own."),
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    click.option("--create", is_flag=True, help="Make a collection whose name is like another's."),
-    click.option(
-        "--max-size",
+    click.Option(["--exclude"], multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
+    click.Option(["--name"], help="Name of the path in ids. Default: the folder's own."),
+    click.Option(["--dry-run"], is_flag=True, help="Say what would be done, and do nothing."),
+    click.Option(
+        ["--create"], is_flag=True, help="Make a collection whose name is like another's."
+    ),
+    click.Option(
+        ["--max-size"],
         type=click.FloatRange(min=0.001),
         default=10.0,
         show_default=True,
@@ -49,8 +53,7 @@ _options = frame.options(
 )
 
 
-@click.command()
-@_options
+@click.command(params=[*_OPTIONS])
 @frame.runs(frame.GOES_ON)
 async def ingest(**options: Any) -> None:
     """Store files in a collection; those stored already and unchanged are left alone.
@@ -64,8 +67,7 @@ async def ingest(**options: Any) -> None:
         await once(services.sync, request, None)
 
 
-@click.command()
-@_options
+@click.command(params=[*_OPTIONS])
 @click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
 @click.option("--keep", is_flag=True, help="Remove nothing that is gone, as of sessions.")
 @click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")

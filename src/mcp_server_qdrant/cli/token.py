@@ -11,7 +11,7 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.http.auth.tokens import Entry
+    from mcp_server_qdrant.http.auth.tokens import TokenEntry
 
 LIST = "list"
 
@@ -103,7 +103,7 @@ def _rights(
     scopes: Sequence[str],
     claims: Sequence[str],
     expires: datetime | None,
-    old: "Entry | None",
+    old: "TokenEntry | None",
 ) -> dict[str, Any]:
     """The rights of a token as its entry has them: of an old one what is not said."""
     split = [claim.partition("=") for claim in claims]
@@ -144,12 +144,12 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
         click.echo(tokens.line(entry), nl=False)
 
 
-def _list(found: "Sequence[Entry]") -> None:
+def _list(found: "Sequence[TokenEntry]") -> None:
     """A line for each token: name, scopes, end in UTC, claims."""
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in found:
-        end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
+        end = f"{one.expires.astimezone(UTC):%Y-%m-%d %H:%M}" if one.expires else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -140,17 +140,16 @@ def _existing(folder: str) -> Path:
     return place
 
 
-_of_backups = frame.options(
-    click.argument(
-        "folder", type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
+_OF_BACKUPS = (
+    click.Argument(
+        ["folder"], type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
     ),
-    click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
-    click.option("--overwrite", is_flag=True, help="Replace what is there."),
+    click.Argument(["collections"], nargs=-1, metavar="[COLLECTION...]"),
+    click.Option(["--overwrite"], is_flag=True, help="Replace what is there."),
 )
 
 
-@click.command()
-@_of_backups
+@click.command(params=[*_OF_BACKUPS])
 @frame.runs("Interrupted; nothing was kept.")
 async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Copy collections (default: all) into FOLDER, while they are used.
@@ -164,8 +163,7 @@ async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -
     _done(await upkeep.back_up(settings, folder, chosen, now, tell, replace=overwrite))
 
 
-@click.command()
-@_of_backups
+@click.command(params=[*_OF_BACKUPS])
 @frame.runs("Interrupted; run it again with --overwrite.")
 async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
