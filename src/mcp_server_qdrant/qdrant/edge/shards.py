@@ -284,9 +284,7 @@ class Shards:
         with guarded(name, "could not be created."):
             place = self.folder.place("made")
             config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
-            engine = edge.EdgeShard.create(str(place), config)
-            engine.flush()
-            engine.close()
+            edge.EdgeShard.create(str(place), config).close()
             self.adopt(
                 {**sidecar, "name": name, "created_at": datetime.now(UTC).isoformat()}, place
             )
