@@ -27,7 +27,10 @@ async def nearest(
         if isinstance(answer, QdrantMcpError):
             return None
         cosines = answer.dense or {}
-        near = [one.id for one in answer.candidates if cosines.get(one.id, 0.0) >= COSINE]
+        alike = [one.id for one in answer.candidates if cosines.get(one.id, 0.0) >= COSINE]
+        near = [point for point in alike if point != new.id]  # as a rule it is alone
+        if not near:
+            return None
         found = {one.id: one for one in await points.by_id(target.collection, near)}
     except QdrantMcpError:
         return None

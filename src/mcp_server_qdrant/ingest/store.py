@@ -249,9 +249,10 @@ class Store:
             await encoder.ready(LOAD_SECONDS)
         return target, encoder
 
-    async def writable(self, collection: str, *, dry: bool = False) -> Target:
+    async def writable(self, collection: str, *more: str, dry: bool = False) -> Target:
         """The collection with the indexes that it lacks, unless it is to stay as it is (`dry`).
 
+        `more`: fields that are not indexed in every collection.
         Raises EngineFailure, RequestError.
         """
         target = await self.catalog.target(collection)
@@ -261,7 +262,7 @@ class Store:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
         present = self.catalog.indexes_to_complete(collection)
         if present is not None and not dry:
-            await self.points.index(collection, present)
+            await self.points.index(collection, present, *more)
         return target
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:

@@ -37,6 +37,7 @@ from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, OVERLAP, Store
 from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
+from mcp_server_qdrant.qdrant.payload import SOURCE_KEY
 
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
 HASH = 32  # characters of the hash of the contents
@@ -90,7 +91,7 @@ class Sync:
             await self.store.ensure(name, create=request.create)
         elif not await self.store.catalog.exists(name):
             return None
-        return await self.store.writable(name, dry=request.dry_run)
+        return await self.store.writable(name, SOURCE_KEY, dry=request.dry_run)
 
     async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
