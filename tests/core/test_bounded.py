@@ -1,34 +1,25 @@
-"""What an answer may take."""
+"""What an answer may take, read and parsed."""
 
-import gzip
-from collections.abc import AsyncIterator
+import json
 
-import httpx
 import pytest
 
-from mcp_server_qdrant.core.bounded import LARGEST, TooLarge, bounded
+from mcp_server_qdrant.core.bounded import SMALL, TooLarge, weigh
+
+VECTORS = json.dumps([{"id": n, "vector": [n / 7] * 3_072} for n in range(64)]).encode()
+TEXTS = json.dumps([{"text": "a text, {of} [code]; " * 100} for n in range(300)]).encode()
 
 
-async def answered(content: bytes, **headers: str) -> bytes:
-    async def pieces() -> AsyncIterator[bytes]:
-        for start in range(0, len(content), 65_536):
-            yield content[start : start + 65_536]
-
-    def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=pieces(), headers=headers)
-
-    hooks = {"response": [bounded]}
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer), event_hooks=hooks) as one:
-        return (await one.get("http://there")).content
+@pytest.mark.parametrize("answer", [VECTORS, TEXTS, b"{" * SMALL], ids=["vectors", "texts", "few"])
+def test_answers_as_servers_give_them_are_light_enough(answer):
+    weigh([answer])
 
 
-async def test_an_answer_of_more_bytes_than_it_may_have_is_not_read():
-    assert len(await answered(b"a" * LARGEST)) == LARGEST
+@pytest.mark.parametrize("sign", [b"{},", b"[],", b"0,"])
+def test_what_would_take_much_memory_is_refused_in_whatever_pieces_it_comes(sign):
+    pieces = [sign] * 1_100_000
+
     with pytest.raises(TooLarge):
-        await answered(b"a" * (LARGEST + 1))
-
-
-async def test_a_packed_answer_is_left_packed_and_so_takes_no_more():
-    packed = gzip.compress(b"a" * (LARGEST + 1))
-
-    assert await answered(packed, **{"Content-Encoding": "gzip"}) == packed
+        weigh(pieces)
+    with pytest.raises(TooLarge):
+        weigh([b"".join(pieces)])

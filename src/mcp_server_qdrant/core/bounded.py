@@ -1,38 +1,58 @@
 """Answers of other servers, bounded: httpx limits neither their size nor what they unpack to."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 
 LARGEST = 4_000_000  # bytes of an answer; as text each may take four more, and once again
+HEAVIEST = 32_000_000  # bytes that its objects, lists and items may take
+# The bytes that these signs of a JSON text stand for at most, when it is parsed.
+PARSED: Mapping[bytes, int] = {b"{": 240, b"[": 90, b",": 32}
+SMALL = HEAVIEST // 1_000  # bytes of an answer that cannot be too heavy
 PLAIN = {"Accept-Encoding": "identity"}  # of a request, so that its answer is not packed
 
 
 class TooLarge(Exception):
-    """An answer has more bytes than it may."""
+    """An answer would take more memory than it may."""
 
 
-async def bounded(response: httpx.Response, largest: int = LARGEST) -> None:
+def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
+    """Check what a JSON text takes when it is read. Raises TooLarge."""
+    if sum(map(len, pieces)) > SMALL:
+        weight = sum(cost * piece.count(sign) for piece in pieces for sign, cost in costs.items())
+        if weight > HEAVIEST:
+            raise TooLarge
+
+
+async def bounded(
+    response: httpx.Response, costs: Mapping[bytes, int] = PARSED, largest: int = LARGEST
+) -> None:
     """Bound an answer before it is read, and leave it packed: a hook of httpx's clients.
 
     The reading raises TooLarge.
     """
     response.headers.pop("content-encoding", None)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    response.stream = _Bounded(response.stream, largest)
+    response.stream = _Bounded(response.stream, costs, largest)
 
 
 class _Bounded(httpx.AsyncByteStream):
-    def __init__(self, inner: httpx.AsyncByteStream, largest: int) -> None:
+    def __init__(
+        self, inner: httpx.AsyncByteStream, costs: Mapping[bytes, int], largest: int
+    ) -> None:
         self._inner = inner
-        self._left = largest
+        self._costs = costs
+        self._largest = largest
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        size, pieces = 0, []
         async for piece in self._inner:
-            self._left -= len(piece)
-            if self._left < 0:
+            size += len(piece)
+            if size > self._largest:
                 raise TooLarge
+            pieces.append(piece)
             yield piece
+        weigh(pieces, self._costs)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

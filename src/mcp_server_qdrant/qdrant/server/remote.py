@@ -59,7 +59,7 @@ class RemoteClient(SearchClient):
             api_key=api_key,
             headers=PLAIN,
             timeout=math.ceil(timeout),
-            event_hooks={"response": [partial(bounded, largest=connections.LARGEST)]},
+            event_hooks={"response": [partial(bounded, costs={}, largest=connections.LARGEST)]},
             **kwargs,
         )
         self._timeout = timeout
