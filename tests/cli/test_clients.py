@@ -11,7 +11,7 @@ import pytest
 
 from mcp_server_qdrant.cli.clients import (
     CLIENTS,
-    Client,
+    McpClient,
     entries,
     other,
     read_config,
@@ -33,8 +33,8 @@ COMMENTED = """{
 
 
 @pytest.fixture
-def client(tmp_path) -> Client:
-    return Client("VS Code", str(tmp_path / "User" / "mcp.json"), "servers")
+def client(tmp_path) -> McpClient:
+    return McpClient("VS Code", str(tmp_path / "User" / "mcp.json"), "servers")
 
 
 @pytest.mark.parametrize(

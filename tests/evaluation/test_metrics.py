@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.metrics import categories, latency, score
-from mcp_server_qdrant.evaluation.run import Key, Measured, Query, Run
+from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 from mcp_server_qdrant.evaluation.sweep import Configuration
 
 
@@ -14,9 +14,9 @@ def keys(names: str) -> list[Key]:
     return [("notes", name) for name in names]
 
 
-def query(category: str | None = None, **grades: int) -> Query:
+def query(category: str | None = None, **grades: int) -> JudgedQuery:
     expected = {("notes", name): grade for name, grade in grades.items()}
-    return Query(Label("q", category=category), ("notes",), expected)
+    return JudgedQuery(Label("q", category=category), ("notes",), expected)
 
 
 def run(found: list[str], deep: list[str] | None = None, algorithm: str = "hybrid") -> Run:
@@ -25,7 +25,7 @@ def run(found: list[str], deep: list[str] | None = None, algorithm: str = "hybri
     return Run(Configuration(algorithm), shown, below, [1.0] * len(found))
 
 
-def measured(queries: list[Query], *runs: Run) -> Measured:
+def measured(queries: list[JudgedQuery], *runs: Run) -> Measured:
     return Measured(queries, runs, (), 10)
 
 

@@ -25,7 +25,7 @@ from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class TenantView:
     """The part of the engine that one set of services works with; by default all of it.
 
     `indexes` are payload fields that new collections index.
@@ -50,7 +50,7 @@ class Shared:
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
-        everything = View(client)
+        everything = TenantView(client)
         self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
         points = self.points(everything)
@@ -73,7 +73,7 @@ class Shared:
             self.everything.forget_all()
         self._backfill.wake()
 
-    def catalog(self, view: View) -> Catalog:
+    def catalog(self, view: TenantView) -> Catalog:
         """The collections of a view."""
         return Catalog(
             view.client,
@@ -84,7 +84,7 @@ class Shared:
             dates=self.dates,
         )
 
-    def points(self, view: View) -> Points:
+    def points(self, view: TenantView) -> Points:
         """The points of a view by id."""
         named = (name for name in self.settings.qdrant_recency_fields if name not in TIME_FIELDS)
         dates = [path for path in date_paths(named) if "." in path]
@@ -101,22 +101,22 @@ class Shared:
             tally=self._tally,
         )
 
-    def queries(self, view: View) -> Queries:
+    def queries(self, view: TenantView) -> Queries:
         """The searches of a view."""
         if isinstance(self.client, EdgeClient):
             return Queries(view.client, self.dates, together=True)
         read = paths(self.settings.qdrant_content_fields, *self.settings.qdrant_recency_fields)
         return Queries(view.client, self.dates, read)
 
-    def view(self, tenant: str | None) -> View:
+    def view(self, tenant: str | None) -> TenantView:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""
         if tenant is None:
             if self.settings.tenant_field:
                 raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
-            return View(self.client)
+            return TenantView(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
-        return View(TenantClient(self.client, kept), point_ids_of(tenant), kept.indexes)
+        return TenantView(TenantClient(self.client, kept), point_ids_of(tenant), kept.indexes)
 
     async def close(self) -> None:
         """Let engine and models go."""

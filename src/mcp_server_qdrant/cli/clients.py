@@ -43,7 +43,7 @@ Config = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class McpClient:
     """A client and its user's configuration; `section` holds its servers by name.
 
     The file is below the person's folder, `~`, or that of configurations.
@@ -61,14 +61,14 @@ class Client:
         return user_config_path(roaming=True) / self.file
 
 
-CLIENTS: Mapping[str, Client] = {
-    "claude-code": Client("Claude Code", "~/.claude.json"),
-    "claude-desktop": Client("Claude Desktop", "Claude/claude_desktop_config.json"),
-    "cursor": Client("Cursor", "~/.cursor/mcp.json"),
-    "vscode": Client("VS Code", "Code/User/mcp.json", "servers"),
+CLIENTS: Mapping[str, McpClient] = {
+    "claude-code": McpClient("Claude Code", "~/.claude.json"),
+    "claude-desktop": McpClient("Claude Desktop", "Claude/claude_desktop_config.json"),
+    "cursor": McpClient("Cursor", "~/.cursor/mcp.json"),
+    "vscode": McpClient("VS Code", "Code/User/mcp.json", "servers"),
 }
 # The settings of Claude Code, as far as they are hooks: events by name.
-HOOKS = Client("Claude Code", "~/.claude/settings.json", "hooks")
+HOOKS = McpClient("Claude Code", "~/.claude/settings.json", "hooks")
 
 
 def user_folder() -> Path:
@@ -97,7 +97,7 @@ def _recalls(group: Any) -> bool:
     return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
 
 
-def entries(client: Client, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
+def entries(client: McpClient, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
     """Name, project (of Claude Code) and entry of each server that is this one."""
     projects = read.get("projects")
     places = [(None, read), *(projects.items() if isinstance(projects, dict) else ())]
@@ -167,7 +167,7 @@ def texts(value: Any) -> dict[str, str]:
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
-def read_config(client: Client) -> Config:
+def read_config(client: McpClient) -> Config:
     """A configuration, in which comments and trailing commas may stand; {} where there is none.
 
     Raises ConfigError.
@@ -175,7 +175,7 @@ def read_config(client: Client) -> Config:
     return _parsed(client, _text(client))
 
 
-def _text(client: Client) -> str:
+def _text(client: McpClient) -> str:
     try:
         return client.path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def _text(client: Client) -> str:
         raise ConfigError(f"{client.path} cannot be read as text.") from error
 
 
-def _parsed(client: Client, text: str) -> Config:
+def _parsed(client: McpClient, text: str) -> Config:
     try:
         read = json.loads(_plain(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
@@ -205,7 +205,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def write(client: Client, change: Callable[[Config], Config], now: datetime) -> Path | None:
+def write(client: McpClient, change: Callable[[Config], Config], now: datetime) -> Path | None:
     """Change a configuration in one step; the copy of what was there before, if anything was.
 
     What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import clients, frame, sessions
-from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Client, Config
+from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -206,7 +206,7 @@ def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
 
 
 def _write(
-    client: Client,
+    client: McpClient,
     change: Callable[[Config], Config],
     shown: Mapping[str, Any],
     *,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcp_server_qdrant.evaluation.run import Key, Measured, Query, Run
+from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 
 SHOWN = 10  # the results that the metrics look at, but for the recall
 FLIPS = 10_000
@@ -38,7 +38,7 @@ def score(measured: Measured) -> list[Scores]:
     ]
 
 
-def _metrics(queries: Sequence[Query], run: Run, *, graded: bool) -> dict[str, list[float]]:
+def _metrics(queries: Sequence[JudgedQuery], run: Run, *, graded: bool) -> dict[str, list[float]]:
     """A result counts as a hit with any grade; where there are several, best@1 asks for the best.
 
     MRR and nDCG are those of trec_eval: the gains are the grades as they are (Järvelin and
@@ -100,7 +100,7 @@ def latency(run: Run) -> dict[str, float]:
     return {"p50": float(p50), "p95": float(p95)}
 
 
-def categories(queries: Sequence[Query]) -> dict[str, list[int]]:
+def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
     """Category -> the places of its queries."""
     found: dict[str, list[int]] = {}
     for place, query in enumerate(queries):

@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class JudgedQuery:
     """A labelled query with the documents that answer it, of the collections it searches."""
 
     label: Label
@@ -55,7 +55,7 @@ class Run:
 class Measured:
     """All that was searched. `warnings` are sentences that say what the figures do not."""
 
-    queries: Sequence[Query]
+    queries: Sequence[JudgedQuery]
     runs: Sequence[Run]
     warnings: Sequence[str]
     limit: int
@@ -66,7 +66,9 @@ def key_of(document: Document) -> Key:
     return document.collection, document.document or str(document.id)
 
 
-async def resolve(services: "Services", labels: Sequence[Label]) -> tuple[list[Query], list[str]]:
+async def resolve(
+    services: "Services", labels: Sequence[Label]
+) -> tuple[list[JudgedQuery], list[str]]:
     """The queries with the documents their labels mean, and doubts about the labels.
 
     An id that is nowhere stays expected, and is missed. Raises UnknownCollection, and RequestError
@@ -84,7 +86,7 @@ async def resolve(services: "Services", labels: Sequence[Label]) -> tuple[list[Q
     for label in labels:
         names = places[label.collections]
         grades = await _grades(services.lookup, label, names)
-        queries.append(Query(label, names, grades))
+        queries.append(JudgedQuery(label, names, grades))
         nowhere = sum(not collection for collection, _ in grades)
         unknown += nowhere
         if nowhere == len(grades):
@@ -125,7 +127,7 @@ async def _grades(lookup: Lookup, label: Label, names: Sequence[str]) -> dict[Ke
 
 
 async def models_ready(
-    services: "Services", queries: Iterable[Query], configurations: Iterable[Configuration]
+    services: "Services", queries: Iterable[JudgedQuery], configurations: Iterable[Configuration]
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
 
@@ -172,7 +174,7 @@ async def measure(
     return Measured(queries, runs, [*doubts, *_losses(runs)], limit)
 
 
-async def _search(services: "Services", run: Run, query: Query, limit: int) -> None:
+async def _search(services: "Services", run: Run, query: JudgedQuery, limit: int) -> None:
     """Search one query and note the result."""
     pipeline = services.pipeline
     text, collections = query.label.query, query.label.collections

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, latency
-from mcp_server_qdrant.evaluation.run import Key, Measured, Query, Run
+from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 
 SIGNIFICANT = 0.05
 TITLES = {"mrr@10": "MRR@10", "ndcg@10": "nDCG@10"}
@@ -89,7 +89,7 @@ def report(measured: Measured, scores: Sequence[Scores]) -> dict[str, Any]:
     }
 
 
-def _query(query: Query) -> dict[str, Any]:
+def _query(query: JudgedQuery) -> dict[str, Any]:
     return {
         "query": query.label.query,
         "category": query.label.category,

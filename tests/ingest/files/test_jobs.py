@@ -17,7 +17,7 @@ from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest, known_files
-from mcp_server_qdrant.ingest.files.sync import FileJob, Run
+from mcp_server_qdrant.ingest.files.sync import FileJob, SyncRun
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
@@ -35,7 +35,7 @@ def prepare(
     """What a run makes of a file."""
     store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
     sync: Any = SimpleNamespace(store=store, pace=None)
-    run = Run(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
+    run = SyncRun(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
     run.model, run.limit = "m", limit
     for name, value in given.items():
         setattr(run, name, value)

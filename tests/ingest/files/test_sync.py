@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import Run
+from mcp_server_qdrant.ingest.files.sync import SyncRun
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.fakes import FakeEncoder
 from tests.ingest import bad_files
@@ -196,13 +196,13 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     engine, notes, monkeypatch
 ):
     read = list[str]()
-    job = Run.job
+    job = SyncRun.job
 
-    def noted(self: Run, found: Any, known: Any) -> Any:
+    def noted(self: SyncRun, found: Any, known: Any) -> Any:
         read.append(found.path)
         return job(self, found, known)
 
-    monkeypatch.setattr(Run, "job", noted)
+    monkeypatch.setattr(SyncRun, "job", noted)
     (notes / "bad.pdf").write_bytes(b"%PDF-")
     async with memory_services(engine=engine) as services:
         first = await sync(services, notes)

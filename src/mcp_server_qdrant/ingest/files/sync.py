@@ -76,7 +76,7 @@ class Sync:
         report.stored = before.stored if before else await self._stored(request, target)
         if request.mirror and not request.empty:
             _check_harmless(request, seen, report.stored)
-        run = Run(self, request, report, seen, before.problems if before else ())
+        run = SyncRun(self, request, report, seen, before.problems if before else ())
         with closing(run.reader):
             await run.store_files(target)
         if request.mirror:
@@ -108,7 +108,7 @@ class Sync:
         }
 
 
-class Run:
+class SyncRun:
     """One run, with the files that were found and those that are stored.
 
     A part has at most `limit` tokens of the `model`, by its `tokenizer` (None: guessed). What could
@@ -354,7 +354,7 @@ class Run:
 class FileJob(Job):
     """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
 
-    run: Run
+    run: SyncRun
     found: Found
     version: Version
     old: KnownFile | None
