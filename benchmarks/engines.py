@@ -155,8 +155,8 @@ async def idle() -> None:
 async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[Services, Phases]]:
     """The services over one engine, with the phases that they record."""
     settings = Settings(
-        embedding_cache_dir=cache,
-        search_timeout=60.0,
+        fastembed_cache_path=cache,
+        qdrant_search_timeout=60.0,
         qdrant_collections=(f"{PREFIX}*",),
         **way,
     )

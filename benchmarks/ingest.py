@@ -19,7 +19,7 @@ from pathlib import Path
 import corpus
 import servers
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder

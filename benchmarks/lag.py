@@ -53,7 +53,7 @@ def _verdict(met: bool) -> str:  # noqa: FBT001
 async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
     settings = Settings(
         qdrant_local_path=folder,
-        embedding_cache_dir=cache,
+        fastembed_cache_path=cache,
         collection_name=servers.COLLECTION,
     )
     client = await EdgeClient.open(folder, timeout=60)
@@ -80,7 +80,7 @@ def tools(settings: Settings, services: Services) -> tuple[Call, Call]:
     async def opened() -> Services:
         return services
 
-    server = make_server(settings, open_services=opened)
+    server = make_server(settings, opened=opened)
     queries = itertools.cycle(corpus.queries(5_000, seed=41))
     texts = (f"{text} Number {n}." for n, text in enumerate(corpus.texts(50_000, seed=43)))
 

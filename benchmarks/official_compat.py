@@ -105,7 +105,7 @@ class Official:
 @asynccontextmanager
 async def ours(official: Official) -> AsyncIterator[Services]:
     """Our services over the same local-mode folder."""
-    settings = Settings(qdrant_url=":memory:", embedding_cache_dir=official.cache)
+    settings = Settings(qdrant_url=":memory:", fastembed_cache_path=official.cache)
     client = AsyncQdrantClient(path=str(official.folder))
     services = wire(settings, client, open_encoders(settings))
     try:

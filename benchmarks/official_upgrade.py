@@ -85,7 +85,7 @@ def in_local_mode(checks: Checks, official: Official) -> None:
 
 async def upgrade_while_searching(checks: Checks, official: Official) -> None:
     settings = Settings(
-        qdrant_url=":memory:", embedding_cache_dir=official.cache, qdrant_read_only=True
+        qdrant_url=":memory:", fastembed_cache_path=official.cache, qdrant_read_only=True
     )
     client = AsyncQdrantClient(path=str(official.folder))
     services = wire(settings, client, open_encoders(settings))

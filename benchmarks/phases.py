@@ -113,7 +113,7 @@ async def measured(
 ) -> dict[str, float]:
     """Median ms by phase over one folder; all its collections where none is named."""
     settings = Settings(
-        qdrant_local_path=folder, embedding_cache_dir=cache, collection_name=collection
+        qdrant_local_path=folder, fastembed_cache_path=cache, collection_name=collection
     )
     client = await EdgeClient.open(folder)
     services = wire(settings, client, open_encoders(settings))

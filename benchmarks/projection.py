@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from qdrant_client import models
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MapRequest
@@ -64,7 +64,7 @@ async def measured(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="projection-", ignore_cleanup_errors=True) as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",
-            cache_dir=Path(folder) / "cache",
+            qdrant_cache_path=Path(folder) / "cache",
             embedding_model_path=args.model.absolute(),
             qdrant_read_only=True,
         )

@@ -25,7 +25,7 @@ import servers
 from fill_ours import NEVER, Notes, write
 from phases import Clock
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -116,8 +116,12 @@ async def main() -> None:
         for name, some in notes().items():
             await write(client, name, some)
         await client.close()
-        usual = Settings(qdrant_local_path=Path(folder), embedding_cache_dir=cache)
-        full = {"priority_order": COLLECTIONS[:3], "priority": "soft", "diversity": 0.3}
+        usual = Settings(qdrant_local_path=Path(folder), fastembed_cache_path=cache)
+        full = {
+            "qdrant_collection_priority_order": COLLECTIONS[:3],
+            "priority": "soft",
+            "diversity": 0.3,
+        }
         for title, settings in (
             ("by default", usual),
             (

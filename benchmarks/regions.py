@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.core.maps import MapRequest, Panel
 from mcp_server_qdrant.encoders.multilingual import sure
 from mcp_server_qdrant.projection.names import LANGUAGE

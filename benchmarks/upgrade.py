@@ -24,7 +24,7 @@ import servers
 from fill_ours import Notes, fill
 from processes import marked
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.settings.environment import Settings
 
 HERE = servers.BUILD / "bench" / "upgrade"

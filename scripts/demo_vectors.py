@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.ingest.demo import NAMES, VECTORS, demo_texts
 from mcp_server_qdrant.settings.environment import Settings
@@ -21,7 +21,7 @@ async def main(model: str) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",
-            cache_dir=Path(folder) / "cache",
+            qdrant_cache_path=Path(folder) / "cache",
             embedding_model_path=Path(model).absolute(),
         )
         services = await open_lazily(settings)

@@ -3,6 +3,9 @@
 tests/settings/test_environment.py fails while the file differs from the settings.
 """
 
+import ast
+import inspect
+from itertools import pairwise
 from typing import Any
 
 from mcp_server_qdrant.settings.environment import Settings, environment_names
@@ -17,12 +20,25 @@ HEAD = """\
 
 def example() -> str:
     """The file: every variable with what it does and its default, commented out."""
+    meaning = meanings()
     blocks = [
-        block(info.description or "", variables, info.default)
+        block(meaning[field], variables, Settings.model_fields[field].default)
         for field, variables in environment_names().items()
-        if (info := Settings.model_fields[field])
     ]
     return "\n".join([HEAD, *blocks])
+
+
+def meanings() -> dict[str, str]:
+    """Field -> the text below it. pydantic can read it too, at the cost of every start."""
+    found = {}
+    for part in Settings.__mro__:
+        if part.__module__.startswith("mcp_server_qdrant."):
+            lines = ast.parse(inspect.getsource(part)).body[0].body
+            for field, text in pairwise(lines):
+                match field, text:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(said)):
+                        found[name] = " ".join(said.split())
+    return found
 
 
 def block(description: str, names: tuple[str, ...], default: Any) -> str:

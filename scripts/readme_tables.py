@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.fields import choices
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
-from env_example import shown
+from env_example import meanings, shown
 from server_json import NAME, REPOSITORY
 
 ROOT = Path(__file__).parent.parent
@@ -88,15 +88,16 @@ TABLES = {"tools": ROOT / "docs" / "tools.md", "settings": ROOT / "docs" / "sett
 def settings_table() -> str:
     """One row per setting: variables, default, an example, meaning."""
     rows = ["| variable | default | example | meaning |", "|---|---|---|---|"]
+    meaning = meanings()
     for field, variants in environment_names().items():
         info = Settings.model_fields[field]
         variables = ", ".join(f"`{one}`" for one in variants)
         value = example(variants[0], info)
-        rows.append(row(variables, shown(info.default), value, info.description))
+        rows.append(row(variables, shown(info.default), value, meaning[field]))
     return "\n".join(rows)
 
 
-def row(name: str, default: str, value: str, meaning: str | None) -> str:
+def row(name: str, default: str, value: str, meaning: str) -> str:
     """A row of the table of settings."""
     cells = (f"`{cell}`" if cell else "" for cell in (default, value))
     return f"| {name} | {' | '.join(cells)} | {meaning} |"

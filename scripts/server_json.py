@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.fields import choices
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 
 sys.path.insert(0, str(Path(__file__).parent))
-from env_example import shown
+from env_example import meanings, shown
 
 PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8"))[
     "project"
@@ -29,6 +29,7 @@ FORMATS = {bool: "boolean", int: "number", float: "number", Path: "filepath"}
 
 def entry() -> dict[str, Any]:
     """The server, the package that holds it, and the variables that it reads."""
+    meaning = meanings()
     return {
         "$schema": SCHEMA,
         "name": NAME,
@@ -44,7 +45,7 @@ def entry() -> dict[str, Any]:
                 "runtimeHint": "uvx",
                 "transport": {"type": "stdio"},
                 "environmentVariables": [
-                    variable(names[0], Settings.model_fields[field])
+                    variable(names[0], Settings.model_fields[field], meaning[field])
                     for field, names in environment_names().items()
                 ],
             }
@@ -52,7 +53,7 @@ def entry() -> dict[str, Any]:
     }
 
 
-def variable(name: str, info: FieldInfo) -> dict[str, Any]:
+def variable(name: str, info: FieldInfo, meaning: str) -> dict[str, Any]:
     """One variable; nothing is said where the schema's own default holds."""
     plain = (info.annotation, *get_args(info.annotation))
     kinds = {kind for one in plain for kind in (one, *get_args(one))}
@@ -63,7 +64,7 @@ def variable(name: str, info: FieldInfo) -> dict[str, Any]:
         "default": shown(info.default),
         "choices": [str(choice) for choice in choices(info.annotation)],
     }
-    return {"name": name, "description": info.description, **{k: v for k, v in said.items() if v}}
+    return {"name": name, "description": meaning, **{k: v for k, v in said.items() if v}}
 
 
 if __name__ == "__main__":

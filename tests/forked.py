@@ -195,7 +195,7 @@ def main(kind: str) -> None:
     """Import everything once, fork for ever; in a fork, run what was asked for."""
     gc.disable()  # all that is imported stays
     if not kind:
-        from mcp_server_qdrant.app.server import import_services
+        from mcp_server_qdrant.app.opening import import_services
 
         import_services()
     for name in PRELOADED[kind]:

@@ -35,7 +35,7 @@ from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.search import SearchClient
 from mcp_server_qdrant.search.query import Hit, Reading
-from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.fakes import FakeEncoder
 
 SIZE = 64
@@ -59,7 +59,13 @@ def make_settings(**values: Any) -> Settings:
     unknown = values.keys() - Settings.model_fields.keys()
     assert not unknown, f"these are no settings: {unknown}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    return _settings(pickle.dumps(({"qdrant_url": ":memory:"} | values, environment)))
+    given = {_spelling(field): value for field, value in values.items()}
+    return _settings(pickle.dumps(({"qdrant_url": ":memory:"} | given, environment)))
+
+
+def _spelling(field: str) -> str:
+    """What a setting is given by: its variable, where that is not its name in capitals."""
+    return environment_names()[field][0] if Settings.model_fields[field].alias_priority else field
 
 
 @lru_cache

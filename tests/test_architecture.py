@@ -304,12 +304,26 @@ def test_a_fault_of_the_table_is_told():
     ]
 
 
-def test_importing_the_server_loads_neither_engine_nor_model():
-    code = f"import {PACKAGE}.app.server, sys; print(*sys.modules)"
+def loaded_by(code: str) -> set[str]:
+    """The packages that are loaded once this has run."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", f"{code}; import sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    loaded = {name.split(".")[0] for name in done.stdout.split()}
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_the_server_loads_neither_engine_nor_model():
+    loaded = loaded_by(f"import {PACKAGE}.app.server")
 
     assert "mcp" in loaded
     assert loaded.isdisjoint(HEAVY)
+
+
+def test_commands_open_the_services_without_mcp_and_the_web_server():
+    loaded = loaded_by(f"from {PACKAGE}.app.opening import import_services; import_services()")
+
+    assert "qdrant_client" in loaded
+    assert loaded.isdisjoint({"mcp", "starlette", "uvicorn"})

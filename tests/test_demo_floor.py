@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.evaluation.labels import read
+from mcp_server_qdrant.evaluation.labels import read_labels
 from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
 from mcp_server_qdrant.evaluation.sweep import Configuration
@@ -70,7 +70,7 @@ async def test_the_vectors_that_come_with_the_demo_are_those_of_the_model(servic
 async def test_no_category_of_the_demos_queries_falls_below_its_floor(services):
     for name in NAMES:
         await store_demo(services.store, name)
-    labels = read(DEMO / "queries.json")
+    labels = read_labels(DEMO / "queries.json")
     done = await measure(services, labels, [Configuration("hybrid")])
     (scores,) = score(done)
     groups = {"all": None} | categories(done.queries)

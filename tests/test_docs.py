@@ -198,6 +198,7 @@ def test_a_page_with_figures_names_the_scripts_that_make_them():
 
 def test_every_setting_has_a_row_a_meaning_and_an_example_that_holds(tmp_path, monkeypatch):
     script, table = tables(), tables().settings_table()
+    meanings = script.meanings()
     monkeypatch.setenv("HOME", str(tmp_path))
     for folder in ("models/all-MiniLM-L6-v2", "models/reranker"):
         (tmp_path / folder).mkdir(parents=True)
@@ -206,6 +207,9 @@ def test_every_setting_has_a_row_a_meaning_and_an_example_that_holds(tmp_path, m
         value = script.example(name, info)
 
         assert f"`{name}`" in table
-        assert info.description
+        assert meanings[field]
         assert value != script.shown(info.default), f"{name}: the example is the default"
-        Settings.model_validate({**COMPANY.get(name, {}), name: value})
+        with monkeypatch.context() as environment:
+            for variable, one in {**COMPANY.get(name, {}), name: value}.items():
+                environment.setenv(variable, str(one))
+            Settings()

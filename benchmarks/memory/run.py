@@ -130,11 +130,11 @@ def settings(folder: Path, model: Path, cache: Path) -> Settings:
     """A patient server of its own, which keeps many vectors of passages on disk."""
     return Settings(
         qdrant_local_path=folder,
-        cache_dir=cache,
+        qdrant_cache_path=cache,
         embedding_model_path=model,
         embedding_threads=1,
         qdrant_timeout=240,
-        search_timeout=120,
+        qdrant_search_timeout=120,
     )
 
 

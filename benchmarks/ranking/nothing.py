@@ -19,7 +19,7 @@ import numpy as np
 from corpora import Corpus, asked, vectors
 from run import fill
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points

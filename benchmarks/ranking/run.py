@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from corpora import Corpus, asked, vectors
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Sparse, Target
 from mcp_server_qdrant.core.find import SearchRequest

@@ -20,7 +20,7 @@ import numpy as np
 from corpora import Corpus, asked, vectors
 from run import fill, ndcg
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
@@ -160,7 +160,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             qdrant_local_path=Path(folder) / "engine",
-            cache_dir=Path(folder) / "cache",
+            qdrant_cache_path=Path(folder) / "cache",
             embedding_model_path=arguments.model,
         )
         services = await open_lazily(settings)

@@ -21,7 +21,7 @@ from qdrant_client import models
 from run import fill, ndcg
 from scipy.stats import ttest_rel
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points

@@ -62,7 +62,7 @@ def opened(
                 "embedding_provider": "openai",
                 "embedding_service_url": stub.url,
                 "embedding_model": "acme/Bag",
-                "cache_dir": tmp_path / "cache",
+                "qdrant_cache_path": tmp_path / "cache",
                 "qdrant_read_only": True,
             }
             | values

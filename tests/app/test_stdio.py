@@ -1,12 +1,14 @@
 """Standard input as the server reads it."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from mcp_server_qdrant.app.stdio import mend
+from tests import forked
 
 
 def test_lines_are_utf8_and_other_readers_of_stdin_find_nothing():
@@ -15,9 +17,11 @@ def test_lines_are_utf8_and_other_readers_of_stdin_find_nothing():
         "lines = _input()\nprint(json.dumps([os.read(0, 1).decode(), *lines]))"
     )
     sent = "one\n\nü\n".encode() + b"\xff\n" + b"x" * 200_000 + b"\nlast"
-    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
+    words, pipes = [sys.executable, "-c", code], dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    with forked.Popen(words, env=os.environ, **pipes) as process:
+        out, _ = process.communicate(sent, 60)
 
-    assert json.loads(done.stdout) == [
+    assert json.loads(out) == [
         *("", "one\n", "\n", "ü\n", "\ufffd\n", "x" * 200_000 + "\n", "last")
     ]
 

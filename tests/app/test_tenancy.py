@@ -53,7 +53,7 @@ async def house(request, tmp_path, engine_folder) -> AsyncIterator[House]:
     else:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
         values = {}
-    made = House(client, FakeEncoder(), cache_dir=tmp_path / "cache", **values)
+    made = House(client, FakeEncoder(), qdrant_cache_path=tmp_path / "cache", **values)
     yield made
     await made.tenants.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.evaluation.labels import read
+from mcp_server_qdrant.evaluation.labels import read_labels
 from tests import forked
 from tests.browser.conftest import PATIENCE, PHONE, Served
 from tests.e2e.raw import clean_environment
@@ -397,7 +397,7 @@ def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
 
-    labels = read(path)
+    labels = read_labels(path)
     assert [label.query for label in labels] == [
         QUERY,
         "the lentil dish we cooked for the team lunch",

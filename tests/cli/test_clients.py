@@ -3,7 +3,6 @@
 import json
 import stat
 from datetime import datetime
-from pathlib import Path
 
 import platformdirs
 import platformdirs.macos
@@ -11,12 +10,11 @@ import platformdirs.windows
 import pytest
 
 from mcp_server_qdrant.cli.clients import (
+    CLIENTS,
     Client,
-    clients,
     entries,
     other,
-    parse,
-    text_of,
+    read_config,
     with_hooks,
     write,
 )
@@ -36,7 +34,7 @@ COMMENTED = """{
 
 @pytest.fixture
 def client(tmp_path) -> Client:
-    return Client("VS Code", tmp_path / "User" / "mcp.json", "servers")
+    return Client("VS Code", str(tmp_path / "User" / "mcp.json"), "servers")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def test_each_system_has_its_paths(system, desktop, code, tmp_path, monkeypatch)
     if system:
         monkeypatch.setattr(platformdirs, "PlatformDirs", system)
 
-    assert {name: one.path.relative_to(tmp_path).as_posix() for name, one in clients().items()} == {
+    assert {name: one.path.relative_to(tmp_path).as_posix() for name, one in CLIENTS.items()} == {
         "claude-code": ".claude.json",
         "claude-desktop": f"{desktop}/claude_desktop_config.json",
         "cursor": ".cursor/mcp.json",
@@ -76,8 +74,10 @@ def test_each_system_has_its_paths(system, desktop, code, tmp_path, monkeypatch)
         (COMMENTED, {"servers": {"web": {"url": "http://h/mcp"}, "qdrant": {"command": "old"}}}),
     ],
 )
-def test_comments_and_trailing_commas_may_stand_in_a_file(client, text, held):
-    assert parse(client, text) == held
+def test_comments_and_trailing_commas_may_stand_in_a_file(there, text, held):
+    there.path.write_text(text)
+
+    assert read_config(there) == held
 
 
 def test_a_file_whose_comments_would_be_lost_is_left_alone(there):
@@ -97,11 +97,12 @@ def test_a_file_whose_comments_would_be_lost_is_left_alone(there):
         ('{"servers": []}', "must hold an object, and so must 'servers' in it: mend it"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_its_path(client, text, sentence):
+def test_what_cannot_be_read_is_refused_with_its_path(there, text, sentence):
+    there.path.write_text(text)
     with pytest.raises(ConfigError, match=sentence) as refused:
-        parse(client, text)
+        read_config(there)
 
-    assert str(client.path) in str(refused.value)
+    assert str(there.path) in str(refused.value)
 
 
 def test_a_file_is_replaced_and_its_copy_kept(client, tmp_path):
@@ -130,23 +131,17 @@ def there(client):
 def test_a_link_to_itself_is_one_sentence(there):
     there.path.symlink_to(there.path)
     with pytest.raises(ConfigError, match="cannot be read as text"):
-        text_of(there)
+        read_config(there)
 
 
 def test_a_byte_order_mark_is_no_fault(there):
     there.path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n')
 
-    assert parse(there, text_of(there)) == {"a": 1}
+    assert read_config(there) == {"a": 1}
 
 
 OTHER = {"hooks": [{"type": "command", "command": "say hello"}]}
 RECALL = "/venv/bin/python -P -m mcp_server_qdrant recall /cache/recall/qdrant"
-EVENTS = ("SessionStart", "UserPromptSubmit")
-
-
-@pytest.fixture
-def settings(tmp_path):
-    return Client("Claude Code", tmp_path / "settings.json", "hooks")
 
 
 @pytest.mark.parametrize(
@@ -158,9 +153,9 @@ def settings(tmp_path):
         {"hooks": {"SessionStart": [OTHER], "Stop": [OTHER]}, "model": "opus"},
     ],
 )
-def test_hooks_stand_beside_those_that_were_there_once_and_can_be_taken_out(settings, known):
-    held = with_hooks(settings, known, EVENTS, RECALL.replace("venv", "old"))
-    held = with_hooks(settings, held, EVENTS, RECALL)
+def test_hooks_stand_beside_those_that_were_there_once_and_can_be_taken_out(known):
+    held = with_hooks(known, RECALL.replace("venv", "old"))
+    held = with_hooks(held, RECALL)
     ours = {"hooks": [{"type": "command", "command": RECALL, "timeout": 5}]}
     others = known.get("hooks", {}).get("SessionStart", [])
 
@@ -169,27 +164,27 @@ def test_hooks_stand_beside_those_that_were_there_once_and_can_be_taken_out(sett
         "UserPromptSubmit": [ours],
     }
     assert held | {"hooks": 0} == known | {"hooks": 0}
-    assert with_hooks(settings, held, EVENTS, RECALL) == held
-    gone = with_hooks(settings, held, EVENTS, None)
+    assert with_hooks(held, RECALL) == held
+    gone = with_hooks(held, None)
     assert gone.get("hooks", {}) == known.get("hooks", {})
-    assert with_hooks(settings, known, EVENTS, None) == known
+    assert with_hooks(known, None) == known
 
 
 @pytest.mark.parametrize("groups", [{"a": 1}, 7])
-def test_hooks_that_are_no_list_are_left_alone(settings, groups):
+def test_hooks_that_are_no_list_are_left_alone(groups):
     with pytest.raises(ConfigError, match="must hold a list in 'SessionStart'"):
-        with_hooks(settings, {"hooks": {"SessionStart": groups}}, EVENTS, RECALL)
+        with_hooks({"hooks": {"SessionStart": groups}}, RECALL)
 
 
 def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():
-    claude = Client("Claude Code", Path("any"))
     read = {
         "mcpServers": {"qdrant": {"url": "http://h"}, "web": {"command": "npx"}, "odd": 3},
         "projects": {"/p": {"mcpServers": {"memory": ENTRY}}, "/q": {}, "/r": None},
     }
 
     assert [
-        (name, project) for name, project, _ in entries(claude, json.loads(json.dumps(read)))
+        (name, project)
+        for name, project, _ in entries(CLIENTS["claude-code"], json.loads(json.dumps(read)))
     ] == [
         ("qdrant", None),
         ("memory", "/p"),

@@ -14,15 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from mcp_server_qdrant.cli.clients import clients
-from mcp_server_qdrant.cli.doctor import engine_fix
-from mcp_server_qdrant.cli.init import CLIENTS
+from mcp_server_qdrant.cli.clients import CLIENTS
+from mcp_server_qdrant.cli.doctor import Examination
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure
 from tests import forked
 from tests.made_sessions import exchange, written
 from tests.rerank_stub import served
-from tests.support import make_settings
 
 
 @dataclass
@@ -190,7 +188,7 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
     "a client whose command is gone": (
         cursor('{"mcpServers": {"qdrant": {"command": "/gone/python"}}}'),
         "client",
-        "mcp-server-qdrant init --client cursor --yes",
+        "mcp-server-qdrant init --client cursor --name qdrant --yes",
     ),
     "a client with a wrong variable": (
         cursor(f'{{"mcpServers": {{"memory": {{{STARTS}, "env": {{\n"FASTMCP_PORT": "x"\n}}}}}}}}'),
@@ -265,11 +263,7 @@ def test_keys_are_masked_and_every_setting_has_its_source(person):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(
-    person, client, monkeypatch
-):
-    if client == "cursor":
-        monkeypatch.setattr("mcp_server_qdrant.cli.clients.subprocess", subprocess)
+def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(person, client):
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
@@ -478,12 +472,10 @@ def test_init_names_a_client_that_has_no_sessions_here(person):
     assert f"There is no session of Codex in {person.home}/.codex/sessions." in done.stderr
 
 
-def test_every_client_can_be_chosen():
-    assert tuple(clients()) == CLIENTS
-
-
 def test_a_provider_that_there_is_not_is_what_the_line_takes_away():
     error = ConfigError("EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'.")
-    given = dict.fromkeys(("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER"), ("any", "the environment"))
+    examination = Examination(quiet=True)
+    names = ("QDRANT_LOCAL_PATH", "EMBEDDING_PROVIDER")
+    examination.given = dict.fromkeys(names, ("any", "the environment"))
 
-    assert engine_fix(error, make_settings(), given) == "unset EMBEDDING_PROVIDER"
+    assert examination.engine_fix(error) == "unset EMBEDDING_PROVIDER"

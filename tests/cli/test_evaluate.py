@@ -14,7 +14,6 @@ ROW = '[{"query": "q", "expected": "a"}]'
         (ROW, ("--collections", "a"), "no collection 'a'"),
         (ROW, ("--algorithms", "fast"), "no algorithm 'fast'"),
         (ROW, ("--sweep", "x=1"), "--sweep x=1: there is no 'x'"),
-        (ROW, ("--json", "/no/such/x"), "There is no folder"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, tmp_path, content, arguments, sentence):
@@ -36,3 +35,11 @@ def test_a_server_that_cannot_be_reached_is_status_1(invoke, tmp_path):
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot be reached" in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(invoke, tmp_path):
+    (tmp_path / "queries.json").write_text(ROW, "utf-8")
+    done = invoke("eval", "--queries", "queries.json", "--json", "/no/such/x")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "There is no folder /no/such to write to." in done.stderr

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.app.upkeep import check_visible, kind, unknown
+from mcp_server_qdrant.app.upkeep import check_visible, unknown
 from mcp_server_qdrant.cli.upkeep import accepted, upgraded
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
@@ -116,15 +116,3 @@ def test_read_only_holds_for_commands_too(run, tmp_path):
         code, out, err = run(*arguments, QDRANT_READ_ONLY="true")
         assert (code, out) == (2, "")
         assert "QDRANT_READ_ONLY is set" in err
-
-
-async def test_places_are_told_apart(tmp_path):
-    await leave(tmp_path / "official")
-    (tmp_path / "ours" / "shards").mkdir(parents=True)
-
-    assert kind("https://host:6333") == "url"
-    assert kind(str(tmp_path / "official")) == "local mode"
-    assert kind(str(tmp_path / "ours")) == "ours"
-    assert kind(str(tmp_path)) == "nothing"
-    (tmp_path / "official" / "shards").mkdir()  # imported
-    assert kind(str(tmp_path / "official")) == "ours"

@@ -6,7 +6,7 @@ import sys
 from tests import forked
 
 LEAN = (
-    "from mcp_server_qdrant.app.server import import_services\n"
+    "from mcp_server_qdrant.app.opening import import_services\n"
     "import_services()\n"
     "heavy = {'fastembed', 'onnxruntime', 'tokenizers', 'huggingface_hub'}\n"
     "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"

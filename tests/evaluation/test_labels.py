@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.evaluation.labels import Label, read
+from mcp_server_qdrant.evaluation.labels import Label, read_labels
 
 
 @pytest.fixture
@@ -43,18 +43,18 @@ def either(*keys: str, value: object) -> dict:
 def test_the_best_of_expected_ids_is_graded_above_the_others(write):
     row = {"query": "q", "expected": ["b", "a"], "collections": None, "category": "tag"}
 
-    assert read(write([row])) == [Label("q", {"b": 2, "a": 1}, category="tag")]
+    assert read_labels(write([row])) == [Label("q", {"b": 2, "a": 1}, category="tag")]
 
 
 def test_a_single_expected_id_needs_no_second_grade(write):
-    assert read(write([{"query": "q", "expected": "b"}])) == [Label("q", {"b": 1})]
+    assert read_labels(write([{"query": "q", "expected": "b"}])) == [Label("q", {"b": 1})]
 
 
 def test_ids_are_listed_or_graded_and_may_be_numbers(write):
     listed = {"query": "q", "expect": {"ids": ["a", 7, "a"]}}
     graded = {"query": "q", "expect": {"ids": {"a": 3, "b": 1, "c": 0}}}
 
-    assert [label.ids for label in read(write([listed, graded]))] == [
+    assert [label.ids for label in read_labels(write([listed, graded]))] == [
         {"a": 1, "7": 1},
         {"a": 3, "b": 1},
     ]
@@ -63,7 +63,7 @@ def test_ids_are_listed_or_graded_and_may_be_numbers(write):
 def test_ids_may_be_those_of_a_collection(write):
     ids = {"notes": ["a", 7], "docs": {"b": 3}}
 
-    assert read(write([{"query": "q", "expect": {"ids": ids}}])) == [
+    assert read_labels(write([{"query": "q", "expect": {"ids": ids}}])) == [
         Label("q", within={"notes": {"a": 1, "7": 1}, "docs": {"b": 3}})
     ]
 
@@ -71,11 +71,11 @@ def test_ids_may_be_those_of_a_collection(write):
 def test_collections_are_one_name_or_many(write):
     rows = [{"query": "q", "expected": "a", "collections": names} for names in ("x", ["x", "*"])]
 
-    assert [label.collections for label in read(write(rows))] == [("x",), ("x", "*")]
+    assert [label.collections for label in read_labels(write(rows))] == [("x",), ("x", "*")]
 
 
 def test_every_listed_tag_must_be_there(write):
-    (label,) = read(write([{"query": "q", "expect": {"tags": ["red", "new"]}}]))
+    (label,) = read_labels(write([{"query": "q", "expect": {"tags": ["red", "new"]}}]))
 
     assert label.ids == {}
     assert label.where == {
@@ -88,7 +88,7 @@ def test_every_listed_tag_must_be_there(write):
 
 def test_any_title_and_every_metadata_value_are_looked_for_where_tools_keep_them(write):
     expect = {"titles": "The pot", "metadata": {"project": "Quill", "year": 2026}}
-    (label,) = read(write([{"query": "q", "expect": expect}]))
+    (label,) = read_labels(write([{"query": "q", "expect": expect}]))
 
     assert label.where == {
         "must": [
@@ -102,7 +102,7 @@ def test_any_title_and_every_metadata_value_are_looked_for_where_tools_keep_them
 def test_the_example_of_the_documents_can_be_read(write):
     page = (Path(__file__).parent.parent.parent / "docs" / "evaluation.md").read_text("utf-8")
     (example,) = re.findall(r"```json\n(\[.*?\n\])\n```", page, re.DOTALL)
-    first, second, third, fourth = read(write(example))
+    first, second, third, fourth = read_labels(write(example))
 
     assert first.ids == {"notes/shed-key": 1}
     assert second.category == "projects"
@@ -113,17 +113,17 @@ def test_the_example_of_the_documents_can_be_read(write):
 def test_json_lines_are_read_as_well_and_empty_ones_skipped(write):
     text = '\ufeff{"query": "one", "expected": "a"}\n\n{"query": "two", "expected": "b"}\n'
 
-    assert [label.query for label in read(write(text))] == ["one", "two"]
+    assert [label.query for label in read_labels(write(text))] == ["one", "two"]
 
 
 def test_a_beir_folder_gives_the_queries_that_have_a_judgement(beir):
     folder = beir("query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t1\nq1\td3\t0\nq2\td1\t0\n")
 
-    assert read(folder) == [Label("one", {"d1": 2, "d2": 1})]
+    assert read_labels(folder) == [Label("one", {"d1": 2, "d2": 1})]
 
 
 def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
-    assert read(beir("q2\td1\t1\n", "qrels.tsv")) == [Label("two", {"d1": 1})]
+    assert read_labels(beir("q2\td1\t1\n", "qrels.tsv")) == [Label("two", {"d1": 1})]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_judgements_may_lie_beside_the_queries_and_have_no_header(beir):
         ([{"query": "q"}], 'query 1: It needs "expect", or "expected"'),
         ([{"query": "q", "expect": {"tags": "a"}, "expected": ["a"]}], "query 1: It needs"),
         ([{"expected": ["a"]}], "query 1: query: Field required."),
-        ([{"query": " ", "expected": ["a"]}], "query 1: query: It must not be empty"),
+        ([{"query": " ", "expected": ["a"]}], "query 1: query: String should have at least 1"),
         ([{"query": "a\x00", "expected": ["a"]}], "query: The text contains a NUL"),
         ('[{"query": "\\ud800", "expected": ["a"]}]', "query: The text is broken Unicode"),
         ([{"query": "q", "expected": []}], "query 1: expected: Value should have at least 1"),
@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_file_is_one_sentence_that_says_where(write, conten
     path = write(content)
 
     with pytest.raises(RequestError) as caught:
-        read(path)
+        read_labels(path)
 
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -187,28 +187,28 @@ def test_what_is_wrong_with_a_file_is_one_sentence_that_says_where(write, conten
 )
 def test_what_is_wrong_with_judgements_is_said(beir, qrels, sentence):
     with pytest.raises(RequestError, match=sentence):
-        read(beir(qrels))
+        read_labels(beir(qrels))
 
 
 def test_a_folder_without_queries_or_judgements_is_none_of_beir(tmp_path, write):
     with pytest.raises(RequestError, match=r"queries\.jsonl cannot be read"):
-        read(tmp_path)
+        read_labels(tmp_path)
     write('{"_id": "q1", "text": "one"}', "queries.jsonl")
     with pytest.raises(RequestError, match=r"neither qrels/test\.tsv nor qrels\.tsv"):
-        read(tmp_path)
+        read_labels(tmp_path)
     write('{"text": "one"}', "queries.jsonl")
     with pytest.raises(RequestError, match=r"queries\.jsonl, line 1 has no _id"):
-        read(tmp_path)
+        read_labels(tmp_path)
 
 
 def test_a_file_that_cannot_be_read_is_said_to_be_so(tmp_path):
     binary = tmp_path / "model.onnx"
     binary.write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(RequestError, match="is not UTF-8"):
-        read(binary)
+        read_labels(binary)
     with pytest.raises(RequestError, match=r"nope\.json cannot be read"):
-        read(tmp_path / "nope.json")
+        read_labels(tmp_path / "nope.json")
     if os.geteuid():
         binary.chmod(0)
         with pytest.raises(RequestError, match="cannot be read"):
-            read(binary)
+            read_labels(binary)

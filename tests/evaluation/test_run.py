@@ -1,6 +1,7 @@
 """Labelled queries go through the pipeline of the tool, over both engines."""
 
 from collections.abc import AsyncIterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.evaluation.labels import Label, read
+from mcp_server_qdrant.evaluation.labels import Label, read_labels
 from mcp_server_qdrant.evaluation.metrics import score
 from mcp_server_qdrant.evaluation.run import Measured, measure
 from mcp_server_qdrant.evaluation.sweep import Configuration, configurations
@@ -82,7 +83,7 @@ async def test_labels_name_documents_by_tags_titles_and_metadata(services, tmp_p
         '{"query": "key", "expect": {"titles": ["Pot", "Lock"]}}\n'
         f'{{"query": "key", "expect": {{"metadata": {{"n": {len(NOTES["lock"][0])}}}}}}}\n'
     )
-    done = await measure(services, read(path), HYBRID)
+    done = await measure(services, read_labels(path), HYBRID)
 
     assert expected(done) == [{"pot", "shed"}, {"shed"}, {"pot", "lock"}, {"lock"}]
 
@@ -235,9 +236,15 @@ class Flaky:
         return replace(page, statuses=[self.late]) if self.late else page
 
 
+def with_pipeline(services: Services, pipeline: Flaky) -> Services:
+    changed = copy(services)
+    changed.pipeline = pipeline  # type: ignore[assignment]
+    return changed
+
+
 async def test_a_search_that_fails_is_missed_and_counted(services):
     labels = [Label("flower pot", {"pot": 1}), Label("lock", {"lock": 1})]
-    flaky = replace(services, pipeline=Flaky(services.pipeline, "flower pot"))
+    flaky = with_pipeline(services, Flaky(services.pipeline, "flower pot"))
     done = await measure(flaky, labels, HYBRID)
 
     assert done.warnings == ["hybrid: 1 searches failed and count as missed: The disk is gone."]
@@ -246,7 +253,7 @@ async def test_a_search_that_fails_is_missed_and_counted(services):
 
 
 async def test_only_failing_searches_are_an_error(services):
-    flaky = replace(services, pipeline=Flaky(services.pipeline, "lock"))
+    flaky = with_pipeline(services, Flaky(services.pipeline, "lock"))
 
     with pytest.raises(BackendError, match="disk is gone"):
         await measure(flaky, [Label("lock", {"lock": 1})], HYBRID)
@@ -254,7 +261,7 @@ async def test_only_failing_searches_are_an_error(services):
 
 async def test_a_collection_that_is_not_searched_as_it_should_is_named(services):
     late = Status("mail", "timeout", "It did not answer in time.")
-    flaky = replace(services, pipeline=Flaky(services.pipeline, "", late))
+    flaky = with_pipeline(services, Flaky(services.pipeline, "", late))
     done = await measure(flaky, [Label("lock", {"lock": 1})] * 2, HYBRID)
 
     assert done.warnings == ["hybrid: in 2 searches mail was timeout: It did not answer in time."]

@@ -70,10 +70,10 @@ async def served(tokens_file, request):
             return notes
 
         settings = make_settings(
-            auth_mode="token", auth_tokens_file=tokens_file, stateless=stateless
+            auth_mode="token", auth_tokens_file=tokens_file, fastmcp_stateless_http=stateless
         )
         monitor = Monitor(settings)
-        mcp = make_server(settings, opened, asking=True, monitor=monitor)
+        mcp = make_server(settings, opened, monitor=monitor)
         served = app(mcp, "sse" if path == "/sse" else "streamable-http", settings, monitor)
         async with listening(served) as address:
             yield address, notes
@@ -194,7 +194,8 @@ async def test_a_message_without_a_caller_is_not_handled():
     async def opened():
         raise AssertionError("nobody called")
 
-    server = make_server(make_settings(), opened, asking=True)
+    settings = make_settings(auth_mode="token", auth_token="a-token-that-nobody-has")
+    server = make_server(settings, opened, monitor=Monitor(settings))
     with pytest.raises(BaseException) as caught:
         async with Client(server) as client:
             await client.call_tool("qdrant-collections", {})

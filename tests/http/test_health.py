@@ -54,7 +54,8 @@ class Opening:
 
 
 async def asked(opening: Opening, *, draining: bool = False) -> tuple[int, dict]:
-    response = readiness(await examined(opening(), draining=draining, patience=0.05))
+    parts, _services = await examined(opening(), draining=draining, patience=0.05)
+    response = readiness(parts)
     return response.status_code, json.loads(response.body)
 
 

@@ -4,18 +4,19 @@ import json
 
 import pytest
 from mcp.server.transport_security import RequestBodyLimitMiddleware
+from starlette.types import ASGIApp
 
 from mcp_server_qdrant.core.context import CALLER, Caller
-from mcp_server_qdrant.http.limits import HEALTH, IDLE_SECONDS, PLACE, Limits, Load, Places
+from mcp_server_qdrant.http.limits import HEALTH, IDLE_SECONDS, SLOT, Load, Slots
 from tests.asgi import Exchange, Work, turn
 from tests.support import Clock
 
 
-def limited(work: Work, **limits: int) -> tuple[Limits, Load, list[str]]:
-    """Limits of which one caller may take half."""
+def limited(work: Work, **most: int) -> tuple[ASGIApp, Load, list[str]]:
+    """The work within limits of which one caller may take half."""
     refused: list[str] = []
-    load = Load(**({"calls": 4, "streams": 2} | limits))
-    return Limits(work, load, refused.append), load, refused
+    load = Load(**({"calls": 4, "streams": 2} | most))
+    return load.around(work, refused.append), load, refused
 
 
 def sentence(exchange: Exchange) -> str:
@@ -129,16 +130,16 @@ async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
 
 @pytest.mark.parametrize("answered_first", [True, False])
 async def test_a_call_counts_until_it_is_done_and_its_request_is_answered(answered_first):
-    work, places = Work(), []
+    work, slots = Work(), []
 
     async def beginning(scope, receive, send):
-        places.append(scope[PLACE])
+        slots.append(scope[SLOT])
         await work(scope, receive, send)
 
     app, load, _ = limited(beginning)
     request = post(app, "/messages/")
     await turn()
-    with places[0]:  # as the MCP message does
+    with slots[0]:  # as the MCP message does
         if answered_first:
             work.go.set()
             await request.done()
@@ -207,7 +208,7 @@ async def test_one_caller_cannot_take_the_place_of_others():
     work.go.set()
     assert [(await one.done()).status for one in taken] == [200] * 4
     assert (await call(app, "red").done()).status == 200
-    assert load.calls.held == {}
+    assert load.calls.count == 0
 
 
 async def test_without_tokens_a_caller_is_the_address_that_it_comes_from():
@@ -240,7 +241,7 @@ async def test_one_caller_cannot_take_the_streams_of_others():
     await turn()
     third = await by(app, "green", "GET").done()
 
-    assert "as many event streams as the server takes" in sentence(another)
+    assert "as many event streams open as the server takes" in sentence(another)
     assert third.status == 429
     assert refused == ["streams", "streams"]
     work.go.set()
@@ -290,7 +291,7 @@ async def test_one_caller_cannot_open_the_sessions_of_others():
         assert last.status == status
     own = await call(app, "red").done()
 
-    assert "You keep open as many sessions as one caller may" in sentence(own)
+    assert "as many sessions open as the server takes" in sentence(own)
     assert refused == ["sessions", "sessions"]
     for name in ("red", "blue"):
         assert (await call(app, name, mcp_session_id="s1").done()).status == 200
@@ -329,4 +330,8 @@ async def test_sessions_that_nobody_uses_are_forgotten():
 
 @pytest.mark.parametrize(("most", "own"), [(64, 32), (1, 1), (3, 2)])
 def test_a_share_is_half_and_never_nothing(most, own):
-    assert Places(most).own == own
+    slots = Slots(most)
+    for number in range(own):
+        assert not slots.full("red")
+        slots.hold(number, "red")
+    assert slots.full("red")

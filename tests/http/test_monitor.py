@@ -9,16 +9,19 @@ from dataclasses import dataclass
 import httpx
 import pytest
 from mcp import Client
+from mcp.types import CallToolResult
 from prometheus_client.parser import text_string_to_metric_families
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
+from mcp_server_qdrant.core.context import recording
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.http.limits import SENTENCES, Load, Place
+from mcp_server_qdrant.http.limits import SENTENCES, Load, Slot
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import BODY, app
+from mcp_server_qdrant.tools.boundary import ClosedTool
 from tests.fakes import FakeEncoder
 from tests.support import Engine, make_settings, memory_engine, registry
 
@@ -109,7 +112,6 @@ async def test_calls_are_counted_by_tool_and_outcome():
     assert told["calls_total", "ok", "qdrant-find"] == 1
     assert told["calls_total", "rejected", "qdrant-find"] == 3
     assert told["calls_total", "failed", "qdrant-find"] == 1
-    assert told["calls_total", "rejected", OTHER] == 1
     assert told["call_seconds_count", "qdrant-find"] == 5
     assert told["calls_under_way",] == 0
     assert told["work", "points_written"] == 1
@@ -159,7 +161,7 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 async def test_refused_requests_are_counted_by_reason():
     async with watched(http_max_calls=1) as one:
-        with Place(one.monitor.load.calls, "another"):
+        with Slot(one.monitor.load.calls, "another"):
             busy = await one.http.post("/mcp", content=b"{}")
         large = await one.http.post("/mcp", content=bytes(BODY + 1))
         one.monitor.load.draining = True
@@ -206,14 +208,15 @@ async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(cap
         await store(one, f"{SECRET} lays eggs")
         await one.client.call_tool("qdrant-find", {"query": SECRET})
         await one.client.call_tool("qdrant-find", {"query": [SECRET]})
+        await one.client.call_tool("qdrant-find", {SECRET: SECRET})
         await one.client.call_tool(SECRET, {SECRET: SECRET})
 
-    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.monitor"]
+    lines = [r for r in caplog.records if r.name == "mcp_server_qdrant.http.metrics"]
     assert [(r.fields["tool"], r.fields["outcome"]) for r in lines] == [
         ("qdrant-store", "ok"),
         ("qdrant-find", "ok"),
         ("qdrant-find", "rejected"),
-        (OTHER, "rejected"),
+        ("qdrant-find", "rejected"),
     ]
     ours = [r for r in caplog.records if r.name.startswith("mcp_server_qdrant")]
     assert SECRET not in str([record.__dict__ for record in ours])
@@ -234,3 +237,17 @@ async def test_a_call_that_is_given_up_is_counted_as_that():
             await asyncio.sleep(0)
 
     assert told[cancelled] == 1
+
+
+async def test_a_call_that_nobody_expected_to_fail_is_counted_as_crashed():
+    async def broken() -> CallToolResult:
+        raise RuntimeError(SECRET)
+
+    tool = ClosedTool.make(broken, "qdrant-broken", "Fails.", write=False)
+    metrics = Metrics(Load())
+    with recording(metrics):
+        failed = await tool.run({}, None)
+
+    assert failed.is_error
+    told = figures(metrics.text("up", "ready", {}).decode())
+    assert told["calls_total", "crashed", "qdrant-broken"] == 1

@@ -78,7 +78,7 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
     async def opened():
         raise ConfigError("nothing is opened")
 
-    mcp = make_server(settings, opened, asking=True, monitor=monitor)
+    mcp = make_server(settings, opened, monitor=monitor)
     accept = {"Accept": "application/json, text/event-stream"}
     async with (
         listening_on(app(mcp, "streamable-http", settings, monitor)) as address,
@@ -96,7 +96,7 @@ async def test_one_caller_cannot_open_all_sessions(tmp_path):
         again = await hello(tokens[0])
 
     assert [one.status_code for one in answers] == [200] * 3 + [429] * 2
-    assert "as many sessions as one caller may" in answers[-1].json()["error"]["message"]
+    assert "as many sessions open as the server takes" in answers[-1].json()["error"]["message"]
     assert (other.status_code, gone.status_code, again.status_code) == (200, 200, 200)
 
 
@@ -171,6 +171,19 @@ def test_an_address_is_told_as_a_url(host, expected):
         pytest.skip(f"this machine has no {host}")
     with listener:
         assert address(listener, "/mcp") == expected.format(listener.getsockname()[1])
+
+
+async def test_a_server_on_ipv6_says_where_its_metadata_are():
+    issuer = {"auth_issuer": "https://login.example.com", "auth_audience": "here"}
+    settings = make_settings(auth_mode="oauth", fastmcp_host="::1", **issuer)
+    monitor = Monitor(settings)
+    served = app(make_server(settings, monitor=monitor), "sse", settings, monitor)
+    refused = await Exchange(served, "GET", "/sse", host="[::1]:8000").done()
+
+    assert (
+        "http://[::1]:8000/.well-known/oauth-protected-resource/sse"
+        in (refused.headers["www-authenticate"])
+    )
 
 
 async def test_an_answer_is_sent_without_nagles_delay():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.maps import MapRequest

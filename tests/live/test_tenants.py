@@ -11,6 +11,8 @@ from tests.support import Engine
 
 @pytest.fixture
 async def house(server, tmp_path):
-    made = House(Engine(server), FakeEncoder(), cache_dir=tmp_path / "cache", qdrant_url=URL)
+    made = House(
+        Engine(server), FakeEncoder(), qdrant_cache_path=tmp_path / "cache", qdrant_url=URL
+    )
     yield made
     await made.tenants.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from qdrant_client import models
 
-from mcp_server_qdrant.app.server import open_lazily
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Dense, SearchPage
 from mcp_server_qdrant.core.exact import Exact

@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL, OPENAI_MODEL, OPENAI_URL
 from mcp_server_qdrant.settings.environment import Settings, environment_names, explained
+from tests.support import make_settings
 
 KEY, OTHER = "sk-openai", "service-key"
 SERVICE = "http://localhost:11434/v1"
@@ -18,7 +19,7 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(**values) -> Settings:
-    return Settings(**values)
+    return make_settings(qdrant_url=None, **values)
 
 
 def refusal(**values) -> str:
@@ -81,7 +82,7 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     ("name", "value", "sentence"),
     [
         ("embedding_service_url", "localhost:1", "must be a URL such as"),
-        ("embedding_dimensions", 0, "must be greater than or equal to 1"),
+        ("embedding_dimensions", 0, "must be greater than 0"),
     ],
 )
 def test_wrong_values_are_refused(name, value, sentence):

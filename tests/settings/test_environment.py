@@ -88,7 +88,11 @@ def test_without_any_variable_the_embedded_engine_and_minilm_serve():
     assert settings.qdrant_url is None
     assert settings.local_path.name == "mcp-server-qdrant"
     assert settings.embedding_model == DEFAULT_MODEL == "sentence-transformers/all-MiniLM-L6-v2"
-    assert (settings.host, settings.port, settings.log_level) == ("127.0.0.1", 8000, "WARNING")
+    assert (settings.fastmcp_host, settings.fastmcp_port, settings.fastmcp_log_level) == (
+        "127.0.0.1",
+        8000,
+        "WARNING",
+    )
     assert (settings.collection_name, settings.qdrant_collections) == (None, ())
     assert settings.qdrant_search_limit == 10
     assert settings.qdrant_content_fields == CONTENT_FIELDS
@@ -102,15 +106,19 @@ def test_both_fastmcp_spellings_are_read(monkeypatch, prefix):
         **{f"{prefix}_HOST": "0.0.0.0", f"{prefix}_PORT": "9001", f"{prefix}_LOG_LEVEL": "debug"},
     )
 
-    assert (settings.host, settings.port, settings.log_level) == ("0.0.0.0", 9001, "DEBUG")
+    assert (settings.fastmcp_host, settings.fastmcp_port, settings.fastmcp_log_level) == (
+        "0.0.0.0",
+        9001,
+        "DEBUG",
+    )
 
 
 def test_of_both_spellings_the_shorter_wins(monkeypatch):
-    assert loaded(monkeypatch, FASTMCP_PORT="1", FASTMCP_SERVER_PORT="2").port == 1
+    assert loaded(monkeypatch, FASTMCP_PORT="1", FASTMCP_SERVER_PORT="2").fastmcp_port == 1
 
 
 def test_an_empty_variable_is_not_set(monkeypatch):
-    assert loaded(monkeypatch, QDRANT_URL="", FASTMCP_PORT="").port == 8000
+    assert loaded(monkeypatch, QDRANT_URL="", FASTMCP_PORT="").fastmcp_port == 8000
 
 
 def test_variables_of_other_programs_do_no_harm(monkeypatch):
@@ -192,13 +200,13 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("COLLECTION_NAME", "notes/2026", "'notes/2026' cannot be a collection's name"),
         ("QDRANT_LOCAL_PATH", __file__, "is a file or lies below one"),
         ("QDRANT_LOCAL_PATH", f"{__file__}/data", "is a file or lies below one"),
-        ("QDRANT_SEARCH_LIMIT", "0", "must be greater than or equal to 1"),
+        ("QDRANT_SEARCH_LIMIT", "0", "must be greater than 0"),
         ("QDRANT_TIMEOUT", "0", "must be greater than 0"),
         ("QDRANT_SEARCH_TIMEOUT", "-2", "must be greater than 0"),
         ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
         ("QDRANT_COLLECTIONS", '["a"', "names separated by commas, or a JSON list"),
         ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
-        ("EMBEDDING_THREADS", "0", "must be greater than or equal to 1"),
+        ("EMBEDDING_THREADS", "0", "must be greater than 0"),
         ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
         ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),
@@ -221,21 +229,31 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, vari
 
 def test_settings_cannot_be_changed():
     with pytest.raises(ValidationError):
-        load().port = 1  # type: ignore[misc]
+        load().fastmcp_port = 1  # type: ignore[misc]
 
 
 def test_only_known_names_can_be_given_in_code():
     assert Settings(qdrant_url="http://x").qdrant_url == "http://x"
-    assert Settings(QDRANT_URL="http://x").qdrant_url == "http://x"
+    assert Settings(QDRANT_RECENCY_WEIGHT=1).recency_weight == 1
 
 
-def test_the_example_file_is_what_the_settings_say():
+def test_a_setting_has_no_name_but_its_own(monkeypatch):
+    others = {"HOST": "0.0.0.0", "PORT": "1", "PRIORITY": "hard", "RECENCY_WEIGHT": "1"}
+
+    assert loaded(monkeypatch, **others, STATELESS="true", CACHE_DIR="/tmp") == Settings()
+    assert (load().fastmcp_port, load().priority) == (8000, "natural")
+
+
+def example_script():
     path = ROOT / "scripts" / "env_example.py"
     spec = importlib.util.spec_from_file_location("env_example", path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
 
-    assert (ROOT / ".env.example").read_text("utf-8") == script.example()
+
+def test_the_example_file_is_what_the_settings_say():
+    assert (ROOT / ".env.example").read_text("utf-8") == example_script().example()
 
 
 def test_the_example_file_holds_every_variable():
@@ -255,10 +273,11 @@ def test_the_example_file_with_everything_uncommented_is_the_defaults(tmp_path):
 
 
 def test_every_description_is_a_sentence():
-    for info in Settings.model_fields.values():
-        assert info.description
-        assert info.description[0].isupper() or info.description[0] == "`"
-        assert info.description.endswith(".")
+    meanings = example_script().meanings()
+
+    assert meanings.keys() == Settings.model_fields.keys()
+    wrong = [text for text in meanings.values() if not re.match(r"[A-Z`].*\.$", text)]
+    assert wrong == []
 
 
 def test_the_environment_is_clean_for_these_tests():

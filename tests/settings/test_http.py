@@ -15,7 +15,7 @@ def test_the_limits_have_sensible_defaults(loaded):
     assert made.http_max_calls == 64
     assert made.forwarded_allow_ips == ("127.0.0.1",)
     assert made.log_format == "text"
-    assert not made.stateless
+    assert not made.fastmcp_stateless_http
 
 
 def test_every_one_can_be_set(loaded):
@@ -26,7 +26,7 @@ def test_every_one_can_be_set(loaded):
         LOG_FORMAT="json",
     )
 
-    assert made.stateless
+    assert made.fastmcp_stateless_http
     assert made.http_max_calls == 8
     assert made.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")
     assert made.log_format == "json"
@@ -35,7 +35,7 @@ def test_every_one_can_be_set(loaded):
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("HTTP_MAX_CALLS", "0", "must be greater than or equal to 1"),
+        ("HTTP_MAX_CALLS", "0", "must be greater than 0"),
         ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
     ],
@@ -65,9 +65,9 @@ def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, senten
         ({"auth_mode": "token", "auth_token": LONG + " x"}, "at least 16 letters"),
         ({"auth_issuer": "login.example.com"}, "must be a URL"),
         ({"auth_jwks_url": "file:///keys"}, "must be a URL"),
-        ({"allowed_origins": "https://a.example/app"}, "must be origins"),
-        ({"allowed_origins": "app.example.com"}, "must be origins"),
-        ({"allowed_hosts": "https://a.example"}, "must be names"),
+        ({"fastmcp_allowed_origins": "https://a.example/app"}, "must be origins"),
+        ({"fastmcp_allowed_origins": "app.example.com"}, "must be origins"),
+        ({"fastmcp_allowed_hosts": "https://a.example"}, "must be names"),
     ],
 )
 def test_what_is_half_said_or_wrong_is_refused(values, why):
@@ -87,10 +87,10 @@ def test_no_token_is_shown():
 def test_lists_are_split_at_commas():
     settings = make_settings(
         auth_audience="a, https://b.example",
-        allowed_hosts="mcp.example.com,*.internal",
-        allowed_origins="*, https://app.example.com",
+        fastmcp_allowed_hosts="mcp.example.com,*.internal",
+        fastmcp_allowed_origins="*, https://app.example.com",
     )
 
     assert settings.auth_audience == ("a", "https://b.example")
-    assert settings.allowed_hosts == ("mcp.example.com", "*.internal")
-    assert settings.allowed_origins == ("*", "https://app.example.com")
+    assert settings.fastmcp_allowed_hosts == ("mcp.example.com", "*.internal")
+    assert settings.fastmcp_allowed_origins == ("*", "https://app.example.com")

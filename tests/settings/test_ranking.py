@@ -2,8 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.app.local_models import open_host
-from mcp_server_qdrant.app.models import open_reranker
+from mcp_server_qdrant.app.models import open_rerank
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.local.hosted import HostedReranker
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
@@ -57,11 +56,11 @@ def test_the_key_is_masked(loaded):
 )
 def test_what_reranks_follows_from_the_settings(values, kind, name):
     settings = make_settings(**values)
-    reranker = open_reranker(settings, open_host(settings))
+    reranker = open_rerank(settings).reranker
 
     assert type(reranker) is kind
     assert reranker.name == name
-    assert open_reranker(make_settings(rerank_provider="none"), open_host(settings)) is None
+    assert open_rerank(make_settings(rerank_provider="none")).reranker is None
 
 
 @pytest.mark.parametrize("value", ["1.1", "-1", "much"])

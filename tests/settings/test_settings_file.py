@@ -54,7 +54,7 @@ class TestFile:
         monkeypatch.setenv("FASTMCP_SERVER_PORT", "2")
         settings, said = told(file)
 
-        assert (settings.port, settings.collection_name) == (2, "notes")
+        assert (settings.fastmcp_port, settings.collection_name) == (2, "notes")
         assert said == []
 
     def test_one_may_be_named_as_seen_from_where_the_command_is_called(self, tmp_path):

@@ -18,12 +18,11 @@ def run(
 
     Raises ConfigError where others could reach it unasked, or where the port is taken.
     """
-    serving.check_exposure(settings.host, settings.auth_mode)
+    serving.check_exposure(settings.fastmcp_host, settings.auth_mode)
     page = transport == "streamable-http"  # over SSE the services are opened for each client
-    asking = settings.auth_mode in ("token", "oauth")
     monitor = Monitor(settings)
-    with serving.listening(settings.host, settings.port) as listener:
+    with serving.listening(settings.fastmcp_host, settings.fastmcp_port) as listener:
         path = "/mcp" if page else "/sse"
         ready(serving.address(listener, path), serving.address(listener, PAGE) if page else None)
-        mcp = make_server(settings, asking=asking, monitor=monitor, page=page)
+        mcp = make_server(settings, monitor=monitor, page=page)
         serving.serve(mcp, transport, settings, monitor, listener)

@@ -29,7 +29,7 @@ def local_model(
     settings: Settings, model: str, path: Path | None, kind: Literal["dense", "rerank"] = "dense"
 ) -> Spec:
     """A local model and how it is loaded; paths as this process understands them."""
-    cache = settings.embedding_cache_dir
+    cache = settings.fastembed_cache_path
     return Spec(
         kind,
         model,

@@ -115,21 +115,20 @@ def _prefixes(settings: Settings, name: str) -> Prefixes:
 
 def open_rerank(settings: Settings, host: Link | None = None) -> Rerank:
     """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = open_reranker(settings, host or open_host(settings))
+    reranker = _reranker(settings, host)
     if reranker and settings.rerank:
         reranker.start()
     return Rerank(reranker, settings.rerank_timeout)
 
 
-def open_reranker(settings: Settings, host: Link) -> HostedReranker | HttpReranker | None:
-    """The reranker as configured; None where there is to be none."""
+def _reranker(settings: Settings, host: Link | None) -> HostedReranker | HttpReranker | None:
     provider = settings.rerank_provider
     if provider == "none":
         return None
     if provider == "fastembed" or not settings.reranks_by_service:
         model = settings.rerank_model or DEFAULT_RERANKER
         spec = local_model(settings, model, settings.rerank_model_path, "rerank")
-        return HostedReranker(host, spec)
+        return HostedReranker(host or open_host(settings), spec)
     return HttpReranker(
         settings.rerank_url,
         service=provider,

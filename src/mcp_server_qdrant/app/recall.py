@@ -46,13 +46,9 @@ async def answering(folder: Path, services: Open) -> AsyncIterator[None]:
     """
     async with AsyncExitStack() as line:
         try:
-            _make(folder)
+            await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
             place = folder / NAME.format(os.getpid())
             await line.enter_async_context(listening(place, WIRE, Answers(Recall(services))))
         except OSError as error:
             logger.warning("QDRANT_RECALL_PATH cannot be used: %s.", error.strerror)
         yield
-
-
-def _make(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,20 +1,18 @@
-"""Composition root of the engine side: opens engine and encoders, wires the read and write paths.
+"""Composition root of the engine side: wires the read and write paths.
 
-Imports the engine's libraries, which take most of a second: `app/server.py` loads this module in a
+Imports the engine's libraries, which take most of a second: `app/opening.py` loads this module in a
 thread, after the handshake.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.app.models import blueprint
-from mcp_server_qdrant.app.shared import Shared, View
-from mcp_server_qdrant.app.upkeep import import_local_mode, own_client
-from mcp_server_qdrant.core.datatypes import CollectionInfo, Document, Payload, PointId
-from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.app.shared import Shared
+from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.multilingual import bm25_of
@@ -28,11 +26,11 @@ from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import document_of
-from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.understand import Understanding
@@ -46,25 +44,95 @@ MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
 
 
-@dataclass(eq=False, slots=True)
 class Services:
-    """Everything a tool may call, over one engine."""
+    """Everything a tool may call, over one engine, as a tenant sees it; None: as everyone does."""
 
-    client: AsyncQdrantBase
-    catalog: Catalog
-    encoders: Registry
-    pipeline: Pipeline
-    store: Store
-    sync: Sync
-    deletion: Deletion
-    revision: Revision
-    lookup: Lookup
-    history: History
-    lexicon: Lexicon
-    facets: Facets
-    projector: Projector
-    background: Background
-    shared: Shared
+    def __init__(self, shared: Shared, tenant: str | None) -> None:
+        settings, view = shared.settings, shared.view(tenant)
+        points, queries = shared.points(view), shared.queries(view)
+        fields = settings.qdrant_content_fields
+        self.shared = shared
+        self.client = view.client
+        self.encoders = shared.encoders
+        self.catalog = shared.everything if tenant is None else shared.catalog(view)
+        in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
+        self.facets = Facets(
+            view.client,
+            lambda name, key: in_memory or self.catalog.indexed(name, key),
+            [f"metadata.{name}" for name, _ in shared.filterable],
+        )
+        self.lookup = Lookup(self.catalog, points)
+        drawer = Drawer(view.client, fields)
+        self.lexicon = _lexicon(settings, drawer, tenant)
+        self.pipeline = Pipeline(
+            self._understanding(queries),
+            queries,
+            partial(
+                document_of, content_fields=settings.qdrant_content_fields, identify=view.identify
+            ),
+            shared.rerank,
+            Newest(view.client, shared.dates, fields),
+            self.catalog.forget,
+            self.facets.check_keys,
+        )
+        self.projector = Projector(self.catalog, drawer, self.encoders, self.pipeline.search)
+        self.history = History(
+            view.client, points, settings.history_days, self.catalog.visible, view.indexes
+        )
+        self.store = Store(
+            self.catalog,
+            points,
+            self.encoders,
+            shared.bm25,
+            blueprint=partial(blueprint, settings, self.encoders, shared.choice),
+            default=settings.collection_name,
+            pending=shared.pending,
+            written=self._written,
+            queries=queries,
+            history=self.history,
+            mask=settings.mask_secrets,
+        )
+        self.sync = Sync(self.store)
+        self.deletion = Deletion(self.store, self.lookup, self._deleted)
+        self.revision = Revision(self.store, self.deletion)
+        self.background = _background(settings, self.store, tenant)
+
+    def _understanding(self, queries: Queries) -> Understanding:
+        settings, bm25 = self.shared.settings, self.shared.bm25
+        default = self.encoders.default
+        return Understanding(
+            resolve=self.catalog.resolve,
+            locate=self.lookup.one,
+            prepare=queries.prepare,
+            encode=self.encoders.encode_query,
+            reader=bm25.reader,
+            terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
+            speller=Speller(bm25.tokens, self.lexicon, default.common, bm25.language_of),
+            tags=TagIndex(self.facets.tags, bm25.tokens),
+            timeout=settings.qdrant_search_timeout,
+            results=settings.qdrant_search_limit,
+            preferences=Preferences.among(settings),
+            rules=Rules(
+                alpha=settings.hybrid_alpha,
+                order=settings.qdrant_collection_priority_order,
+                decay=settings.qdrant_recency_decay,
+                time_fields=settings.qdrant_recency_fields,
+            ),
+            pool=self.shared.rerank.pool,
+        )
+
+    def _written(self, collection: str, texts: Sequence[str]) -> None:
+        """Bring up to date what searches remember of a collection."""
+        self.projector.changed(collection)
+        self.pipeline.understanding.terms.probes.changed(collection)
+        self.pipeline.understanding.tags.changed(collection)
+        self.lexicon.stored(collection, texts)
+
+    def _deleted(self, collection: str) -> None:
+        """Forget what searches remember of deleted texts."""
+        self.projector.changed(collection)
+        self.pipeline.understanding.terms.probes.forget(collection)
+        self.pipeline.understanding.tags.changed(collection)
 
     def of_caller(self) -> "Services":
         """The services that the caller may use: these."""
@@ -121,71 +189,10 @@ class Services:
         await self.shared.close()
 
 
-async def open_engine(settings: Settings) -> AsyncQdrantBase:
-    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    client = await own_client(settings, settings.qdrant_timeout)
-    if settings.qdrant_url is None:
-        await import_local_mode(settings, client)
-    return client
-
-
 def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
     """The services over an open engine, of the one tenant that the settings name, if any."""
-    if settings.tenant_field and settings.tenant_id is None:
-        raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
-    shared = Shared(settings, client, encoders)
-    return services_of(shared, settings.tenant_id if settings.tenant_field else None)
-
-
-def services_of(shared: Shared, tenant: str | None) -> Services:
-    """The services of a tenant; None: of everyone."""
-    settings, view = shared.settings, shared.view(tenant)
-    encoders, bm25 = shared.encoders, shared.bm25
-    catalog, points = shared.catalog(view), shared.points(view)
-    fields = settings.qdrant_content_fields
-    lexicon = _lexicon(settings, view)
-    in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
-    facets = Facets(
-        view.client,
-        lambda name, key: in_memory or catalog.indexed(name, key),
-        [f"metadata.{name}" for name, _ in shared.filterable],
-    )
-    lookup = Lookup(catalog, points)
-    pipeline = _pipeline(shared, view, catalog, lookup, facets, lexicon)
-    projector = Projector(catalog, Drawer(view.client, fields), encoders, pipeline.search)
-    written = partial(_written, pipeline, lexicon, projector)
-    history = History(view.client, points, settings.history_days, catalog.visible, view.indexes)
-    store = Store(
-        catalog,
-        points,
-        encoders,
-        bm25,
-        blueprint=partial(blueprint, settings, encoders, shared.choice),
-        default=settings.collection_name,
-        pending=shared.pending,
-        written=written,
-        queries=shared.queries(view),
-        history=history,
-        mask=settings.mask_secrets,
-    )
-    deletion = Deletion(store, lookup, partial(_deleted, pipeline, projector))
-    return Services(
-        client=view.client,
-        catalog=catalog,
-        encoders=encoders,
-        pipeline=pipeline,
-        store=store,
-        sync=Sync(store),
-        deletion=deletion,
-        revision=Revision(store, deletion),
-        lookup=lookup,
-        history=history,
-        lexicon=lexicon,
-        facets=facets,
-        projector=projector,
-        background=_background(settings, store, tenant),
-        shared=shared,
-    )
+    tenant = settings.tenant_id if settings.tenant_field else None
+    return Services(Shared(settings, client, encoders), tenant)
 
 
 def _background(settings: Settings, store: Store, tenant: str | None) -> Background:
@@ -205,78 +212,10 @@ def _background(settings: Settings, store: Store, tenant: str | None) -> Backgro
     return background
 
 
-def _written(
-    pipeline: Pipeline,
-    lexicon: Lexicon,
-    projector: Projector,
-    collection: str,
-    texts: Sequence[str],
-) -> None:
-    """Bring up to date what searches remember of a collection."""
-    projector.changed(collection)
-    pipeline.understanding.terms.probes.changed(collection)
-    pipeline.understanding.tags.changed(collection)
-    lexicon.stored(collection, texts)
-
-
-def _deleted(pipeline: Pipeline, projector: Projector, collection: str) -> None:
-    """Forget what searches remember of deleted texts."""
-    projector.changed(collection)
-    pipeline.understanding.terms.probes.forget(collection)
-    pipeline.understanding.tags.changed(collection)
-
-
-def _lexicon(settings: Settings, view: View) -> Lexicon:
+def _lexicon(settings: Settings, drawer: Drawer, tenant: str | None) -> Lexicon:
     """The words of the collections; those of a trial engine are not kept on disk."""
-    texts = Drawer(view.client, settings.qdrant_content_fields).texts
     if settings.qdrant_url == ":memory:":
-        return Lexicon(texts)
+        return Lexicon(drawer.texts)
     engine = settings.qdrant_url or str(settings.local_path.resolve())
-    owner = engine if view.tenant is None else f"{engine}\0{view.tenant}"
-    return Lexicon(texts, settings.cache_path / "words", owner)
-
-
-def _pipeline(
-    shared: Shared,
-    view: View,
-    catalog: Catalog,
-    lookup: Lookup,
-    facets: Facets,
-    lexicon: Lexicon,
-) -> Pipeline:
-    settings, encoders, bm25 = shared.settings, shared.encoders, shared.bm25
-    queries = shared.queries(view)
-    fields, identify = settings.qdrant_content_fields, view.identify
-
-    def document(collection: str, point: PointId, payload: Payload | None) -> Document:
-        return document_of(collection, point, payload, fields, identify)
-
-    understanding = Understanding(
-        resolve=catalog.resolve,
-        locate=lookup.one,
-        prepare=queries.prepare,
-        encode=encoders.encode_query,
-        reader=bm25.reader,
-        terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
-        speller=Speller(bm25.tokens, lexicon, encoders.default.common, bm25.language_of),
-        tags=TagIndex(facets.tags, bm25.tokens),
-        timeout=settings.search_timeout,
-        results=settings.qdrant_search_limit,
-        preferences=Preferences.among(settings),
-        rules=Rules(
-            alpha=settings.hybrid_alpha,
-            order=settings.priority_order,
-            decay=settings.recency_decay,
-            time_fields=settings.recency_fields,
-        ),
-        pool=shared.rerank.pool,
-    )
-    return Pipeline(
-        understanding,
-        queries,
-        document,
-        shared.rerank,
-        Newest(view.client, shared.dates, settings.qdrant_content_fields),
-        catalog.forget,
-        facets.check_keys,
-    )
+    owner = engine if tenant is None else f"{engine}\0{tenant}"
+    return Lexicon(drawer.texts, settings.cache_path / "words", owner)

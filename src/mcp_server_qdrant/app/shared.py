@@ -34,7 +34,6 @@ class View:
     client: Any
     identify: Identify = point_id
     indexes: Mapping[str, Any] = field(default_factory=dict)
-    tenant: str | None = None
 
 
 class Shared:
@@ -50,11 +49,11 @@ class Shared:
         self.rerank = open_rerank(settings, encoders.host)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
-        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.recency_fields))))
-        self._all = View(client)
-        self.everything = self._catalog_of(self._all)
+        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
+        everything = View(client)
+        self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
-        points = self.points(self._all)
+        points = self.points(everything)
         self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
@@ -76,22 +75,18 @@ class Shared:
 
     def catalog(self, view: View) -> Catalog:
         """The collections of a view."""
-        return self.everything if view is self._all else self._catalog_of(view)
-
-    def _catalog_of(self, view: View) -> Catalog:
-        named, allowed = self.settings.collection_name, self.settings.qdrant_collections
         return Catalog(
             view.client,
             self.choice,
-            default=named,
-            allowed=allowed,
+            default=self.settings.collection_name,
+            allowed=self.settings.qdrant_collections,
             folder=self.settings.qdrant_folder,
             dates=self.dates,
         )
 
     def points(self, view: View) -> Points:
         """The points of a view by id."""
-        named = (name for name in self.settings.recency_fields if name not in TIME_FIELDS)
+        named = (name for name in self.settings.qdrant_recency_fields if name not in TIME_FIELDS)
         dates = [path for path in date_paths(named) if "." in path]
         return Points(
             view.client,
@@ -106,23 +101,18 @@ class Shared:
         """The searches of a view."""
         if isinstance(self.client, EdgeClient):
             return Queries(view.client, self.dates, together=True)
-        read = paths(self.settings.qdrant_content_fields, *self.settings.recency_fields)
+        read = paths(self.settings.qdrant_content_fields, *self.settings.qdrant_recency_fields)
         return Queries(view.client, self.dates, read)
 
     def view(self, tenant: str | None) -> View:
         """The view of a tenant, which leads to nobody else's points; of everything where None."""
         if tenant is None:
             if self.settings.tenant_field:
-                raise ConfigError("Tenants are kept apart: nobody gets everything.")
-            return self._all
+                raise ConfigError("TENANT_FIELD is set, but no tenant is named: set TENANT_ID too.")
+            return View(self.client)
         assert self.settings.tenant_field is not None
         kept = Tenant(tenant, self.settings.tenant_field)
-        return View(
-            client=TenantClient(self.client, kept),
-            identify=point_ids_of(tenant),
-            indexes=kept.indexes,
-            tenant=tenant,
-        )
+        return View(TenantClient(self.client, kept), point_ids_of(tenant), kept.indexes)
 
     async def close(self) -> None:
         """Let engine and models go."""

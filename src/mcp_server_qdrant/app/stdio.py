@@ -4,14 +4,14 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection
 from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
 from mcp.server.stdio import stdio_server
 
-from mcp_server_qdrant.app.server import Calls, make_server
+from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.fields import BROKEN
 from mcp_server_qdrant.core.notation import SURROGATE
 from mcp_server_qdrant.settings.environment import Settings
@@ -35,11 +35,11 @@ async def _serve(settings: Settings) -> None:
     The SDK's own dies on SIGTERM without leaving its lifespan, and hangs on SIGINT: its reader
     thread cannot be interrupted, hence the exit on signals without waiting for it.
     """
-    calls = Calls()
-    mcp = make_server(settings, calls=calls)
+    under_way: set[asyncio.Task[Any]] = set()
+    mcp = make_server(settings, under_way=under_way)
     mcp.streamable_http_app()  # only then does the SDK hand out the server that it wraps
     server = mcp.session_manager.app
-    stdin: Any = sound_lines(anyio.wrap_file(_input()), calls)
+    stdin: Any = sound_lines(anyio.wrap_file(_input()), under_way)
     async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
@@ -65,7 +65,9 @@ def _input() -> TextIO:
     return source
 
 
-async def sound_lines(lines: AsyncIterable[str], calls: Calls) -> AsyncIterator[str]:
+async def sound_lines(
+    lines: AsyncIterable[str], under_way: Collection[asyncio.Task[Any]]
+) -> AsyncIterator[str]:
     """Lines of JSON without lone surrogates, and at their end a wait for the calls under way.
 
     The SDK's parser refuses surrogates and drops the message: the caller would wait for ever.
@@ -74,7 +76,8 @@ async def sound_lines(lines: AsyncIterable[str], calls: Calls) -> AsyncIterator[
     async for line in lines:
         yield mend(line) if "\\ud" in line or "\\uD" in line else line
     await asyncio.sleep(LAST_LINE_SECONDS)
-    await calls.finish(LAST_ANSWER_SECONDS)
+    if under_way:
+        await asyncio.wait(under_way, timeout=LAST_ANSWER_SECONDS)
 
 
 def mend(line: str) -> str:

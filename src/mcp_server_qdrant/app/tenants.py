@@ -1,14 +1,12 @@
 """The services of each tenant, and whose call it is."""
 
-from collections import OrderedDict
 from typing import Any
 
-from mcp_server_qdrant.app.services import Services, services_of, wire
+from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.settings.environment import Settings
 
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
@@ -46,40 +44,29 @@ class Tenants:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._known: OrderedDict[str, Services] = OrderedDict()
-        self._fixed_name = shared.settings.tenant_id
-        # It may sync folders, and so is never forgotten.
-        self._fixed = services_of(shared, self._fixed_name) if self._fixed_name else None
+        self.encoders = shared.encoders
+        self.catalog = shared.everything  # to see whether the engine answers
+        self._fixed = shared.settings.tenant_id
+        self._known: dict[str, Services] = {}  # the one used last stands last
+        if self._fixed:
+            self._known[self._fixed] = Services(shared, self._fixed)
 
     def of_caller(self) -> Services:
         """Those of the call under way. Raises RequestError where it has no tenant."""
         name = tenant_of_call(self._shared.settings)
-        if self._fixed is not None and self._fixed_name == name:
-            return self._fixed
-        services = self._known.pop(name, None)
-        if services is None:
-            services = services_of(self._shared, name)
+        services = self._known.pop(name, None) or Services(self._shared, name)
         self._known[name] = services
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)  # it finishes its work under way
+        others = [one for one in self._known if one != self._fixed]  # which may sync folders
+        if len(others) > KEPT:
+            del self._known[others[0]]  # it finishes its work under way
         return services
-
-    @property
-    def catalog(self) -> Catalog:
-        """All collections, to see whether the engine answers."""
-        return self._shared.everything
-
-    @property
-    def encoders(self) -> Registry:
-        """The embedding models."""
-        return self._shared.encoders
 
     def work(self) -> dict[str, int]:
         """Counts of writes since the start, by kind, for all tenants."""
-        return self._shared.work() if self._fixed is None else self._fixed.work()
+        return (self._known[self._fixed] if self._fixed else self._shared).work()
 
     async def close(self) -> None:
         """Let engine and models go."""
-        for services in [*([self._fixed] if self._fixed else []), *self._known.values()]:
+        for services in self._known.values():
             await services.stop()
         await self._shared.close()

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
@@ -30,7 +31,6 @@ from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
-SHARDS = "shards"  # in folders of the embedded engine alone
 EMBEDDED_ONLY = (
     "Backups are of the embedded engine, and QDRANT_URL names a server: make snapshots there, "
     "or copy its collections to a folder with `mcp-server-qdrant copy NAME --to FOLDER`."
@@ -74,14 +74,18 @@ async def engine(
 
     Raises ConfigError, RequestError, EngineUnavailable.
     """
-    patience = max(PATIENCE, settings.qdrant_timeout)
+    client: AsyncQdrantBase
     if where is None:
-        client = await own_client(settings, patience)
+        client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
+    elif _is_of_local_mode(where):
+        client = open_local_mode(Path(where))
+    elif "://" in where:
+        client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
+    elif new or _is_ours(where):
+        client = await EdgeClient.open(Path(where), timeout=PATIENCE)
     else:
-        client = await _other(where, new=new)
+        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     try:
-        if where is None and settings.qdrant_url is None:
-            await import_local_mode(settings, client)
         yield Bulk(client, settings.qdrant_content_fields)
     finally:
         await client.close()
@@ -90,20 +94,20 @@ async def engine(
 @asynccontextmanager
 async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
     """The same to be read only: a folder of local mode without its lock, and left as it is."""
-    if where is not None and kind(where) == "local mode":
+    if where is not None and _is_of_local_mode(where):
         yield LocalFiles(Path(where))
         return
     async with engine(where, settings) as opened:
         yield opened
 
 
-def kind(where: str) -> str:
-    """The kind of a place: `url`, `ours` (of the embedded engine), `local mode`, `nothing`."""
-    if "://" in where:
-        return "url"
-    if (Path(where) / SHARDS).is_dir():
-        return "ours"
-    return "local mode" if is_local_mode(Path(where)) else "nothing"
+def _is_ours(where: str) -> bool:
+    """True for a folder of the embedded engine, which may have been local mode's before."""
+    return (Path(where) / "shards").is_dir()
+
+
+def _is_of_local_mode(where: str) -> bool:
+    return "://" not in where and not _is_ours(where) and is_local_mode(Path(where))
 
 
 def place(where: str | None, settings: Settings) -> str | Path:
@@ -112,24 +116,20 @@ def place(where: str | None, settings: Settings) -> str | Path:
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
 
-async def own_client(settings: Settings, timeout: float) -> AsyncQdrantBase:
-    """The engine that the settings name. Raises EngineUnavailable, ConfigError."""
-    return await open_client(
+async def open_engine(settings: Settings, timeout: float) -> AsyncQdrantBase:
+    """The engine that the settings name, with what local mode left in its folder.
+
+    Raises EngineUnavailable, ConfigError.
+    """
+    client = await open_client(
         url=settings.qdrant_url,
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
     )
-
-
-async def _other(where: str, *, new: bool) -> AsyncQdrantBase:
-    found = kind(where)
-    if found == "local mode":
-        return open_local_mode(Path(where))
-    if found == "nothing" and not new:
-        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
-    url = where if found == "url" else None
-    return await open_client(url=url, local_path=Path(where), timeout=PATIENCE)
+    if settings.qdrant_url is None:
+        await import_local_mode(settings, client)
+    return client
 
 
 async def back_up(
@@ -143,11 +143,9 @@ async def back_up(
 ) -> dict[str, int]:
     """Copy the chosen collections, or all, into a folder: their numbers of points."""
     async with _embedded(settings) as (client, names):
-        seen = [name for name in names if visible(name, settings)]
-        for name in chosen:
-            if name not in seen:
-                raise unknown(name, seen)
-        return await backup.back_up(client, chosen or seen, folder, now, tell, replace=replace)
+        seen = [name for name in names if visible_in(settings.qdrant_collections, name)]
+        saved = _named(chosen, seen)
+        return await backup.back_up(client, saved, folder, now, tell, replace=replace)
 
 
 async def restore(
@@ -156,10 +154,7 @@ async def restore(
     """Bring the chosen collections, or all, back from a folder: their numbers of points."""
     check_writable(settings)
     saved = backup.saved_in(folder)
-    for name in chosen:
-        if name not in saved:
-            raise unknown(name, list(saved))
-    wanted = {name: saved[name] for name in chosen or saved}
+    wanted = {name: saved[name] for name in _named(chosen, list(saved))}
     for name in wanted:
         check_visible(name, settings)
     async with _embedded(settings) as (client, names):
@@ -168,14 +163,21 @@ async def restore(
         return await backup.restore(client, root, folder, wanted, tell, replace=replace)
 
 
+def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
+    """The chosen of those that are there, or all of them."""
+    for name in chosen:
+        if name not in there:
+            raise unknown(name, there)
+    return chosen or there
+
+
 @asynccontextmanager
-async def _embedded(settings: Settings) -> AsyncIterator[tuple[EdgeClient, list[str]]]:
+async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
     """The embedded engine, and all its collections."""
     if settings.qdrant_url is not None:
         raise RequestError(EMBEDDED_ONLY)
-    client = await EdgeClient.open(settings.local_path, timeout=PATIENCE)
+    client = await open_engine(settings, PATIENCE)
     try:
-        await import_local_mode(settings, client)
         found = await client.get_collections()
         yield client, [one.name for one in found.collections]
     finally:
@@ -190,14 +192,9 @@ async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:
             await bulk.assign(name, folder)
 
 
-def visible(name: str, settings: Settings) -> bool:
-    """True unless the allow-list keeps a collection of the server's engine out of sight."""
-    return visible_in(settings.qdrant_collections, name)
-
-
 def check_visible(name: str, settings: Settings) -> None:
     """Refuse a collection of the server's engine that its allow-list keeps out of sight."""
-    if not visible(name, settings):
+    if not visible_in(settings.qdrant_collections, name):
         raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
 
 

@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ SECONDS = 120.0  # for a server's first answer; one that runs and takes longer i
 SLOW_SECONDS = 10.0
 ADDRESS = "an address"
 HOOK_SECONDS = 5  # after which a client stops waiting for a hook
+RECALLED = ("SessionStart", "UserPromptSubmit")  # events at which Claude Code runs `recall`
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -43,47 +44,50 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client and its user's configuration; `section` holds its servers by name."""
+    """A client and its user's configuration; `section` holds its servers by name.
+
+    The file is below the person's folder, `~`, or that of configurations.
+    """
 
     title: str
-    path: Path
+    file: str
     section: str = "mcpServers"
 
-
-def clients() -> dict[str, Client]:
-    """The clients by the names that `init` knows them by, with their paths on this system."""
-    home = user_folder()
-
-    def folder(app: str) -> Path:
-        return user_config_path(app, appauthor=False, roaming=True)
-
-    desktop, code = folder("Claude") / "claude_desktop_config.json", folder("Code") / "User"
-    return {
-        "claude-code": Client("Claude Code", home / ".claude.json"),
-        "claude-desktop": Client("Claude Desktop", desktop),
-        "cursor": Client("Cursor", home / ".cursor" / "mcp.json"),
-        "vscode": Client("VS Code", code / "mcp.json", "servers"),
-    }
+    @property
+    def path(self) -> Path:
+        """The file on this system."""
+        if self.file.startswith("~/"):
+            return user_folder() / self.file[2:]
+        return user_config_path(roaming=True) / self.file
 
 
-def hooks() -> Client:
-    """The user's settings of Claude Code, as far as they are hooks: events by name."""
-    return Client("Claude Code", user_folder() / ".claude" / "settings.json", "hooks")
+CLIENTS: Mapping[str, Client] = {
+    "claude-code": Client("Claude Code", "~/.claude.json"),
+    "claude-desktop": Client("Claude Desktop", "Claude/claude_desktop_config.json"),
+    "cursor": Client("Cursor", "~/.cursor/mcp.json"),
+    "vscode": Client("VS Code", "Code/User/mcp.json", "servers"),
+}
+# The settings of Claude Code, as far as they are hooks: events by name.
+HOOKS = Client("Claude Code", "~/.claude/settings.json", "hooks")
 
 
-def with_hooks(client: Client, held: Config, events: Sequence[str], command: str | None) -> Config:
-    """The settings in which these events run that command of ours, or none, beside all others."""
-    section = {**held.get(client.section, {})}
+def user_folder() -> Path:
+    """The folder of the person who runs this."""
+    return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is none
+
+
+def with_hooks(held: Config, command: str | None) -> Config:
+    """The settings in which RECALLED run that command of ours, or none, beside all others."""
+    section = {**held.get(HOOKS.section, {})}
     ours = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
-    for event in events:
-        groups = section.get(event, [])
+    for event in RECALLED:
+        groups = section.pop(event, [])
         if not isinstance(groups, list):
-            raise ConfigError(f"{client.path} must hold a list in {event!r}: mend it.")
+            raise ConfigError(f"{HOOKS.path} must hold a list in {event!r}: mend it.")
         others = [group for group in groups if not _recalls(group)]
-        section[event] = [*others, *(ours if command else ())]
-        if not section[event]:
-            del section[event]
-    return {**held, client.section: section} if section or client.section in held else held
+        if found := [*others, *(ours if command else ())]:
+            section[event] = found
+    return {**held, HOOKS.section: section} if section or HOOKS.section in held else held
 
 
 def _recalls(group: Any) -> bool:
@@ -91,11 +95,6 @@ def _recalls(group: Any) -> bool:
     held = group.get("hooks") if isinstance(group, dict) else None
     said = [str(one.get("command")) for one in held or () if isinstance(one, dict)]
     return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
-
-
-def user_folder() -> Path:
-    """The folder of the person who runs this."""
-    return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is none
 
 
 def entries(client: Client, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
@@ -168,8 +167,15 @@ def texts(value: Any) -> dict[str, str]:
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
-def text_of(client: Client) -> str:
-    """The text of a client's configuration; "" where there is none."""
+def read_config(client: Client) -> Config:
+    """A configuration, in which comments and trailing commas may stand; {} where there is none.
+
+    Raises ConfigError.
+    """
+    return _parsed(client, _text(client))
+
+
+def _text(client: Client) -> str:
     try:
         return client.path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -178,8 +184,7 @@ def text_of(client: Client) -> str:
         raise ConfigError(f"{client.path} cannot be read as text.") from error
 
 
-def parse(client: Client, text: str) -> Config:
-    """A configuration, in which comments and trailing commas may stand. Raises ConfigError."""
+def _parsed(client: Client, text: str) -> Config:
     try:
         read = json.loads(_plain(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
@@ -206,10 +211,10 @@ def write(client: Client, change: Callable[[Config], Config], now: datetime) -> 
     What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,
     also where comments would be lost.
     """
-    text = text_of(client)
+    text = _text(client)
     if _plain(text) != text:
         raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
-    held = change(parse(client, text))
+    held = change(_parsed(client, text))
     backup = None
     try:
         path = client.path.resolve()

@@ -1,13 +1,13 @@
 """The command `doctor`: examines all that a find or a store needs, and says what mends it."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import re
 import shlex
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,28 +38,10 @@ UNSTARTED = "could not be started"  # a host whose folder cannot be written, as 
 WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
-Given = Mapping[str, tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `fix` is the line that mends a problem, or else improves it."""
-
-    check: str
-    text: str
-    fix: str | None = None
-    ok: bool = True
-
-
-def problem(check: str, text: str, fix: str) -> Finding:
-    """A finding that makes the exit status 1."""
-    return Finding(check, text, fix, ok=False)
-
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@frame.env_file
-def doctor(as_json: bool) -> None:  # noqa: FBT001
+def doctor(*, as_json: bool) -> None:
     """Look at settings, engine, model, collections and clients, and say what mends each problem.
 
     A text is stored and found in a collection that is deleted again. Ends with 1 where there is a
@@ -67,297 +49,284 @@ def doctor(as_json: bool) -> None:  # noqa: FBT001
     """
     logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is found here too
     with frame.ending():
-        findings = asyncio.run(_printed(click.get_current_context().meta.get(frame.KEY), as_json))
+        examination = Examination(quiet=as_json)
+        examination.run(click.get_current_context().meta.get(frame.KEY))
         if as_json:
-            click.echo(json.dumps([asdict(one) for one in findings], indent=1, ensure_ascii=False))
-        count = sum(not one.ok for one in findings)
+            click.echo(json.dumps(examination.findings, indent=1, ensure_ascii=False))
+        count = sum(not one["ok"] for one in examination.findings)
         frame.say(f"{amount(count, 'problem') if count else 'no problems'}.")
         if count:
             raise click.exceptions.Exit(1)
 
 
-async def _printed(env_file: Path | None, as_json: bool) -> list[Finding]:  # noqa: FBT001
-    findings = []
-    async for one in examined(env_file):
-        findings.append(one)
+class Examination:
+    """Looks at one thing after the other, and prints what it finds."""
+
+    settings: "Settings"
+    services: "Services"
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.findings: list[dict[str, Any]] = []
+        self.given: Mapping[str, tuple[str, str]] = {}  # each variable with its value and origin
+        self._quiet = quiet
+
+    def run(self, env_file: Path | None) -> None:
+        """Look at all, in the order in which one thing needs another."""
+        if self._read_settings(env_file):
+            try:
+                asyncio.run(self._look_through_services())
+            except QdrantMcpError as error:
+                self._problem("engine", str(error), self.engine_fix(error))
+        if find_spec("openTSNE") is None:
+            lacking = "A map with regions, on which near means alike, needs the extra 'map'."
+            self._add("extra", lacking, "pip install opentsne scikit-learn")
+        self._clients()
+
+    def _add(self, check: str, text: str, fix: str | None = None, *, ok: bool = True) -> None:
+        """Something that works, unless it is not `ok`; `fix` mends it, or else improves it."""
+        self.findings.append({"check": check, "text": text, "fix": fix, "ok": ok})
         frame.show("")
-        if not as_json:
-            click.echo(f"{'ok' if one.ok else 'PROBLEM':7} {one.check}: {one.text}")
-            if one.fix:
-                click.echo(f"        -> {one.fix}")
-    return findings
+        if not self._quiet:
+            click.echo(f"{'ok' if ok else 'PROBLEM':7} {check}: {text}")
+            if fix:
+                click.echo(f"        -> {fix}")
 
+    def _problem(self, check: str, text: str, fix: str) -> None:
+        """Something that makes the exit status 1."""
+        self._add(check, text, fix, ok=False)
 
-async def examined(env_file: Path | None) -> AsyncIterator[Finding]:
-    """All findings, in the order in which one thing needs another."""
-    from mcp_server_qdrant.settings import environment
+    def _set(self, name: str, value: str | None = None) -> str:
+        """The line that gives a setting this value, or takes it away, where it is set."""
+        from mcp_server_qdrant.settings.environment import ENVIRONMENT
 
-    notes: list[str] = []
-    given: Given = {}
-    try:
-        given = environment.given(env_file)
-        settings = environment.load(env_file, notes.append)
-    except ConfigError as error:
-        yield problem("settings", str(error), settings_fix(str(error), given))
-    else:
-        for name, (value, origin) in given.items():
-            yield Finding("settings", f"{name}={environment.shown(name, value)} (from {origin})")
-        yield Finding("settings", "All others have their default; docs/settings.md lists them.")
+        _, origin = self.given.get(name, ("", ENVIRONMENT))
+        if value is None:
+            return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
+        line = f"{name}={shlex.quote(value)}"
+        return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
+
+    def _read_settings(self, env_file: Path | None) -> bool:
+        from mcp_server_qdrant.settings import environment
+
+        notes: list[str] = []
+        try:
+            self.given = environment.given(env_file)
+            self.settings = environment.load(env_file, notes.append)
+        except ConfigError as error:
+            self._problem("settings", str(error), self._settings_fix(str(error)))
+            return False
+        for name, (value, origin) in self.given.items():
+            self._add("settings", f"{name}={environment.shown(name, value)} (from {origin})")
+        self._add("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
-            yield Finding("settings", f"{note}.")
-        for source in settings.sync_sources:
+            self._add("settings", f"{note}.")
+        for source in self.settings.sync_sources:
             if not source.path.exists():
-                fix = f"mkdir -p {shlex.quote(str(source.path))}"
-                yield problem("sync", f"SYNC_SOURCES names {source.path}, which is not there.", fix)
-        async for one in _services(settings, given):
-            yield one
-    if find_spec("openTSNE") is None:
-        lacking = "A map with regions, on which near means alike, needs the extra 'map'."
-        yield Finding("extra", lacking, "pip install opentsne scikit-learn")
-    for one in _clients():
-        yield one
+                text = f"SYNC_SOURCES names {source.path}, which is not there."
+                self._problem("sync", text, f"mkdir -p {shlex.quote(str(source.path))}")
+        return True
 
+    def _settings_fix(self, text: str) -> str:
+        """The line that mends a settings error; nothing is given where the file cannot be used."""
+        if found := re.search(r"chmod go-w (.+?)\.?$", text):
+            return f"chmod go-w {shlex.quote(found[1])}"
+        named = _first_named(text, self.given)
+        return self._set(named) if named else "Mend the settings file, or start without it."
 
-def settings_fix(text: str, given: Given) -> str:
-    """The line that mends a settings error; `given` is empty where the file cannot be used."""
-    if found := re.search(r"chmod go-w (.+?)\.?$", text):
-        return f"chmod go-w {shlex.quote(found[1])}"
-    named = _first_named(text, given)
-    return _remove(named, given) if named else "Mend the settings file, or start without it."
-
-
-def _first_named(text: str, given: Mapping[str, Any]) -> str | None:
-    return next((name for name in VARIABLE.findall(text) if name in given), None)
-
-
-def _remove(name: str, given: Given) -> str:
-    """The line that takes a setting away, wherever it comes from."""
-    file = _file(name, given)
-    return f"Remove {name} from {file}" if file else f"unset {name}"
-
-
-def _set(name: str, value: str, given: Given) -> str:
-    line, file = f"{name}={shlex.quote(value)}", _file(name, given)
-    return f"Write {line} to {file}" if file else f"export {line}"
-
-
-def _file(name: str, given: Given) -> str | None:
-    """The file that sets a variable; None where the environment does, or nothing."""
-    from mcp_server_qdrant.settings.environment import ENVIRONMENT
-
-    origin = given[name][1] if name in given else ENVIRONMENT
-    return None if origin == ENVIRONMENT else origin
-
-
-async def _services(settings: "Settings", given: Given) -> AsyncIterator[Finding]:
-    """Findings through the parts that the server has too, of no tenant's view."""
-    scratch = f"doctor-scratch-{os.urandom(6).hex()}"
-    allowed = settings.qdrant_collections
-    shown = (*allowed, scratch) if allowed else ()
-    frame.show("Opening the engine …")
-    try:
-        async with frame.opened(settings, qdrant_collections=shown, tenant_field=None) as services:
-            yield await _model(services, settings, given)
-            if settings.reranks_by_service:
-                yield await _reranker(services, settings, given)
-            found = await services.catalog.describe()
-            yield await _engine(services, settings)
+    async def _look_through_services(self) -> None:
+        """Look through the parts that the server has too, in no tenant's view."""
+        scratch = f"doctor-scratch-{os.urandom(6).hex()}"
+        allowed = self.settings.qdrant_collections
+        shown = (*allowed, scratch) if allowed else ()
+        frame.show("Opening the engine …")
+        opened = frame.opened(self.settings, qdrant_collections=shown, tenant_field=None)
+        async with opened as self.services:
+            await self._model()
+            if self.settings.reranks_by_service:
+                await self._reranker()
+            found = await self.services.catalog.describe()
+            await self._engine()
             for info in found:
-                yield _collection(info, settings)
-            if missing := await _default(services, settings, given):
-                yield missing
-            yield await _round_trip(services, settings, scratch)
-    except QdrantMcpError as error:
-        yield problem("engine", str(error), engine_fix(error, settings, given))
+                self._collection(info)
+            await self._default()
+            await self._round_trip(scratch)
 
+    def engine_fix(self, error: QdrantMcpError) -> str:
+        """The line that mends why the engine cannot be opened or asked."""
+        if isinstance(error, KeyRefused):
+            return self._set("QDRANT_API_KEY", "<the server's key>")
+        if isinstance(error, ConfigError) and (named := _first_named(str(error), self.given)):
+            return self._set(named)
+        if self.settings.qdrant_url:
+            return f"{self._set('QDRANT_URL')}  (or start the server there)"
+        if "QDRANT_LOCAL_PATH" in self.given:
+            return self._set("QDRANT_LOCAL_PATH")
+        return self._set("QDRANT_LOCAL_PATH", WRITABLE) if UNSTARTED in str(error) else AGAIN
 
-def engine_fix(error: QdrantMcpError, settings: "Settings", given: Given) -> str:
-    """The line that mends why the engine cannot be opened or asked."""
-    if isinstance(error, KeyRefused):
-        return _set("QDRANT_API_KEY", "<the server's key>", given)
-    if isinstance(error, ConfigError) and (named := _first_named(str(error), given)):
-        return _remove(named, given)
-    if settings.qdrant_url:
-        return f"{_remove('QDRANT_URL', given)}  (or start the server there)"
-    if "QDRANT_LOCAL_PATH" in given:
-        return _remove("QDRANT_LOCAL_PATH", given)
-    return _set("QDRANT_LOCAL_PATH", WRITABLE, given) if UNSTARTED in str(error) else AGAIN
-
-
-async def _engine(services: "Services", settings: "Settings") -> Finding:
-    if settings.qdrant_url is None:
+    async def _engine(self) -> None:
         from importlib.metadata import version
 
-        edge = f"Embedded, Qdrant Edge {version('qdrant-edge-py')}, in {settings.local_path}."
-        return Finding("engine", edge)
-    from mcp_server_qdrant.settings.environment import shown
+        from mcp_server_qdrant.settings.environment import shown
 
-    about: Any = await services.client.info() if settings.qdrant_url != ":memory:" else None
-    said = f"Qdrant {about.version}" if about else "A trial"
-    return Finding("engine", f"{said}, at {shown('QDRANT_URL', settings.qdrant_url)}.")
+        url, said = self.settings.qdrant_url, "A trial"
+        if url is None:
+            edge = f"Embedded, Qdrant Edge {version('qdrant-edge-py')}"
+            self._add("engine", f"{edge}, in {self.settings.local_path}.")
+            return
+        if url != ":memory:":
+            about: Any = await self.services.client.info()
+            said = f"Qdrant {about.version}"
+        self._add("engine", f"{said}, at {shown('QDRANT_URL', url)}.")
 
-
-async def _model(services: "Services", settings: "Settings", given: Given) -> Finding:
-    if settings.embedding_provider == "none":
-        return Finding("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
-    encoder = services.encoders.default
-    await frame.loaded(encoder, MODEL_SECONDS)
-    if encoder.state in ("loading", "downloading"):
-        return Finding("model", f"{encoder.reason} Keywords are searched meanwhile.")
-    try:
-        await encoder.encode_query("hello")
-    except EncoderUnavailable as error:
-        reason = encoder.reason or str(error)
-        return problem("model", reason, _model_fix(reason, settings, given))
-    place = settings.embedding_model_path or settings.embedding_provider
-    return Finding("model", f"{encoder.name} makes vectors ({place}).")
-
-
-def _model_fix(reason: str, settings: "Settings", given: Given) -> str:
-    if settings.embedding_provider != "fastembed":
-        return _set("EMBEDDING_SERVICE_URL", "<a service that answers>", given)
-    if near := re.search(r"Did you mean '(.+)'\?", reason):
-        return _set("EMBEDDING_MODEL", near[1], given)
-    if settings.embedding_model_path:
-        return _remove("EMBEDDING_MODEL_PATH", given)
-    if UNSTARTED in reason:
-        return _set("QDRANT_CACHE_PATH", WRITABLE, given)
-    line = _set("EMBEDDING_MODEL_PATH", "<folder of the model>", given)
-    return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
-
-
-async def _reranker(services: "Services", settings: "Settings", given: Given) -> Finding:
-    """Whether the reranking service answers. A local model is loaded by the first call only."""
-    reranker = services.shared.rerank.reranker
-    assert reranker is not None
-    try:
-        await reranker.score("hello", ["hello"], settings.rerank_timeout)
-    except RerankerUnavailable as error:
-        setting = "RERANK_URL" if settings.rerank_url else "RERANK_PROVIDER"
-        fix = f"{_remove(setting, given)}  (or see to the service there)"
-        return problem("reranker", f"{error} Searches keep the order without it.", fix)
-    return Finding("reranker", "The service scores texts.")
-
-
-def _collection(info: "CollectionInfo", settings: "Settings") -> Finding:
-    """A collection's state. A missing leg costs quality, and may be meant so."""
-    name = shlex.quote(info.name)
-    legs = " and ".join(info.legs) or "nothing"
-    text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
-    if info.note:
-        text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
-    if "accept-loss" in text:
-        return problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
-    upgrade = f"mcp-server-qdrant upgrade {name}"
-    if not info.legs or "upgrade again" in text:
-        return problem("collection", text, upgrade)
-    if "bm25" not in info.legs:
-        return Finding("collection", text, upgrade)
-    if "dense" not in info.legs and settings.embedding_provider != "none":
-        return Finding("collection", text, f"{upgrade} --model {settings.chosen_model}")
-    return Finding("collection", text)
-
-
-async def _default(services: "Services", settings: "Settings", given: Given) -> Finding | None:
-    name = settings.collection_name
-    if name is None or await services.catalog.exists(name):
-        return None
-    text = f"COLLECTION_NAME={name} does not exist"
-    near = await services.catalog.near(name)
-    if not near:
-        return Finding("collection", f"{text} yet; the first store makes it.")
-    fix = _set("COLLECTION_NAME", near[0], given)
-    return problem("collection", f"{text}, and {near[0]} does.", fix)
-
-
-async def _round_trip(services: "Services", settings: "Settings", scratch: str) -> Finding:
-    """Store a text and find it, in a collection that is deleted in any case."""
-    if settings.qdrant_read_only:
-        return Finding(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
-    if settings.tenant_field:
-        return Finding(TRIP, "Skipped: with TENANT_FIELD, tenants would see the collection.")
-    frame.show("Storing and finding a text …")
-    left = None
-    try:
-        found = await _found_again(services, scratch)
-    except AccessRefused:
-        found = Finding(TRIP, "Skipped: the engine's key may not write.")
-    except EncoderUnavailable:
-        found = Finding(TRIP, "Skipped: without the model no collection can be made.")
-    except QdrantMcpError as error:
-        found = problem(TRIP, str(error), AGAIN)
-    finally:
+    async def _model(self) -> None:
+        settings, encoder = self.settings, self.services.encoders.default
+        if settings.embedding_provider == "none":
+            self._add("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
+            return
+        await frame.loaded(encoder, MODEL_SECONDS)
+        if encoder.state in ("loading", "downloading"):
+            self._add("model", f"{encoder.reason} Keywords are searched meanwhile.")
+            return
         try:
-            await services.client.delete_collection(scratch)
-        except (UnknownCollection, AccessRefused):
-            pass  # it was never made
-        except QdrantMcpError as error:
-            left = problem(TRIP, f"{scratch} could not be deleted: {error}", f"Delete {scratch}")
-    return left or found
+            await encoder.encode_query("hello")
+        except EncoderUnavailable as error:
+            reason = encoder.reason or str(error)
+            self._problem("model", reason, self._model_fix(reason))
+        else:
+            place = settings.embedding_model_path or settings.embedding_provider
+            self._add("model", f"{encoder.name} makes vectors ({place}).")
 
+    def _model_fix(self, reason: str) -> str:
+        if self.settings.embedding_provider != "fastembed":
+            return self._set("EMBEDDING_SERVICE_URL", "<a service that answers>")
+        if near := re.search(r"Did you mean '(.+)'\?", reason):
+            return self._set("EMBEDDING_MODEL", near[1])
+        if self.settings.embedding_model_path:
+            return self._set("EMBEDDING_MODEL_PATH")
+        if UNSTARTED in reason:
+            return self._set("QDRANT_CACHE_PATH", WRITABLE)
+        line = self._set("EMBEDDING_MODEL_PATH", "<folder of the model>")
+        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
-async def _found_again(services: "Services", scratch: str) -> Finding:
-    from mcp_server_qdrant.core.datatypes import NewDocument
-    from mcp_server_qdrant.core.find import SearchRequest
-
-    text = "The doctor stored this text to find it again."
-    await services.store.store(NewDocument(text), scratch, create=True)
-    page = await services.pipeline.search(SearchRequest(query=text, collections=(scratch,)))
-    if page.results:
-        return Finding(TRIP, "A text was stored and found.")
-    return problem(TRIP, f"A stored text was not found. {' '.join(page.notes)}".strip(), AGAIN)
-
-
-def _clients() -> Iterator[Finding]:
-    """The servers that clients on this machine are configured to start, started for a test."""
-    from mcp_server_qdrant.settings.environment import without_settings
-
-    seen = 0
-    for flag, client in clients.clients().items():
+    async def _reranker(self) -> None:
+        """Whether the reranking service answers. A local model is loaded by the first call only."""
+        reranker = self.services.shared.rerank.reranker
+        assert reranker is not None
         try:
-            read = clients.parse(client, clients.text_of(client))
-        except ConfigError as error:
-            fix = f"Mend {client.path}, then: {AGAIN}"
-            yield problem("client", f"{client.title}: {error}", fix)
-            continue
-        for name, project, entry in clients.entries(client, read):
-            where = f"{client.title}, {name!r} in {client.path}"
-            where += f" for {project}" if project else ""
-            program = clients.other(entry)
-            if program is None or program == clients.ADDRESS:
-                seen += 1
-            if program == clients.ADDRESS:
-                yield Finding("client", f"{where}: an address, which is not called from here.")
-            elif program:
-                other = f"starts another program ({program}), which is not started here"
-                yield Finding("client", f"{where}: {other}.")
-            elif "${" in json.dumps(entry):
-                unknown = "has variables that only the client knows; not started"
-                yield Finding("client", f"{where}: {unknown}.")
+            await reranker.score("hello", ["hello"], self.settings.rerank_timeout)
+        except RerankerUnavailable as error:
+            fix = self._set("RERANK_URL" if self.settings.rerank_url else "RERANK_PROVIDER")
+            text = f"{error} Searches keep the order without it."
+            self._problem("reranker", text, f"{fix}  (or see to the service there)")
+        else:
+            self._add("reranker", "The service scores texts.")
+
+    def _collection(self, info: "CollectionInfo") -> None:
+        """A collection's state. A missing leg costs quality, and may be meant so."""
+        legs = " and ".join(info.legs) or "nothing"
+        text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
+        if info.note:
+            text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
+        name = shlex.quote(info.name)
+        upgrade = f"mcp-server-qdrant upgrade {name}"
+        if "accept-loss" in text:
+            self._problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
+        elif not info.legs or "upgrade again" in text:
+            self._problem("collection", text, upgrade)
+        elif "bm25" not in info.legs:
+            self._add("collection", text, upgrade)
+        elif "dense" not in info.legs and self.settings.embedding_provider != "none":
+            self._add("collection", text, f"{upgrade} --model {self.settings.chosen_model}")
+        else:
+            self._add("collection", text)
+
+    async def _default(self) -> None:
+        name, catalog = self.settings.collection_name, self.services.catalog
+        if name is None or await catalog.exists(name):
+            return
+        text = f"COLLECTION_NAME={name} does not exist"
+        if near := await catalog.near(name):
+            fix = self._set("COLLECTION_NAME", near[0])
+            self._problem("collection", f"{text}, and {near[0]} does.", fix)
+        else:
+            self._add("collection", f"{text} yet; the first store makes it.")
+
+    async def _round_trip(self, scratch: str) -> None:
+        """Store a text and find it, in a collection that is deleted in any case."""
+        from mcp_server_qdrant.core.datatypes import NewDocument
+        from mcp_server_qdrant.core.find import SearchRequest
+
+        if self.settings.qdrant_read_only:
+            self._add(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
+            return
+        if self.settings.tenant_field:
+            self._add(TRIP, "Skipped: with TENANT_FIELD, tenants would see the collection.")
+            return
+        frame.show("Storing and finding a text …")
+        text = "The doctor stored this text to find it again."
+        request = SearchRequest(query=text, collections=(scratch,))
+        try:
+            await self.services.store.store(NewDocument(text), scratch, create=True)
+            page = await self.services.pipeline.search(request)
+            if page.results:
+                self._add(TRIP, "A text was stored and found.")
             else:
+                said = " ".join(["A stored text was not found.", *page.notes])
+                self._problem(TRIP, said, AGAIN)
+        except AccessRefused:
+            self._add(TRIP, "Skipped: the engine's key may not write.")
+        except EncoderUnavailable:
+            self._add(TRIP, "Skipped: without the model no collection can be made.")
+        except QdrantMcpError as error:
+            self._problem(TRIP, str(error), AGAIN)
+        finally:
+            with contextlib.suppress(UnknownCollection, AccessRefused):  # it was never made
+                await self.services.client.delete_collection(scratch)
+
+    def _clients(self) -> None:
+        """Look at the servers that clients on this machine start, and start them for a test."""
+        seen = 0
+        for flag, client in clients.CLIENTS.items():
+            try:
+                read = clients.read_config(client)
+            except ConfigError as error:
+                fix = f"Mend {client.path}, then: {AGAIN}"
+                self._problem("client", f"{client.title}: {error}", fix)
+                continue
+            for name, project, entry in clients.entries(client, read):
+                seen += clients.other(entry) in (None, clients.ADDRESS)
+                where = f"{client.title}, {name!r} in {client.path}"
+                where += f" for {project}" if project else ""
                 frame.show(f"Starting the server of {client.title} …")
                 try:
-                    told = clients.start(entry, without_settings())
-                    yield Finding("client", f"{where}: starts {told}.")
+                    self._add("client", f"{where}: {_tried(entry)}.")
                 except ConfigError as error:
-                    fix = _client_fix(str(error), flag, client, name, project, entry)
-                    yield problem("client", f"{where}: {str(error).rstrip('.')}.", fix)
-    if not seen:
-        text = "No client here is configured to start this server."
-        yield Finding("client", text, "mcp-server-qdrant init")
+                    fault = str(error).rstrip(".")
+                    fix = f"mcp-server-qdrant init --client {flag} --name {shlex.quote(name)} --yes"
+                    if project:
+                        remove = f"claude mcp remove {shlex.quote(name)}"
+                        fix = f"cd {shlex.quote(project)} && {remove}"
+                    if wrong := _first_named(fault, clients.texts(entry.get("env"))):
+                        fix = f"Remove {wrong} from {client.path}"
+                    self._problem("client", f"{where}: {fault}.", fix)
+        if not seen:
+            text = "No client here is configured to start this server."
+            self._add("client", text, "mcp-server-qdrant init")
 
 
-def _client_fix(
-    fault: str,
-    flag: str,
-    client: clients.Client,
-    name: str,
-    project: str | None,
-    entry: clients.Entry,
-) -> str:
-    if wrong := _first_named(fault, clients.texts(entry.get("env"))):
-        return f"Remove {wrong} from {client.path}"
-    if project:
-        return f"cd {shlex.quote(project)} && claude mcp remove {shlex.quote(name)}"
-    called = "" if name == "qdrant" else f" --name {shlex.quote(name)}"
-    return f"mcp-server-qdrant init --client {flag}{called} --yes"
+def _tried(entry: clients.Entry) -> str:
+    """What comes of an entry, which is started where it is known to be this server."""
+    from mcp_server_qdrant.settings.environment import without_settings
+
+    program = clients.other(entry)
+    if program == clients.ADDRESS:
+        return "an address, which is not called from here"
+    if program:
+        return f"starts another program ({program}), which is not started here"
+    if "${" in json.dumps(entry):
+        return "has variables that only the client knows; not started"
+    return f"starts {clients.start(entry, without_settings())}"
+
+
+def _first_named(text: str, given: Iterable[str]) -> str | None:
+    return next((name for name in VARIABLE.findall(text) if name in given), None)

@@ -1,22 +1,25 @@
 """The command `eval`: measures the ranking on labelled queries."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    from mcp_server_qdrant.evaluation.labels import Label
-    from mcp_server_qdrant.evaluation.run import Measured
-    from mcp_server_qdrant.evaluation.sweep import Configuration
-    from mcp_server_qdrant.settings.environment import Settings
+
+def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    if file and not file.parent.is_dir():
+        raise click.BadParameter(f"There is no folder {file.parent} to write to.")
+    return file
 
 
 @click.command("eval")
@@ -29,11 +32,13 @@ if TYPE_CHECKING:
 @click.option(
     "--collections",
     default="",
+    callback=_names,
     help="Names or globs, separated by commas, in place of the queries' own.",
 )
 @click.option(
     "--algorithms",
     default="",
+    callback=_names,
     help="Separated by commas; others are compared with the first.",
 )
 @click.option(
@@ -54,76 +59,51 @@ if TYPE_CHECKING:
 @click.option(
     "--json",
     "output",
-    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    type=click.Path(dir_okay=False, writable=True, resolve_path=True, path_type=Path),
+    callback=_beside_others,
     help="Write all figures to this file, query by query.",
 )
-@frame.env_file
-def evaluate(
+@frame.runs()
+async def evaluate(
     queries: Path,
-    collections: str,
-    algorithms: str,
+    collections: tuple[str, ...],
+    algorithms: Sequence[str],
     sweeps: Sequence[str],
     limit: int,
     output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
-    output = output and output.absolute()
-    with frame.ending():
-        if output and not output.parent.is_dir():
-            raise ConfigError(f"There is no folder {output.parent} to write to.")
-        report = _evaluate(queries, _names(collections), _names(algorithms), sweeps, limit)
-        if output:
-            text = json.dumps(report, indent=1, ensure_ascii=False)
-            try:
-                output.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _evaluate(
-    path: Path,
-    collections: tuple[str, ...],
-    algorithms: Sequence[str],
-    sweeps: Sequence[str],
-    limit: int,
-) -> dict[str, Any]:
-    """Measure and print the tables; the report as data."""
     from mcp_server_qdrant.evaluation import text
-    from mcp_server_qdrant.evaluation.labels import read
+    from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.metrics import score
+    from mcp_server_qdrant.evaluation.run import measure
     from mcp_server_qdrant.evaluation.sweep import configurations
 
-    labels = read(path)
+    labels = read_labels(queries)
     if collections:
         labels = [replace(label, collections=collections) for label in labels]
     ways = configurations(algorithms, sweeps)
-    settings = frame.load()
+    settings, total = frame.load(), len(labels) * len(ways)
     frame.leave_folder()
-    measured = asyncio.run(_measured(settings, labels, ways, limit))
-    frame.show("")
-    scores = score(measured)
-    for warning in measured.warnings:
-        click.echo(f"Note: {warning.rstrip('.')}.", err=True)
-    click.echo(text.tables(measured, scores))
-    return text.report(measured, scores)
-
-
-async def _measured(
-    settings: "Settings", labels: "Sequence[Label]", ways: "Sequence[Configuration]", limit: int
-) -> "Measured":
-    """Search over the services that the server would open; nothing is written to them."""
-    from mcp_server_qdrant.evaluation.run import measure
-
-    total = len(labels) * len(ways)
     async with frame.opened(settings) as services:
-        return await measure(
+        measured = await measure(
             services,
             labels,
             ways,
             limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
+    frame.show("")
+    scores = score(measured)
+    for warning in measured.warnings:
+        click.echo(f"Note: {warning.rstrip('.')}.", err=True)
+    click.echo(text.tables(measured, scores))
+    if output:
+        _write(output, text.report(measured, scores))
+
+
+def _write(output: Path, report: dict[str, Any]) -> None:
+    try:
+        output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error

@@ -1,13 +1,15 @@
 """The frame of every command: its settings, what it prints on the way, and how it ends."""
 
+import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import wraps
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.settings.environment import Settings
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
 MINUTES = 90  # seconds from which on minutes are told
@@ -44,6 +45,22 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
         show("")
         say(interrupted)
         raise click.exceptions.Exit(INTERRUPTED) from None
+
+
+def runs(
+    interrupted: str = "Interrupted.",
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """A command that runs a coroutine to its end, as `ending` does."""
+
+    def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        @wraps(work)
+        def run(**options: Any) -> None:
+            with ending(interrupted):
+                asyncio.run(work(**options))
+
+        return run
+
+    return command
 
 
 def failed(error: QdrantMcpError) -> int:
@@ -96,7 +113,7 @@ async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Service
     Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
     ConfigError.
     """
-    from mcp_server_qdrant.app.server import open_lazily
+    from mcp_server_qdrant.app.opening import open_lazily
 
     apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
     services = await open_lazily(apart)
@@ -115,31 +132,19 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     return bool(encoder.state == "ready")
 
 
-def options(*given: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """The arguments and options that several commands share, in their order."""
-
-    def added(command: Command) -> Command:
-        for option in reversed(given):
-            command = option(command)
-        return command
-
-    return added
-
-
-def env_file(command: Command) -> Command:
-    """The command with the option, which may stand before a subcommand's name or after it."""
-    return click.option(
-        "--env-file",
-        type=click.Path(path_type=Path),
-        expose_value=False,
-        callback=_noted,
-        help="Read settings from this file too. Default: .env in your own configuration folder.",
-    )(command)
-
-
 def _noted(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
         context.meta[KEY] = path
+
+
+# It may stand before a command's name or after it.
+ENV_FILE = click.Option(
+    ["--env-file"],
+    type=click.Path(path_type=Path),
+    expose_value=False,
+    callback=_noted,
+    help="Read settings from this file too. Default: .env in your own configuration folder.",
+)
 
 
 def load(*, serving: bool = False) -> "Settings":
@@ -155,7 +160,7 @@ def load(*, serving: bool = False) -> "Settings":
     try:
         read = settings.load(click.get_current_context().meta.get(KEY), notes.append)
         if serving:
-            logs.configure(read.log_level, read.log_format)
+            logs.configure(read.fastmcp_log_level, read.log_format)
             if read.log_format == "json":
                 tell = logger.warning
         else:

@@ -23,68 +23,68 @@ SHOW_SECONDS = 0.2
 MB = 1_000_000
 
 
-_options = frame.options(
-    click.argument(
-        "paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
+_OPTIONS = (
+    click.Argument(
+        ["paths"], nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
     ),
-    click.option("--collection", help="Where to. Default: COLLECTION_NAME. Made where it is new."),
-    click.option(
-        "--include",
+    click.Option(
+        ["--collection"], help="Where to. Default: COLLECTION_NAME. Made where it is new."
+    ),
+    click.Option(
+        ["--include"],
         multiple=True,
         metavar="GLOB",
         help="Only these files; as in .gitignore. Repeatable.",
     ),
-    click.option("--exclude", multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
-    click.option("--name", help="Name of the path in ids. Default: the folder's own."),
-    click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing."),
-    click.option("--create", is_flag=True, help="Make a collection whose name is like another's."),
-    click.option(
-        "--max-size",
+    click.Option(["--exclude"], multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
+    click.Option(["--name"], help="Name of the path in ids. Default: the folder's own."),
+    click.Option(["--dry-run"], is_flag=True, help="Say what would be done, and do nothing."),
+    click.Option(
+        ["--create"], is_flag=True, help="Make a collection whose name is like another's."
+    ),
+    click.Option(
+        ["--max-size"],
         type=click.FloatRange(min=0.001),
         default=10.0,
         show_default=True,
         metavar="MB",
         help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
     ),
-    frame.env_file,
 )
 
 
-@click.command()
-@_options
-def ingest(**options: Any) -> None:
+@click.command(params=[*_OPTIONS])
+@frame.runs(frame.GOES_ON)
+async def ingest(**options: Any) -> None:
     """Store files in a collection; those stored already and unchanged are left alone.
 
     Text in any format that docs/files.md lists. What a .gitignore excludes is left out, and so are
     hidden files.
     """
-    with frame.ending(frame.GOES_ON):
-        asyncio.run(_main(options, mirror=False))
+    settings = frame.load()
+    request = _request(options, settings, mirror=False)
+    async with frame.opened(settings) as services:
+        await once(services.sync, request, None)
 
 
-@click.command()
-@_options
+@click.command(params=[*_OPTIONS])
 @click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
 @click.option("--keep", is_flag=True, help="Remove nothing that is gone, as of sessions.")
 @click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")
-def sync(*, watch: bool, keep: bool, **options: Any) -> None:
+@frame.runs(frame.GOES_ON)
+async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
     """Make a collection the mirror of files: like ingest, and what is gone is removed.
 
     Only what ingest or sync stored from these paths is ever removed.
     """
-    interrupted = contextlib.suppress(KeyboardInterrupt) if watch else contextlib.nullcontext()
-    with frame.ending(frame.GOES_ON), interrupted:
-        asyncio.run(_main(options, mirror=not keep, watching=watch))
-
-
-async def _main(options: dict[str, Any], *, mirror: bool, watching: bool = False) -> None:
-    read = frame.load()
-    request = _request(options, read, mirror=mirror)
-    async with frame.opened(read) as services:
-        if watching:
-            await _watch(services.sync, request)
-        else:
+    settings = frame.load()
+    request = _request(options, settings, mirror=not keep)
+    async with frame.opened(settings) as services:
+        if not watch:
             await once(services.sync, request, None)
+            return
+        with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
+            await _watch(services.sync, request)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import clients, frame, sessions
-from mcp_server_qdrant.cli.clients import Config
+from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Client, Config
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.settings.environment import Settings
 
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
-EVENTS = ("SessionStart", "UserPromptSubmit")  # at which Claude Code runs `recall`
-CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 
 
 @click.command()
@@ -30,7 +28,7 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
     "--client",
     "chosen",
     multiple=True,
-    type=click.Choice(CLIENTS),
+    type=click.Choice(list(CLIENTS)),
     help="Whose configuration is written. Repeatable.",
 )
 @click.option(
@@ -55,15 +53,15 @@ CLIENTS = ("claude-code", "claude-desktop", "cursor", "vscode")
 @click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
 @click.option("--yes", is_flag=True, help="Ask nothing, and write.")
-@frame.env_file
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
     told: Sequence[str],
-    recall: bool | None,  # noqa: FBT001
     url: str | None,
     name: str,
-    yes: bool,  # noqa: FBT001
+    *,
+    recall: bool | None,
+    yes: bool,
 ) -> None:
     """Set this server up in your MCP clients: a few questions, or flags in their place.
 
@@ -76,10 +74,12 @@ def init(
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
         if not yes:
-            chosen = chosen or _asked_clients()
+            there = ", ".join(key for key, client in CLIENTS.items() if client.path.exists())
+            chosen = chosen or _listed(f"Clients ({', '.join(CLIENTS)})", there, CLIENTS)
             folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
             told = told or _asked_sessions()
-            url = url or _asked_url(settings)
+            if not (url or settings.qdrant_url):
+                url = click.prompt("URL of a Qdrant server; empty: this disk", "", err=True).strip()
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
         if recall is not None and "claude-code" not in chosen:
@@ -98,19 +98,17 @@ def init(
         asyncio.run(_first_search(settings))
 
 
-def _asked_clients() -> list[str]:
-    known = clients.clients()
-    there = [name for name, client in known.items() if client.path.exists()]
-    while True:
-        named = _listed(f"Clients ({', '.join(known)})", ", ".join(there))
-        if named and set(named) <= known.keys():
-            return named
-        frame.say(f"Name some of {', '.join(known)}.")
+def _listed(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
+    """The answer's parts, some of those that are `known` if any are."""
 
+    def split(text: str) -> list[str]:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if known and not (parts and set(parts) <= {*known}):
+            raise click.UsageError(f"Name some of {', '.join(known)}.")
+        return parts
 
-def _listed(question: str, default: str = "") -> list[str]:
-    text = click.prompt(f"{question}, separated by commas", default=default, err=True)
-    return [part.strip() for part in text.split(",") if part.strip()]
+    answer = f"{question}, separated by commas"
+    return list(click.prompt(answer, default, value_proc=split, err=True))
 
 
 def _asked_sessions() -> list[str]:
@@ -122,13 +120,6 @@ def _asked_sessions() -> list[str]:
         if (found := kept.measured())
         and click.confirm(question.format(found, sessions.COLLECTION), err=True)
     ]
-
-
-def _asked_url(settings: "Settings") -> str | None:
-    if settings.qdrant_url:
-        return None
-    text: str = click.prompt("URL of a Qdrant server; empty: this disk", default="", err=True)
-    return text.strip() or None
 
 
 def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
@@ -162,8 +153,8 @@ def _configure(
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
     from mcp_server_qdrant.settings import environment
 
-    client = clients.clients()[flag]
-    before = clients.parse(client, clients.text_of(client)).get(client.section, {}).get(name)
+    client = CLIENTS[flag]
+    before = clients.read_config(client).get(client.section, {}).get(name)
     if not isinstance(before, dict):
         before = {}
     if program := clients.other(before):
@@ -202,20 +193,20 @@ def _configure(
 
 def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
     """Write the hooks that recall into the settings of Claude Code, or take them out."""
-    client, line = clients.hooks(), shlex.join(command) if command else None
+    line = shlex.join(command) if command else None
 
     def change(held: Config) -> Config:
-        return clients.with_hooks(client, held, EVENTS, line)
+        return clients.with_hooks(held, line)
 
-    held = clients.parse(client, clients.text_of(client))
+    held = clients.read_config(HOOKS)
     if change(held) == held:
-        click.echo(f"{client.title} has {'these' if line else 'none of our'} hooks: {client.path}")
+        click.echo(f"{HOOKS.title} has {'these' if line else 'none of our'} hooks: {HOOKS.path}")
     else:
-        _write(client, change, dict.fromkeys(EVENTS, line), ask=ask)
+        _write(HOOKS, change, dict.fromkeys(RECALLED, line), ask=ask)
 
 
 def _write(
-    client: clients.Client,
+    client: Client,
     change: Callable[[Config], Config],
     shown: Mapping[str, Any],
     *,

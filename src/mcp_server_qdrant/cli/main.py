@@ -31,7 +31,9 @@ from mcp_server_qdrant.cli.upkeep import (
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
-@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...")
+@click.group(
+    invoke_without_command=True, subcommand_metavar="[COMMAND] [ARGS]...", params=[frame.ENV_FILE]
+)
 @click.option(
     "--transport",
     type=click.Choice(["stdio", "sse", "streamable-http"]),
@@ -39,7 +41,6 @@ Transport = Literal["stdio", "sse", "streamable-http"]
     show_default=True,
     help="How clients connect.",
 )
-@frame.env_file
 @click.version_option(__version__)
 @click.pass_context
 def main(context: click.Context, transport: Transport) -> None:
@@ -79,11 +80,10 @@ def serve(transport: Transport) -> None:
         os._exit(0)
 
 
-@main.command()
+@click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
-@frame.env_file
-def viz(port: int, browse: bool) -> None:  # noqa: FBT001
+def viz(port: int, *, browse: bool) -> None:
     """Look at the collections in a browser: a page for this machine only, that writes nothing."""
 
     def ready(_: str, page: str | None) -> None:
@@ -92,7 +92,7 @@ def viz(port: int, browse: bool) -> None:  # noqa: FBT001
             click.launch(page)
 
     with frame.ending():
-        alone = {"host": "127.0.0.1", "port": port, "qdrant_read_only": True}
+        alone = {"fastmcp_host": "127.0.0.1", "fastmcp_port": port, "qdrant_read_only": True}
         read = frame.load(serving=True).model_copy(update=alone)
         frame.leave_folder()
         from mcp_server_qdrant.app import http
@@ -114,8 +114,9 @@ def recall(folder: str) -> None:
 
 
 COMMANDS = (
-    *(init, doctor, evaluate, ingest, sync, token),
+    *(init, doctor, evaluate, ingest, sync, token, viz),
     *(upgrade, copy, describe, accept_loss, backup, restore, history),
 )
 for command in COMMANDS:
+    command.params.append(frame.ENV_FILE)
     main.add_command(command)

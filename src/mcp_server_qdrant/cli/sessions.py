@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.cli.clients import user_folder
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.notation import amount
 
@@ -25,8 +26,6 @@ class Sessions:
     @property
     def path(self) -> Path:
         """The folder on this machine."""
-        from mcp_server_qdrant.cli.clients import user_folder
-
         return user_folder() / self.folder
 
     def source(self, name: str) -> dict[str, Any]:

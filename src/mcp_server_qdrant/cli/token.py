@@ -11,7 +11,7 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.http.auth.tokens import Entry
+    from mcp_server_qdrant.http.auth.tokens import TokenEntry
 
 LIST = "list"
 
@@ -56,7 +56,6 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
     help="Make a new token for NAME, with the same rights; the old one ends.",
 )
 @click.option("--revoke", is_flag=True, help="End all tokens of NAME at once.")
-@frame.env_file
 def token(name: str, file: Path | None, **given: Any) -> None:
     """Make a token for the caller NAME, or `token list` those that there are.
 
@@ -73,11 +72,10 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         if name == LIST:
             _list(tokens.read(_named(file)))
             return
-        rights = _rights(given["scopes"], given["claims"], given["expires"])
         known = given["revoke"] or given["replace"]
         place = _named(file) if known else file
         there = tokens.read(place) if place and place.exists() else ()
-        old = [one for one in there if one.name == name]
+        old = next((one for one in reversed(there) if one.name == name), None)
         if known and not old:
             raise ConfigError(f"{name} has no token in {place}.")
         if old and not known:
@@ -87,10 +85,10 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         if place and given["revoke"]:
             tokens.change(place, without=name)
             click.echo(f"{name} has no token in {place} any more.", err=True)
-        else:
-            _make(place, name, _inherited(old[-1], rights) if old else rights)
-            if old:
-                click.echo("The old token has ended.", err=True)
+            return
+        _make(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
+        if old:
+            click.echo("The old token has ended.", err=True)
 
 
 def _named(file: Path | None) -> Path:
@@ -102,9 +100,12 @@ def _named(file: Path | None) -> Path:
 
 
 def _rights(
-    scopes: Sequence[str], claims: Sequence[str], expires: datetime | None
+    scopes: Sequence[str],
+    claims: Sequence[str],
+    expires: datetime | None,
+    old: "TokenEntry | None",
 ) -> dict[str, Any]:
-    """What was said of the new token, as its entry has it."""
+    """The rights of a token as its entry has them: of an old one what is not said."""
     split = [claim.partition("=") for claim in claims]
     if not all(name and equals for name, equals, _ in split):
         raise ConfigError("A claim is NAME=VALUE.")
@@ -113,25 +114,21 @@ def _rights(
         "claims": {name: value for name, _, value in split},
         "expires": expires.isoformat() if expires else None,
     }
-    return {name: value for name, value in said.items() if value}
-
-
-def _inherited(old: "Entry", rights: dict[str, Any]) -> dict[str, Any]:
-    """The rights of a token's successor: of the old one what is not said."""
-    if old.expires and "expires" not in rights:
+    kept = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
+    if not (scopes or old):
+        raise click.UsageError("Missing option '--scope'.")
+    if old and old.expires and not expires:
         raise ConfigError(
             f"The token of {old.name} has an end: add --expires, the end of the new one."
         )
-    kept = old.model_dump(mode="json", include={"scopes", "claims"})
-    return {key: value for key, value in kept.items() if value} | rights
+    rights = {name: value or kept.get(name) for name, value in said.items()}
+    return {name: value for name, value in rights.items() if value}
 
 
 def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
     """Make a token in place of those of this name, and print it."""
     from mcp_server_qdrant.http.auth import tokens
 
-    if "scopes" not in rights:
-        raise click.UsageError("Missing option '--scope'.")
     secret = tokens.new_token()
     entry = {"name": name, "sha256": tokens.digest(secret), **rights}
     if file:
@@ -147,12 +144,12 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
         click.echo(tokens.line(entry), nl=False)
 
 
-def _list(found: "Sequence[Entry]") -> None:
+def _list(found: "Sequence[TokenEntry]") -> None:
     """A line for each token: name, scopes, end in UTC, claims."""
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in found:
-        end = f"{one.end:%Y-%m-%d %H:%M}" if one.end else "never"
+        end = f"{one.expires.astimezone(UTC):%Y-%m-%d %H:%M}" if one.expires else "never"
         claims = ", ".join(f"{key}={value}" for key, value in one.claims.items())
         rows.append((one.name, ", ".join(one.scopes), "ended" if one.ended(now) else end, claims))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -2,8 +2,7 @@
 `accept-loss`, `backup` and `restore`.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,50 +12,88 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import amount, called, printable
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
     from mcp_server_qdrant.settings.environment import Settings
 
+Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: what came of it
+
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--model", help="Give it the vectors of this model, and search by them.")
 @click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
-@frame.env_file
-def upgrade(
-    collections: Sequence[str],
-    model: str | None,
-    drop_old: bool,  # noqa: FBT001
-) -> None:
+@frame.runs(frame.GOES_ON)
+async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bool) -> None:
     """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
 
     Interrupted, the next run goes on where this one was.
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    _run(lambda settings: _upgrade(settings, collections, model, drop=drop_old))
+    settings = _load()
+    from mcp_server_qdrant.app import upkeep
+    from mcp_server_qdrant.app.models import described, open_choice, open_encoders
+
+    encoders, progress = open_encoders(settings), frame.Progress()
+    choice = open_choice(settings, encoders)
+
+    async def work(engine: Any, name: str) -> str:
+        upgrades = upkeep.upgrades_of(settings, engine, progress)
+        if model:
+            await frame.loaded(encoders.of(model))
+            metadata = described(settings, encoders, model)
+            done = await upgrades.model(name, encoders.of(model), metadata, drop=drop_old)
+        else:
+            done = await upgrades.keywords(name)
+        return upgraded(done, model, choice.mapped(name))
+
+    await _own(settings, collections, work)
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
 @click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
-@frame.env_file
-def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
+@frame.runs(frame.GOES_ON)
+async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
     A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
     goes on where this one was.
     """
-    _run(lambda settings: _copy(settings, collections, origin, goal))
+    settings = _load()
+    from mcp_server_qdrant.app import upkeep
+    from mcp_server_qdrant.ingest.collections import copying
+
+    if upkeep.place(origin, settings) == upkeep.place(goal, settings):
+        raise RequestError("--from and --to must differ.")
+    if goal is None:
+        upkeep.check_writable(settings)
+    progress = frame.Progress()
+    async with (
+        upkeep.source(origin, settings) as source,
+        upkeep.engine(goal, settings, new=True) as target,
+    ):
+
+        async def work(source: Any, name: str) -> str:
+            total = await source.count(name)
+            tell = partial(progress, name, total=total)
+            written = await copying.copy(source, target, name, tell)
+            if not written:
+                return f"{called(name)}: both hold the same {amount(total, 'point')}."
+            return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
+
+        await _each(source, collections, settings if None in (origin, goal) else None, work)
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@frame.env_file
-def accept_loss(collections: Sequence[str]) -> None:
+@frame.runs(frame.GOES_ON)
+async def accept_loss(collections: Sequence[str]) -> None:
     """Go on without points that are missing on the disk, and say no more about them.
 
     For collections of the embedded engine that qdrant-collections shows as damaged.
@@ -65,15 +102,15 @@ def accept_loss(collections: Sequence[str]) -> None:
     async def work(engine: Any, name: str) -> str:
         return accepted(name, *await engine.accept_loss(name))
 
-    _run(lambda settings: _own(settings, collections, work))
+    await _own(_load(), collections, work)
 
 
 @click.command()
 @click.argument("collection")
 @click.argument("text", required=False)
 @click.option("--folder", metavar="PATH", help="The folder that it belongs to; empty: to none.")
-@frame.env_file
-def describe(collection: str, text: str | None, folder: str | None) -> None:
+@frame.runs(frame.GOES_ON)
+async def describe(collection: str, text: str | None, folder: str | None) -> None:
     """Say what a collection is about, so that agents can choose; an empty text takes it back.
 
     A client that is started in the collection's folder searches it, and stores into it, where no
@@ -81,9 +118,7 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
     """
     if text is None and folder is None:
         raise click.UsageError("Give a text, or --folder.")
-    place = Path(folder).resolve() if folder else None
-    if place and not place.is_dir():
-        raise click.UsageError(f"{place} is not a folder.")
+    place = _existing(folder) if folder else None
 
     async def work(engine: Any, name: str) -> str:
         said = []
@@ -95,51 +130,51 @@ def describe(collection: str, text: str | None, folder: str | None) -> None:
             said.append(f"belongs to {printable(str(place)) if place else 'no folder'}")
         return f"{called(name)}: {', '.join(said)}."
 
-    _run(lambda settings: _own(settings, [collection], work))
+    await _own(_load(), [collection], work)
 
 
-_of_backups = frame.options(
-    click.argument("folder", type=click.Path(path_type=Path)),
-    click.argument("collections", nargs=-1, metavar="[COLLECTION...]"),
-    click.option("--overwrite", is_flag=True, help="Replace what is there."),
-    frame.env_file,
+def _existing(folder: str) -> Path:
+    place = Path(folder).resolve()
+    if not place.is_dir():
+        raise click.UsageError(f"{place} is not a folder.")
+    return place
+
+
+_OF_BACKUPS = (
+    click.Argument(
+        ["folder"], type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
+    ),
+    click.Argument(["collections"], nargs=-1, metavar="[COLLECTION...]"),
+    click.Option(["--overwrite"], is_flag=True, help="Replace what is there."),
 )
 
 
-@click.command()
-@_of_backups
-def backup(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+@click.command(params=[*_OF_BACKUPS])
+@frame.runs("Interrupted; nothing was kept.")
+async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Copy collections (default: all) into FOLDER, while they are used.
 
     The folder is there once it is complete. A Qdrant server has snapshots of its own.
     """
-    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+    settings, tell, now = _load(), frame.Progress(), datetime.now(UTC)
+    from mcp_server_qdrant.app import upkeep
 
-    async def work(settings: "Settings") -> None:
-        from mcp_server_qdrant.app.upkeep import back_up
-
-        tell, now = frame.Progress(), datetime.now(UTC)
-        _done(await back_up(settings, place, chosen, now, tell, replace=overwrite))
-
-    _run(work, "Interrupted; nothing was kept.")
+    chosen = list(dict.fromkeys(collections))
+    _done(await upkeep.back_up(settings, folder, chosen, now, tell, replace=overwrite))
 
 
-@click.command()
-@_of_backups
-def restore(folder: Path, collections: Sequence[str], overwrite: bool) -> None:  # noqa: FBT001
+@click.command(params=[*_OF_BACKUPS])
+@frame.runs("Interrupted; run it again with --overwrite.")
+async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
 
     Each is back as a whole. Those that are there already are left alone without --overwrite.
     """
-    place, chosen = folder.absolute(), list(dict.fromkeys(collections))
+    settings, tell = _load(), frame.Progress()
+    from mcp_server_qdrant.app import upkeep
 
-    async def work(settings: "Settings") -> None:
-        from mcp_server_qdrant.app import upkeep
-
-        tell = frame.Progress()
-        _done(await upkeep.restore(settings, place, chosen, tell, replace=overwrite))
-
-    _run(work, "Interrupted; run it again with --overwrite.")
+    chosen = list(dict.fromkeys(collections))
+    _done(await upkeep.restore(settings, folder, chosen, tell, replace=overwrite))
 
 
 def _done(points: Mapping[str, int]) -> None:
@@ -149,22 +184,24 @@ def _done(points: Mapping[str, int]) -> None:
     click.echo(f"Done: {amount(len(points), 'collection')}.")
 
 
-def _run(
-    work: "Callable[[Settings], Coroutine[Any, Any, None]]", interrupted: str = frame.GOES_ON
-) -> None:
-    with frame.ending(interrupted):
-        settings = frame.load()
-        from mcp_server_qdrant.core.lean import import_qdrant_client
+def _load() -> "Settings":
+    """The settings; the libraries of the engines are imported lean."""
+    settings = frame.load()
+    import_qdrant_client()
+    return settings
 
-        import_qdrant_client()
-        asyncio.run(work(settings))
+
+async def _own(settings: "Settings", collections: Sequence[str], work: Work) -> None:
+    """Work on collections of the engine that the settings name."""
+    from mcp_server_qdrant.app import upkeep
+
+    upkeep.check_writable(settings)
+    async with upkeep.engine(None, settings) as engine:
+        await _each(engine, collections, settings, work)
 
 
 async def _each(
-    collections: Sequence[str],
-    visible: "Settings | None",
-    names: Callable[[], Awaitable[Sequence[str]]],
-    work: Callable[[str], Awaitable[str]],
+    engine: Any, collections: Sequence[str], visible: "Settings | None", work: Work
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 
@@ -179,80 +216,15 @@ async def _each(
             if visible:
                 upkeep.check_visible(name, visible)
             try:
-                done = await work(name)
+                done = await work(engine, name)
             except UnknownCollection as error:
-                raise upkeep.unknown(name, await names()) from error
+                raise upkeep.unknown(name, await engine.names()) from error
             frame.show("")
             click.echo(done)
         except QdrantMcpError as error:
             status = status or frame.failed(error)
     if status:
         raise click.exceptions.Exit(status)
-
-
-async def _upgrade(
-    settings: "Settings", collections: Sequence[str], model: str | None, *, drop: bool
-) -> None:
-    from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.app.models import described, open_choice, open_encoders
-
-    upkeep.check_writable(settings)
-    async with upkeep.engine(None, settings) as engine:
-        upgrades = upkeep.upgrades_of(settings, engine, frame.Progress())
-        encoders = open_encoders(settings)
-        if model:
-            await frame.loaded(encoders.of(model))
-
-        async def work(name: str) -> str:
-            if model:
-                metadata = described(settings, encoders, model)
-                done = await upgrades.model(name, encoders.of(model), metadata, drop=drop)
-            else:
-                done = await upgrades.keywords(name)
-            return upgraded(done, model, open_choice(settings, encoders).mapped(name))
-
-        await _each(collections, settings, engine.names, work)
-
-
-async def _copy(
-    settings: "Settings", collections: Sequence[str], origin: str | None, goal: str | None
-) -> None:
-    from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.ingest.collections import copying
-
-    progress = frame.Progress()
-    if upkeep.place(origin, settings) == upkeep.place(goal, settings):
-        raise RequestError("--from and --to must differ.")
-    if goal is None:
-        upkeep.check_writable(settings)
-    async with (
-        upkeep.source(origin, settings) as source,
-        upkeep.engine(goal, settings, new=True) as target,
-    ):
-
-        async def work(name: str) -> str:
-            total = await source.count(name)
-            tell = partial(progress, name, total=total)
-            written = await copying.copy(source, target, name, tell)
-            if not written:
-                return f"{called(name)}: both hold the same {amount(total, 'point')}."
-            return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
-
-        visible = settings if None in (origin, goal) else None
-        await _each(collections, visible, source.names, work)
-
-
-async def _own(
-    settings: "Settings",
-    collections: Sequence[str],
-    work: Callable[[Any, str], Awaitable[str]],
-) -> None:
-    """Work on collections of the engine that the settings name."""
-    from mcp_server_qdrant.app import upkeep
-
-    upkeep.check_writable(settings)
-    async with upkeep.engine(None, settings) as engine:
-        await _each(collections, settings, engine.names, partial(work, engine))
 
 
 def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:

@@ -32,8 +32,19 @@ class Caller:
     claims: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Ending:
+    """How a call ends."""
+
+    outcome: Outcome = "crashed"  # unless somebody knows better
+
+
 class Recorder:
-    """A record of the phases and outcomes of searches; this one keeps nothing."""
+    """A record of calls, and of the phases and outcomes of searches; this one keeps nothing."""
+
+    def call(self, tool: str) -> AbstractContextManager[Ending]:  # noqa: ARG002
+        """Everything inside is a call of this tool, which says how it ends."""
+        return nullcontext(Ending())
 
     def phase(self, name: Phase) -> AbstractContextManager[object]:  # noqa: ARG002
         """Everything inside is this phase of the search."""
@@ -46,20 +57,11 @@ class Recorder:
         """Record whether a query found something, and whether its spelling was corrected."""
 
 
-@dataclass(slots=True)
-class Call:
-    """The tool call under way; `outcome` is filled in where its failure is known best."""
-
-    tool: str
-    outcome: Outcome | None = None
-
-
 _SILENT = Recorder()
 _END: ContextVar[float | None] = ContextVar("deadline", default=None)
 _CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 _CLIENT: ContextVar[tuple[str, str] | None] = ContextVar("client", default=None)
 _REQUEST: ContextVar[str | None] = ContextVar("request_id", default=None)
-_CALL: ContextVar[Call | None] = ContextVar("call", default=None)
 _RECORDER: ContextVar[Recorder] = ContextVar("recorder", default=_SILENT)
 
 
@@ -114,27 +116,16 @@ def granted(named: Iterable[str]) -> frozenset[str]:
 
 
 def recording(recorder: Recorder) -> AbstractContextManager[None]:
-    """Searches inside are told to `recorder`."""
+    """Calls and searches inside are recorded by it."""
     return holding(_RECORDER, recorder)
 
 
 def recorder() -> Recorder:
-    """What the search under way is told to."""
+    """The recorder of the call under way."""
     return _RECORDER.get()
 
 
-def within_call(call: Call) -> AbstractContextManager[None]:
-    """Everything inside is this call."""
-    return holding(_CALL, call)
-
-
-def record_outcome(outcome: Outcome) -> None:
-    """Record the outcome of the current call, if calls are measured."""
-    if (call := _CALL.get()) is not None:
-        call.outcome = outcome
-
-
-def within_request(request_id: str) -> AbstractContextManager[None]:
+def within_request(request_id: str | None) -> AbstractContextManager[None]:
     """Everything inside is done for this HTTP request."""
     return holding(_REQUEST, request_id)
 

@@ -1,4 +1,4 @@
-"""Building blocks of declared fields: settings' variables, and lenient types for tool arguments.
+"""Building blocks of declared fields: lenient types for tool arguments.
 
 Agents send lists and objects as JSON strings, single items for lists, and numbers for ids. These
 types accept that, and refuse text that no index, file or terminal should see.
@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.notation import SURROGATE
 
@@ -17,15 +17,6 @@ MAX_ITEMS = 256  # of a list of names
 MAX_VALUES = 100_000  # in one argument, at any depth
 # A noncharacter, which no text may hold: stands for what could not be decoded.
 BROKEN = "\uffff"
-
-
-def variable(name: str, default: Any, description: str, *others: str, **limits: Any) -> Any:
-    """A setting read from the environment variable `name`, or from one of `others`.
-
-    `limits` are those of pydantic's Field. The description is a row of docs/settings.md.
-    """
-    alias = AliasChoices(name, *others)
-    return Field(default, validation_alias=alias, description=description, **limits)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from mcp_server_qdrant.core.fields import (
     Text,
     Word,
     Words,
-    variable,
 )
 
 MAX_QUERY = 8_000  # characters
@@ -48,19 +47,16 @@ class Preferences(BaseModel):
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    priority: Annotated[Priority, Offered("gain of preferred collections")] = variable(
-        "QDRANT_COLLECTION_PRIORITY", "natural", "How much preferred collections gain."
+    priority: Annotated[Priority, Offered("gain of preferred collections")] = Field(
+        "natural", validation_alias="QDRANT_COLLECTION_PRIORITY"
     )
-    recency_weight: Annotated[float, Offered("how much age counts")] = variable(
-        "QDRANT_RECENCY_WEIGHT",
-        0.15,
-        "How much of its score a text can lose by age; 0 is off.",
-        ge=0,
-        le=1,
+    """How much preferred collections gain."""
+    recency_weight: Annotated[float, Offered("how much age counts")] = Field(
+        0.15, ge=0, le=1, validation_alias="QDRANT_RECENCY_WEIGHT"
     )
-    rerank: Annotated[bool, Offered("by a second model, slower")] = variable(
-        "RERANK", False, "Rerank the best results with a second model."
-    )
+    """How much of its score a text can lose by age; 0 is off."""
+    rerank: Annotated[bool, Offered("by a second model, slower")] = False
+    """Rerank the best results with a second model."""
 
     @classmethod
     def among(cls, settings: "Preferences") -> "Preferences":

@@ -11,13 +11,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StringConstraints,
     ValidationError,
     model_validator,
 )
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.fields import Id, Text, one_or_many
+from mcp_server_qdrant.core.fields import Id, one_or_many, sound
 
 TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # of collections of any maker
 QRELS = ("qrels/test.tsv", "qrels.tsv")
@@ -41,12 +42,6 @@ class Label:
     collections: tuple[str, ...] | None = None
 
 
-def _filled(value: Any) -> Any:
-    if isinstance(value, str) and not value.strip():
-        raise ValueError("It must not be empty")
-    return value
-
-
 def _graded(value: Any) -> Any:
     """Ids with their grades; those of a list are all alike."""
     if isinstance(value, dict):
@@ -55,7 +50,9 @@ def _graded(value: Any) -> Any:
     return dict.fromkeys(map(str, listed), 1) if isinstance(listed, list) else listed
 
 
-Filled = Annotated[Text, BeforeValidator(_filled)]
+Filled = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1), BeforeValidator(sound)
+]
 Texts = Annotated[tuple[Id, ...], BeforeValidator(one_or_many)]
 Some = Annotated[Texts, Field(min_length=1)]
 Grade = Annotated[int, Field(ge=0, le=BEST_GRADE)]
@@ -131,7 +128,7 @@ class Row(BaseModel):
         return replace(made, ids=ids, within=self.expect.within, where=self.expect.where())
 
 
-def read(path: Path) -> list[Label]:
+def read_labels(path: Path) -> list[Label]:
     """The labelled queries of a file or a BEIR folder. Raises RequestError saying what is wrong."""
     labels = _beir(path) if path.is_dir() else [_row(*one).label() for one in _rows(path)]
     if not labels:

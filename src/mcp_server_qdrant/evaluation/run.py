@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 LIMIT = 10
 DEEP = 100
-IDS_AT_ONCE = 200
 MODEL_SECONDS = 600.0
 
 Key = tuple[str, str]
@@ -81,22 +80,10 @@ async def resolve(services: "Services", labels: Sequence[Label]) -> tuple[list[Q
         raise RequestError(f"No collection matches {', '.join(empty)}.")
     if not all(places.values()):
         raise RequestError("There is no collection yet, or the default one is empty.")
-    named = await _named(services.lookup, labels, places)
     queries, lost, unknown = [], [], 0
     for label in labels:
         names = places[label.collections]
-        grades = {
-            key: grade
-            for homes, ids in _ids(label, names)
-            for wanted, grade in ids.items()
-            for key in _keys(named, homes, wanted) or [("", wanted)]
-        }
-        if label.where is not None:
-            grades = {
-                key_of(document): 1
-                for name in names
-                for document in await services.lookup.matching(name, label.where)
-            }
+        grades = await _grades(services.lookup, label, names)
         queries.append(Query(label, names, grades))
         nowhere = sum(not collection for collection, _ in grades)
         unknown += nowhere
@@ -122,35 +109,19 @@ def _doubts(lost: Sequence[str], unknown: int) -> list[str]:
     return doubts
 
 
-async def _named(
-    lookup: Lookup, labels: Sequence[Label], places: Mapping[Any, Sequence[str]]
-) -> dict[str, dict[str, Key]]:
-    """Collection -> id -> the document it names there."""
-    wanted: dict[str, dict[str, None]] = {}
-    for label in labels:
-        for homes, sought in _ids(label, places[label.collections]):
-            for collection in homes:
-                wanted.setdefault(collection, {}).update(dict.fromkeys(sought))
-    found: dict[str, dict[str, Key]] = {}
-    for collection, ids in wanted.items():
-        here = found.setdefault(collection, {})
-        listed = list(ids)
-        for first in range(0, len(listed), IDS_AT_ONCE):
-            some = await lookup.named(collection, listed[first : first + IDS_AT_ONCE])
-            here.update({one: key_of(document) for one, document in some.items()})
-    return found
-
-
-def _ids(label: Label, names: Sequence[str]) -> list[tuple[list[str], Mapping[str, int]]]:
-    """The expected ids, each time with those of the searched collections that may hold them."""
-    own = [([n for n in names if n == name], ids) for name, ids in label.within.items()]
-    return [(list(names), label.ids), *own]
-
-
-def _keys(
-    named: Mapping[str, Mapping[str, Key]], collections: Iterable[str], wanted: str
-) -> list[Key]:
-    return [named[name][wanted] for name in collections if wanted in named[name]]
+async def _grades(lookup: Lookup, label: Label, names: Sequence[str]) -> dict[Key, int]:
+    """The documents that answer a query; an id that is nowhere is that of no collection."""
+    if label.where is not None:
+        found = [await lookup.matching(name, label.where) for name in names]
+        return {key_of(document): 1 for documents in found for document in documents}
+    grades: dict[Key, int] = {}
+    own = [([name] if name in names else [], ids) for name, ids in label.within.items()]
+    for homes, ids in [(names, label.ids), *own]:
+        named = [await lookup.named(name, list(ids)) for name in homes if ids]
+        for one, grade in ids.items():
+            keys = [key_of(there[one]) for there in named if one in there]
+            grades |= dict.fromkeys(keys or [("", one)], grade)
+    return grades
 
 
 async def models_ready(

@@ -39,34 +39,23 @@ def readiness(parts: Mapping[str, Part]) -> Response:
 
 async def examined(
     opening: "asyncio.Task[Any]", *, draining: bool, patience: float = PATIENCE
-) -> dict[str, Part]:
-    """Server, engine and encoder; `opening` is the task that opens the services."""
-    server = Part("up", "The server takes calls.")
+) -> tuple[dict[str, Part], Any]:
+    """Server, engine and encoder; and the services that `opening` opens, None until it has."""
+    server, engine = Part("up", "The server takes calls."), Part("up", "The engine answers.")
     if draining:
         server = Part("draining", "The server is shutting down: it takes no more calls.")
-    engine = await _engine(opening, patience)
-    return {"server": server, "engine": engine, "encoder": _encoder(opened(opening))}
-
-
-async def _engine(opening: "asyncio.Task[Any]", patience: float) -> Part:
-    """`up` where it answers in time, `opening`, or `down`."""
+    services: Any = None
     try:
         async with asyncio.timeout(patience):
-            await (await asyncio.shield(opening)).catalog.names()
+            services = await asyncio.shield(opening)
+            await services.catalog.names()
     except TimeoutError:
-        if not opening.done():
-            return Part("opening", "The engine is being opened.")
-        return Part("down", "The engine does not answer in time.")
+        engine = Part("opening", "The engine is being opened.")
+        if services is not None:
+            engine = Part("down", "The engine does not answer in time.")
     except QdrantMcpError as error:
-        return Part("down", str(error))
-    return Part("up", "The engine answers.")
-
-
-def opened(opening: "asyncio.Task[Any]") -> Any:
-    """The services, or None until they are open."""
-    if not opening.done() or opening.cancelled() or opening.exception() is not None:
-        return None
-    return opening.result()
+        engine = Part("down", str(error))
+    return {"server": server, "engine": engine, "encoder": _encoder(services)}, services
 
 
 def _encoder(services: Any) -> Part:

@@ -1,10 +1,13 @@
 """Figures for Prometheus, in a registry of their own."""
 
+import logging
 import time
+from asyncio import CancelledError
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
+from mcp.shared.exceptions import MCPError
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -16,11 +19,22 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Outcome, Phase, Recorder
+from mcp_server_qdrant.core.context import (
+    ANSWERS,
+    PHASES,
+    Answer,
+    Ending,
+    Phase,
+    Recorder,
+    caller,
+)
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 
+logger = logging.getLogger(__name__)
+
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+NAMESPACE = "mcp_qdrant"
 OTHER = "other"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 FAULTS = ("failed", "timeout", "degraded")
@@ -31,45 +45,33 @@ ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown"
 class Metrics(Recorder):
     """Counts since the start, and the state now.
 
-    Labels are bounded: tools are those in `tools`, and at most `named` collections are
-    named, the first to fail; all others are `other`.
+    Labels are bounded: at most `named` collections are named, the first to fail; all others are
+    `other`.
     """
 
     def __init__(self, load: Load, named: int = 20) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # they double what is scraped
-        self.tools: frozenset[str] = frozenset()
         self._named = named
         self._collections: set[str] = set()
         registry = self._registry = CollectorRegistry()
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        histogram = partial(Histogram, registry=registry, buckets=SECONDS)
-        self._calls = counter("mcp_qdrant_calls", "Tool calls.", ("tool", "outcome"))
-        self._call_seconds = histogram("mcp_qdrant_call_seconds", "Time of a call.", ("tool",))
-        self._phase_seconds = histogram(
-            "mcp_qdrant_phase_seconds", "Time of a phase of a search.", ("phase",)
-        )
+        counter = partial(Counter, namespace=NAMESPACE, registry=registry)
+        gauge = partial(Gauge, namespace=NAMESPACE, registry=registry)
+        histogram = partial(Histogram, namespace=NAMESPACE, registry=registry, buckets=SECONDS)
+        self._calls = counter("calls", "Tool calls.", ("tool", "outcome"))
+        self._call_seconds = histogram("call_seconds", "Time of a call.", ("tool",))
+        self._phase_seconds = histogram("phase_seconds", "Time of a phase of a search.", ("phase",))
         self._errors = counter(
-            "mcp_qdrant_collection_errors",
-            "Searches of a collection that did not go well.",
-            ("collection", "state"),
+            "collection_errors", "Searches of it that went wrong.", ("collection", "state")
         )
-        self._degraded = counter(
-            "mcp_qdrant_degraded_searches", "Searches with less than was asked for."
-        )
-        self._answers = counter("mcp_qdrant_answers", "Queries by what was found.", ("answer",))
-        self._corrected = counter(
-            "mcp_qdrant_corrected_searches", "Queries whose spelling was corrected."
-        )
-        self._refused = counter(
-            "mcp_qdrant_refused_requests", "Requests that were refused.", ("reason",)
-        )
-        self._engine = gauge("mcp_qdrant_engine", "1 for the state it is in.", ("state",))
-        self._encoder = gauge("mcp_qdrant_encoder", "1 for the state it is in.", ("state",))
-        self._work = gauge("mcp_qdrant_work", "Written since the start; in step.", ("kind",))
-        under_way = gauge("mcp_qdrant_calls_under_way", "Calls now.")
-        under_way.set_function(lambda: load.calls.count)
-        streams = gauge("mcp_qdrant_streams_open", "Event streams now.")
-        streams.set_function(lambda: load.streams.count)
+        self._degraded = counter("degraded_searches", "Searches with less than was asked for.")
+        self._answers = counter("answers", "Queries by what was found.", ("answer",))
+        self._corrected = counter("corrected_searches", "Queries whose spelling was corrected.")
+        self._refused = counter("refused_requests", "Requests that were refused.", ("reason",))
+        self._engine = gauge("engine", "1 for the state it is in.", ("state",))
+        self._encoder = gauge("encoder", "1 for the state it is in.", ("state",))
+        self._work = gauge("work", "Writes since the start; folders in step now.", ("kind",))
+        gauge("calls_under_way", "Calls now.").set_function(lambda: load.calls.count)
+        gauge("streams_open", "Event streams now.").set_function(lambda: load.streams.count)
         for phase in PHASES:
             self._phase_seconds.labels(phase)
         for answer in ANSWERS:
@@ -77,24 +79,25 @@ class Metrics(Recorder):
         for reason in SENTENCES:
             self._refused.labels(reason)
 
-    def called(self, tool: str, outcome: Outcome, seconds: float) -> None:
-        """Count a call."""
-        name = self.known(tool)
-        self._calls.labels(name, outcome).inc()
-        self._call_seconds.labels(name).observe(seconds)
-
-    def known(self, tool: str) -> str:
-        """The tool's name, if it is one of ours: any other is what a client made up."""
-        return tool if tool in self.tools else OTHER
-
     @override
     @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        began = time.perf_counter()
+    def call(self, tool: str) -> Iterator[Ending]:
+        ending, began = Ending(), time.perf_counter()
         try:
-            yield
+            yield ending
+        except (CancelledError, MCPError) as error:
+            ending.outcome = "rejected" if isinstance(error, MCPError) else "cancelled"
+            raise
         finally:
-            self._phase_seconds.labels(name).observe(time.perf_counter() - began)
+            seconds, who = time.perf_counter() - began, caller()
+            self._calls.labels(tool, ending.outcome).inc()
+            self._call_seconds.labels(tool).observe(seconds)
+            fields = {"tool": tool, "outcome": ending.outcome, "ms": round(seconds * 1000, 1)}
+            logger.info("Call", extra={"fields": fields | ({"caller": who.name} if who else {})})
+
+    @override
+    def phase(self, name: Phase) -> AbstractContextManager[object]:
+        return self._phase_seconds.labels(name).time()
 
     @override
     def fared(self, statuses: Iterable[Status]) -> None:

@@ -4,13 +4,14 @@ import logging
 import re
 import time
 import uuid
-from asyncio import CancelledError, Task
-from collections.abc import Awaitable, Callable, Iterable
+from asyncio import Task
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,16 +20,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_server_qdrant.core.context import (
     ADMIN,
     CALLER,
-    Call,
     Caller,
-    Outcome,
     caller,
+    calling,
     recording,
-    within_call,
     within_request,
 )
-from mcp_server_qdrant.http.health import examined, healthz, opened, readiness
-from mcp_server_qdrant.http.limits import HEALTH, PLACE, Load
+from mcp_server_qdrant.http.health import examined, healthz, readiness
+from mcp_server_qdrant.http.limits import HEALTH, SLOT, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -44,26 +43,29 @@ Next = Callable[[Any], Awaitable[Any]]
 
 
 class Monitor:
-    """The state that limits, /readyz and /metrics share."""
+    """The state that limits, /readyz and /metrics share; each message is handled for its caller."""
 
     def __init__(self, settings: Settings) -> None:
         self.load = Load(settings.http_max_calls)
+        self._asking = settings.auth_mode in ("token", "oauth")
+        self._scopes: Mapping[str, str] = {}
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
         # Who reads the figures of all tenants need not know what theirs are called.
         self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
     def register(
-        self, mcp: MCPServer[Any], begin: Callable[[], Task[Any]], tools: Iterable[str]
+        self, mcp: MCPServer[Any], begin: Callable[[], Task[Any]], scopes: Mapping[str, str]
     ) -> None:
-        """Add /healthz, /readyz and /metrics. Figures have the names in `tools` as labels.
+        """Add /healthz, /readyz and /metrics. `scopes` maps a tool's name to the scope it needs.
 
-        `begin` opens the services, or tells that they are open.
+        `begin` is the task that opens the services, started where it is not yet.
         """
-        self.metrics.tools = frozenset(tools)
+        self._scopes = scopes
 
         async def readyz(_: Request) -> Response:
-            return readiness(await examined(begin(), draining=self.load.draining))
+            parts, _services = await examined(begin(), draining=self.load.draining)
+            return readiness(parts)
 
         async def metrics(_: Request) -> Response:
             """Figures for Prometheus; of all tenants, hence for none of them."""
@@ -72,8 +74,7 @@ class Monitor:
                     "/metrics needs a token with the scope admin and without a tenant.",
                     status_code=403,
                 )
-            parts = await examined(begin(), draining=self.load.draining)
-            services = opened(begin())
+            parts, services = await examined(begin(), draining=self.load.draining)
             work = services.work() if services else {}
             text = self.metrics.text(parts["engine"].state, parts["encoder"].state, work)
             return Response(text, media_type=CONTENT_TYPE)
@@ -90,51 +91,29 @@ class Monitor:
         return self._claim in who.claims or ADMIN not in who.scopes
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
-        """MCP middleware: each message within the place of its request; tool calls are measured.
+        """MCP middleware: each message in the slot and for the caller of its own request.
 
-        The SDK handles a session's messages in the task of its first one, so that the id is taken
-        from each message's own request.
+        The SDK handles messages in other tasks than the requests that brought them, and a session's
+        messages in the task of its first one. Tools that the caller may not call are left out of a
+        list.
         """
         scope = ctx.request.scope if ctx.request is not None else {}
-        request = scope.get(REQUEST_ID)
+        who: Caller | None = scope.get(CALLER)
+        if self._asking and who is None:
+            raise MCPError(INVALID_REQUEST, "This message came without a caller.")
         with (
-            within_request(request) if request else nullcontext(),
-            scope.get(PLACE, nullcontext()),
+            within_request(scope.get(REQUEST_ID)),
+            scope.get(SLOT, nullcontext()),
+            calling(who),
             recording(self.metrics),
         ):
-            if ctx.method != "tools/call":
-                return await call_next(ctx)
-            return await self._called(ctx, call_next, scope.get(CALLER))
-
-    async def _called(self, ctx: Any, call_next: Next, who: Caller | None) -> Any:
-        name = ctx.params.get("name") if isinstance(ctx.params, dict) else None
-        call = Call(name if isinstance(name, str) else "")
-        began = time.perf_counter()
-        ending: Outcome = "crashed"
-        try:
-            with within_call(call):
-                result = await call_next(ctx)
-            failed = isinstance(result, dict) and result.get("isError")
-            ending = "rejected" if failed else "ok"
-        except MCPError:
-            ending = "rejected"
-            raise
-        except CancelledError:
-            ending = "cancelled"
-            raise
-        finally:
-            self._ended(call, call.outcome or ending, time.perf_counter() - began, who)
+            result = await call_next(ctx)
+        if who and ctx.method == "tools/list" and isinstance(result, dict):
+            result["tools"] = [tool for tool in result["tools"] if self._may(who, tool["name"])]
         return result
 
-    def _ended(self, call: Call, outcome: Outcome, seconds: float, who: Caller | None) -> None:
-        self.metrics.called(call.tool, outcome, seconds)
-        fields = {
-            "tool": self.metrics.known(call.tool),
-            "outcome": outcome,
-            "ms": round(seconds * 1000, 1),
-            **({"caller": who.name} if who else {}),
-        }
-        logger.info("Call", extra={"fields": fields})
+    def _may(self, who: Caller, tool: str) -> bool:
+        return self._scopes.get(tool, ADMIN) in who.scopes
 
 
 class Identified:

@@ -18,7 +18,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
 from mcp_server_qdrant.http.guard import Guard, is_loopback
-from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Limits, Load
+from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
 from mcp_server_qdrant.http.page.routes import PAGE, compressed
 from mcp_server_qdrant.settings.environment import Settings
@@ -54,12 +54,12 @@ def app(
         path = "/mcp"
         served = mcp.streamable_http_app(
             transport_security=unchecked,
-            stateless_http=settings.stateless,
+            stateless_http=settings.fastmcp_stateless_http,
             session_idle_timeout=IDLE_SECONDS,
             max_sessions=SESSIONS,
         )
     bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
-    limited = Limits(bounded, monitor.load, monitor.metrics.refused)
+    limited = monitor.load.around(bounded, monitor.metrics.refused)
     return Identified(_protected(served, limited, settings, path))
 
 
@@ -70,7 +70,7 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
     Raises ConfigError where the tokens' file cannot be used.
     """
     resource = _resource(settings, path)
-    names = [*settings.allowed_hosts, settings.host]
+    names = [*settings.fastmcp_allowed_hosts, settings.fastmcp_host]
     open_paths = [*PROBES]
     if resource:
         names.append(resource.host)
@@ -83,7 +83,7 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
         app,
         Authenticated(inner, verifier, resource, [PAGE]) if verifier else inner,
         hosts=names,
-        origins=settings.allowed_origins,
+        origins=settings.fastmcp_allowed_origins,
         open_paths=open_paths,
     )
 
@@ -112,7 +112,7 @@ def _resource(settings: Settings, path: str) -> Resource | None:
     if settings.auth_mode != "oauth" or not settings.auth_issuer:
         return None
     urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
-    here = f"http://{settings.host}:{settings.port}{path}"
+    here = _url(settings.fastmcp_host, settings.fastmcp_port, path)
     url = settings.auth_resource_url or next(urls, here)
     return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)
 
@@ -166,7 +166,7 @@ def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         served,
         http="h11",  # bounds the heads of requests, httptools does not
-        log_level=settings.log_level.lower(),
+        log_level=settings.fastmcp_log_level.lower(),
         log_config=None,  # as the root logger is set up
         access_log=False,  # its lines have queries; http/monitor.py logs each request
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
@@ -193,6 +193,10 @@ def listening(host: str, port: int) -> socket.socket:
 def address(listener: socket.socket, path: str) -> str:
     """The URL of a path there."""
     host, port = listener.getsockname()[:2]
+    return _url(host, port, path)
+
+
+def _url(host: str, port: int, path: str) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
 
 

@@ -2,10 +2,17 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
 
 from mcp_server_qdrant.core.datatypes import Provider
-from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, revealed
 
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
@@ -22,70 +29,36 @@ def _mapping(value: Any) -> Any:
 class EmbeddingSettings(BaseModel):
     """The source of the vectors of queries and texts."""
 
-    embedding_provider: Provider = variable(
-        "EMBEDDING_PROVIDER",
-        "fastembed",
-        "Where vectors are made: `fastembed` (this machine), `openai` (a service with that API) or "
-        "`none` (no vectors: keywords only).",
+    embedding_provider: Provider = "fastembed"
+    """Where vectors are made: `fastembed` (this machine), `openai` (a service with that API) or
+    `none` (no vectors: keywords only)."""
+    embedding_model: str = DEFAULT_MODEL
+    """Embedding model. Default with OpenAI: text-embedding-3-small."""
+    embedding_model_path: Folder | None = None
+    """Folder with the model's ONNX files, or with a folder of them; nothing is downloaded."""
+    fastembed_cache_path: WholePath | None = None
+    """Folder of downloaded models. Default: one of temporary files, as fastembed has it."""
+    embedding_service_url: Url | None = Field(
+        None, validation_alias=AliasChoices("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL")
     )
-    embedding_model: str = variable(
-        "EMBEDDING_MODEL", DEFAULT_MODEL, f"Embedding model. Default with OpenAI: {OPENAI_MODEL}."
-    )
-    embedding_model_path: Folder | None = variable(
-        "EMBEDDING_MODEL_PATH",
-        None,
-        "Folder with the model's ONNX files, or with a folder of them; nothing is downloaded.",
-    )
-    embedding_cache_dir: WholePath | None = variable(
-        "FASTEMBED_CACHE_PATH",
-        None,
-        "Folder of downloaded models. Default: one of temporary files, as fastembed has it.",
-    )
-    embedding_service_url: Url | None = variable(
-        "EMBEDDING_SERVICE_URL",
-        None,
-        "OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI's own.",
-        "OPENAI_BASE_URL",
-    )
-    embedding_api_key: SecretStr | None = variable(
-        "EMBEDDING_API_KEY",
-        None,
-        "Its API key.",
-    )
-    openai_api_key: SecretStr | None = variable(
-        "OPENAI_API_KEY",
-        None,
-        "Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL.",
-    )
-    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_mapping)] = variable(
-        "COLLECTION_MODELS",
-        (),
-        "Models of single collections: `name=model` separated by commas, or JSON. Names may be "
-        "globs, models may be `openai:model`.",
-    )
-    embedding_query_prefix: str | None = variable(
-        "EMBEDDING_QUERY_PREFIX",
-        None,
-        "Text before queries; `none` for nothing. Default: what the model needs.",
-    )
-    embedding_passage_prefix: str | None = variable(
-        "EMBEDDING_PASSAGE_PREFIX", None, "Text before stored texts, likewise."
-    )
-    embedding_dimensions: int | None = variable(
-        "EMBEDDING_DIMENSIONS",
-        None,
-        "Requested from a service whose model can shorten vectors.",
-        ge=1,
-    )
-    embedding_max_tokens: int = variable(
-        "EMBEDDING_MAX_TOKENS",
-        512,
-        "Tokens of the longest part of a text for models of a service.",
-        ge=32,
-    )
-    embedding_threads: int | None = variable(
-        "EMBEDDING_THREADS", None, "CPU threads of the local model.", ge=1
-    )
+    """OpenAI-compatible service, such as `http://localhost:11434/v1`. Default: OpenAI's own."""
+    embedding_api_key: SecretStr | None = None
+    """Its API key."""
+    openai_api_key: SecretStr | None = None
+    """Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL."""
+    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_mapping)] = ()
+    """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
+    models may be `openai:model`."""
+    embedding_query_prefix: str | None = None
+    """Text before queries; `none` for nothing. Default: what the model needs."""
+    embedding_passage_prefix: str | None = None
+    """Text before stored texts, likewise."""
+    embedding_dimensions: PositiveInt | None = None
+    """Requested from a service whose model can shorten vectors."""
+    embedding_max_tokens: Annotated[int, Field(ge=32)] = 512
+    """Tokens of the longest part of a text for models of a service."""
+    embedding_threads: PositiveInt | None = None
+    """CPU threads of the local model."""
 
     @model_validator(mode="after")
     def _named_model(self) -> Self:

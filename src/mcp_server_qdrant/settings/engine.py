@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Annotated, Self
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import AfterValidator, BaseModel, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, model_validator
 
 from mcp_server_qdrant.core.datatypes import OURS
-from mcp_server_qdrant.core.fields import Positive, variable
-from mcp_server_qdrant.core.notation import listed_in, name_fault
-from mcp_server_qdrant.settings.values import Names, WholePath
+from mcp_server_qdrant.core.fields import Positive
+from mcp_server_qdrant.core.notation import listed_in
+from mcp_server_qdrant.settings.values import Collection, Names, WholePath
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
 # fmt: off
@@ -38,12 +38,6 @@ def _no_file(path: Path) -> Path:
     return path
 
 
-def _collection(value: str) -> str:
-    if fault := name_fault(value):
-        raise ValueError(fault)
-    return value
-
-
 def _language(value: str) -> str:
     if value.strip().lower() not in ("auto", *LANGUAGES):
         raise ValueError(f"must be auto or one of {', '.join(LANGUAGES)}")
@@ -54,91 +48,50 @@ class EngineSettings(BaseModel):
     """The engine, its collections, and the limits of a search."""
 
     # engine
-    qdrant_url: Annotated[str, AfterValidator(_server_url)] | None = variable(
-        "QDRANT_URL", None, "Qdrant server. Not set: the embedded engine; `:memory:`: a trial."
-    )
-    qdrant_api_key: SecretStr | None = variable(
-        "QDRANT_API_KEY", None, "API key of the Qdrant server."
-    )
-    qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = variable(
-        "QDRANT_LOCAL_PATH",
-        None,
-        "Folder of the embedded engine. Default: the platform's user data folder.",
-    )
-    qdrant_timeout: float = variable(
-        "QDRANT_TIMEOUT", 10.0, "Seconds that a request to the engine may take.", gt=0
-    )
+    qdrant_url: Annotated[str, AfterValidator(_server_url)] | None = None
+    """Qdrant server. Not set: the embedded engine; `:memory:`: a trial."""
+    qdrant_api_key: SecretStr | None = None
+    """API key of the Qdrant server."""
+    qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = None
+    """Folder of the embedded engine. Default: the platform's user data folder."""
+    qdrant_timeout: Positive = 10.0
+    """Seconds that a request to the engine may take."""
     # collections
-    collection_name: Annotated[str, AfterValidator(_collection)] | None = variable(
-        "COLLECTION_NAME",
-        None,
-        "Default collection of find and store. Not set: all, and `memory` for new texts.",
-    )
-    qdrant_collections: Names = variable(
-        "QDRANT_COLLECTIONS",
-        (),
-        "Allowed collections: names and globs, separated by commas; `*,-private*` leaves some out. "
-        "No other is read or named. Default: all.",
-    )
-    qdrant_content_fields: Names = variable(
-        "QDRANT_CONTENT_FIELDS",
-        CONTENT_FIELDS,
-        "Payload keys that may hold a point's text; the first present is used.",
-    )
-    qdrant_folder: WholePath | None = variable(
-        "QDRANT_FOLDER",
-        None,
-        "Folder whose own collections are the default ones, here and below. Default over stdio: "
-        "where the client starts the server.",
-    )
-    qdrant_recall_path: WholePath | None = variable(
-        "QDRANT_RECALL_PATH",
-        None,
-        "Folder through which `recall` asks this server. Not set: it does not answer.",
-    )
-    qdrant_read_only: bool = variable("QDRANT_READ_ONLY", False, "Hide every tool that writes.")
+    collection_name: Collection | None = None
+    """Default collection of find and store. Not set: all, and `memory` for new texts."""
+    qdrant_collections: Names = ()
+    """Allowed collections: names and globs, separated by commas; `*,-private*` leaves some out. No
+    other is read or named. Default: all."""
+    qdrant_content_fields: Names = CONTENT_FIELDS
+    """Payload keys that may hold a point's text; the first present is used."""
+    qdrant_folder: WholePath | None = None
+    """Folder whose own collections are the default ones, here and below. Default over stdio: where
+    the client starts the server."""
+    qdrant_recall_path: WholePath | None = None
+    """Folder through which `recall` asks this server. Not set: it does not answer."""
+    qdrant_read_only: bool = False
+    """Hide every tool that writes."""
     # search
-    qdrant_search_limit: int = variable(
-        "QDRANT_SEARCH_LIMIT",
-        10,
-        "Results of a find without a limit, per collection searched; at most three times that "
-        "in all.",
-        ge=1,
-    )
-    search_timeout: Positive = variable(
-        "QDRANT_SEARCH_TIMEOUT", 8.0, "Seconds after which a find answers with what it has."
-    )
-    bm25_language: Annotated[str, AfterValidator(_language)] = variable(
-        "BM25_LANGUAGE",
-        "auto",
-        "Stemming and stop words of keyword search: a language, `auto` for that of each text, or "
-        "`none`.",
-    )
-    cache_dir: WholePath | None = variable(
-        "QDRANT_CACHE_PATH",
-        None,
-        "Folder of what can be computed again. Default: the platform's user cache folder.",
-    )
+    qdrant_search_limit: PositiveInt = 10
+    """Results of a find without a limit, per collection searched; at most three times that in
+    all."""
+    qdrant_search_timeout: Positive = 8.0
+    """Seconds after which a find answers with what it has."""
+    bm25_language: Annotated[str, AfterValidator(_language)] = "auto"
+    """Stemming and stop words of keyword search: a language, `auto` for that of each text, or
+    `none`."""
+    qdrant_cache_path: WholePath | None = None
+    """Folder of what can be computed again. Default: the platform's user cache folder."""
     # tools
-    history_days: int = variable(
-        "HISTORY_DAYS",
-        30,
-        "Days for which a text that an agent replaces or deletes can be brought back; 0: none.",
-        ge=0,
-        le=3_650,
-    )
-    mask_secrets: bool = variable(
-        "MASK_SECRETS",
-        True,
-        "Keys, tokens and passwords in texts are masked before they are stored; in sessions of "
-        "coding clients always.",
-    )
-    tool_find_description: str | None = variable(
-        "TOOL_FIND_DESCRIPTION", None, "Replaces the description of qdrant-find."
-    )
-    tool_store_description: str | None = variable(
-        "TOOL_STORE_DESCRIPTION", None, "Replaces the description of qdrant-store."
-    )
+    history_days: Annotated[int, Field(ge=0, le=3_650)] = 30
+    """Days for which a text that an agent replaces or deletes can be brought back; 0: none."""
+    mask_secrets: bool = True
+    """Keys, tokens and passwords in texts are masked before they are stored; in sessions of coding
+    clients always."""
+    tool_find_description: str | None = None
+    """Replaces the description of qdrant-find."""
+    tool_store_description: str | None = None
+    """Replaces the description of qdrant-store."""
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:
@@ -164,7 +117,7 @@ class EngineSettings(BaseModel):
     @property
     def cache_path(self) -> Path:
         """Folder of vocabularies and cached vectors."""
-        return self.cache_dir or user_cache_path("mcp-server-qdrant", appauthor=False)
+        return self.qdrant_cache_path or user_cache_path("mcp-server-qdrant", appauthor=False)
 
 
 def _free_field(value: str) -> str:
@@ -184,20 +137,13 @@ def _named(value: str) -> str:
 class TenancySettings(BaseModel):
     """Tenants."""
 
-    tenant_field: Annotated[str, AfterValidator(_free_field)] | None = variable(
-        "TENANT_FIELD",
-        None,
-        "Payload field that names a point's tenant. If it is set, each caller is confined to "
-        "its tenant's points.",
-    )
-    tenant_claim: str | None = variable(
-        "TENANT_CLAIM",
-        None,
-        "Claim of a caller's token that names its tenant. Default: as TENANT_FIELD.",
-    )
-    tenant_id: Annotated[str, AfterValidator(_named)] | None = variable(
-        "TENANT_ID", None, "Tenant of all calls without a token: stdio, and commands."
-    )
+    tenant_field: Annotated[str, AfterValidator(_free_field)] | None = None
+    """Payload field that names a point's tenant. If it is set, each caller is confined to its
+    tenant's points."""
+    tenant_claim: str | None = None
+    """Claim of a caller's token that names its tenant. Default: as TENANT_FIELD."""
+    tenant_id: Annotated[str, AfterValidator(_named)] | None = None
+    """Tenant of all calls without a token: stdio, and commands."""
 
     @model_validator(mode="after")
     def _tenancy_complete(self) -> Self:

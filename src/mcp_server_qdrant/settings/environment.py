@@ -1,8 +1,8 @@
 """The only reader of the environment. Frozen, typed, secrets masked.
 
-Precedence: environment variable, then the settings file, then the default. Every field's
-description is a row of docs/settings.md. A client starts the server in the folder that it has open,
-which may be a stranger's, so nothing is read there unasked.
+Precedence: environment variable, then the settings file, then the default. A field is called as its
+variable, and the text below it is its row of docs/settings.md. A client starts the server in the
+folder that it has open, which may be a stranger's, so nothing is read there unasked.
 """
 
 import json
@@ -60,7 +60,7 @@ class Settings(
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,
-        populate_by_name=True,
+        populate_by_name=False,  # or PRIORITY would be a variable too
         env_ignore_empty=True,
     )
 
@@ -84,11 +84,14 @@ def model_environment() -> str:
 
 def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first."""
-    return {
-        name: tuple(str(choice) for choice in info.validation_alias.choices)
-        for name, info in Settings.model_fields.items()
-        if isinstance(info.validation_alias, AliasChoices)
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for name, info in Settings.model_fields.items():
+        match info.validation_alias:
+            case AliasChoices(choices=choices):
+                found[name] = tuple(map(str, choices))
+            case alias:
+                found[name] = (str(alias or name.upper()),)
+    return found
 
 
 def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
@@ -143,7 +146,7 @@ def _variables() -> set[str]:
 def load(
     env_file: Path | None = None,
     tell: Callable[[str], None] | None = None,
-    first: Mapping[str, Any] | None = None,
+    first: Mapping[str, str] | None = None,
 ) -> Settings:
     """The settings of this process: from the environment, and from `env_file` or the user's own.
 
@@ -157,7 +160,8 @@ def load(
     try:
         for sentence in _strays(_assigned(file)):
             tell(sentence)
-        return Settings(_env_file=file, **(first or {}))
+        given: dict[str, Any] = {name.lower(): value for name, value in (first or {}).items()}
+        return Settings(_env_file=file, **given)
     except ValidationError as error:
         raise ConfigError(explained(error)) from error
     except (ValueError, OSError) as error:

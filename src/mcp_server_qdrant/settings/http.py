@@ -2,12 +2,20 @@
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, SecretStr, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PositiveInt,
+    SecretStr,
+    model_validator,
+)
 
-from mcp_server_qdrant.core.fields import variable
 from mcp_server_qdrant.settings.values import Names, Url, WholePath
 
 # RFC 6750's alphabet of tokens; shorter ones could be guessed.
@@ -40,55 +48,31 @@ def _hosts(value: tuple[str, ...]) -> tuple[str, ...]:
 class AuthSettings(BaseModel):
     """Authentication, and the hosts and pages that may connect."""
 
-    auth_mode: Literal["none", "token", "oauth"] | None = variable(
-        "AUTH_MODE",
-        None,
-        "Who may call over HTTP: holders of a `token`, holders of a token from an `oauth` "
-        "issuer, or, with `none`, everyone who can connect. Required beyond loopback.",
-    )
-    auth_token: Annotated[SecretStr, AfterValidator(_unguessable)] | None = variable(
-        "AUTH_TOKEN", None, "With `token`: one token that may do everything."
-    )
-    auth_tokens_file: WholePath | None = variable(
-        "AUTH_TOKENS_FILE",
-        None,
-        "With `token`: file of named tokens in YAML; read again when it changes.",
-    )
-    auth_issuer: Url | None = variable(
-        "AUTH_ISSUER", None, "With `oauth`: URL of the issuer, exactly as in its tokens."
-    )
-    auth_audience: Names = variable(
-        "AUTH_AUDIENCE", (), "With `oauth`: accepted values of `aud`, separated by commas."
-    )
-    auth_jwks_url: Url | None = variable(
-        "AUTH_JWKS_URL", None, "The issuer's keys. Default: discovered from AUTH_ISSUER."
-    )
-    auth_resource_url: Url | None = variable(
-        "AUTH_RESOURCE_URL",
-        None,
-        "URL that clients connect to, such as `https://mcp.example.com/mcp`. Default: "
-        "AUTH_AUDIENCE if that is a URL, else this server's address.",
-    )
-    auth_scope_claims: Names = variable(
-        "AUTH_SCOPE_CLAIMS",
-        ("scope", "scp"),
-        "Claims that may hold a token's scopes; the first present is used.",
-    )
-    auth_scope_prefix: str = variable(
-        "AUTH_SCOPE_PREFIX", "", "Prefix of `read`, `write` and `admin` there, such as `qdrant:`."
-    )
-    allowed_hosts: Annotated[Names, AfterValidator(_hosts)] = variable(
-        "FASTMCP_ALLOWED_HOSTS",
-        (),
-        "Names by which clients may call this server: `mcp.example.com`, `*.internal`, "
-        "`mcp:8000`. IP addresses, localhost and the names in FASTMCP_HOST and "
-        "AUTH_RESOURCE_URL are always allowed.",
-    )
-    allowed_origins: Annotated[Names, AfterValidator(_origins)] = variable(
-        "FASTMCP_ALLOWED_ORIGINS",
-        (),
-        "Web pages that may call this server: `https://app.example.com`, or `*`.",
-    )
+    auth_mode: Literal["none", "token", "oauth"] | None = None
+    """Who may call over HTTP: holders of a `token`, holders of a token from an `oauth` issuer, or,
+    with `none`, everyone who can connect. Required beyond loopback."""
+    auth_token: Annotated[SecretStr, AfterValidator(_unguessable)] | None = None
+    """With `token`: one token that may do everything."""
+    auth_tokens_file: WholePath | None = None
+    """With `token`: file of named tokens in YAML; read again when it changes."""
+    auth_issuer: Url | None = None
+    """With `oauth`: URL of the issuer, exactly as in its tokens."""
+    auth_audience: Names = ()
+    """With `oauth`: accepted values of `aud`, separated by commas."""
+    auth_jwks_url: Url | None = None
+    """The issuer's keys. Default: discovered from AUTH_ISSUER."""
+    auth_resource_url: Url | None = None
+    """URL that clients connect to, such as `https://mcp.example.com/mcp`. Default: AUTH_AUDIENCE if
+    that is a URL, else this server's address."""
+    auth_scope_claims: Names = ("scope", "scp")
+    """Claims that may hold a token's scopes; the first present is used."""
+    auth_scope_prefix: str = ""
+    """Prefix of `read`, `write` and `admin` there, such as `qdrant:`."""
+    fastmcp_allowed_hosts: Annotated[Names, AfterValidator(_hosts)] = ()
+    """Names by which clients may call this server: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
+    addresses, localhost and the names in FASTMCP_HOST and AUTH_RESOURCE_URL are always allowed."""
+    fastmcp_allowed_origins: Annotated[Names, AfterValidator(_origins)] = ()
+    """Web pages that may call this server: `https://app.example.com`, or `*`."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -114,41 +98,29 @@ def _networks(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _upper(value: Any) -> Any:
-    return value.upper() if isinstance(value, str) else value
-
-
 class HttpSettings(BaseModel):
     """Address, limits and logs of a server over HTTP."""
 
-    host: str = variable(
-        "FASTMCP_HOST", "127.0.0.1", "Address to listen on over HTTP.", "FASTMCP_SERVER_HOST"
+    fastmcp_host: str = Field(
+        "127.0.0.1", validation_alias=AliasChoices("FASTMCP_HOST", "FASTMCP_SERVER_HOST")
     )
-    port: int = variable(
-        "FASTMCP_PORT", 8000, "Port to listen on over HTTP.", "FASTMCP_SERVER_PORT", ge=0, le=65_535
+    """Address to listen on over HTTP."""
+    fastmcp_port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        8000, validation_alias=AliasChoices("FASTMCP_PORT", "FASTMCP_SERVER_PORT")
     )
-    log_level: Annotated[
-        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper)
-    ] = variable(
-        "FASTMCP_LOG_LEVEL", "WARNING", "Level of the log on stderr.", "FASTMCP_SERVER_LOG_LEVEL"
+    """Port to listen on over HTTP."""
+    fastmcp_log_level: Annotated[
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(str.upper)
+    ] = Field(
+        "WARNING", validation_alias=AliasChoices("FASTMCP_LOG_LEVEL", "FASTMCP_SERVER_LOG_LEVEL")
     )
-    stateless: bool = variable(
-        "FASTMCP_STATELESS_HTTP",
-        False,
-        "Keep no sessions, so that any of several servers can answer any request.",
-    )
-    forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = variable(
-        "FORWARDED_ALLOW_IPS",
-        ("127.0.0.1",),
-        "Proxies that tell a client's address in `X-Forwarded-For`, for the log and the limits: "
-        "`10.0.0.7`, or a network such as `10.0.0.0/8`.",
-    )
-    http_max_calls: int = variable(
-        "HTTP_MAX_CALLS",
-        64,
-        "Requests that are served at a time, half of them for one caller; more get 429.",
-        ge=1,
-    )
-    log_format: Literal["text", "json"] = variable(
-        "LOG_FORMAT", "text", "`json`: one object per line, with request ids."
-    )
+    """Level of the log on stderr."""
+    fastmcp_stateless_http: bool = False
+    """Keep no sessions, so that any of several servers can answer any request."""
+    forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = ("127.0.0.1",)
+    """Proxies that tell a client's address in `X-Forwarded-For`, for the log and the limits:
+    `10.0.0.7`, or a network such as `10.0.0.0/8`."""
+    http_max_calls: PositiveInt = 64
+    """Requests that are served at a time, half of them for one caller; more get 429."""
+    log_format: Literal["text", "json"] = "text"
+    """`json`: one object per line, with request ids."""

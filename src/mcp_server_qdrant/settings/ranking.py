@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from mcp_server_qdrant.core.fields import Positive, variable
+from mcp_server_qdrant.core.fields import Positive
 from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.settings.values import Folder, Names, Url, from_json
 
@@ -14,49 +14,27 @@ TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "mod
 class RankingSettings(BaseModel):
     """The ranking, as far as only the operator sets it."""
 
-    hybrid_alpha: float = variable(
-        "HYBRID_ALPHA",
-        0.4,
-        "Share of meaning in the relevance; 1: vectors only, 0: keywords only.",
-        ge=0,
-        le=1,
-    )
-    priority_order: Names = variable(
-        "QDRANT_COLLECTION_PRIORITY_ORDER", (), "Preferred collections, the most preferred first."
-    )
-    recency_decay: float = variable(
-        "QDRANT_RECENCY_DECAY", 0.01, "Aging per day; 0.01 is a half-life of 69 days.", gt=0
-    )
-    recency_fields: Names = variable(
-        "QDRANT_RECENCY_FIELDS",
-        TIME_FIELDS,
-        "Payload paths that may hold a text's time; the first present is used.",
-    )
-    rerank_provider: Literal["fastembed", "cohere", "jina", "infinity", "tei", "none"] | None = (
-        variable(
-            "RERANK_PROVIDER",
-            None,
-            "`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. "
-            "Default: like Cohere, else TEI, at RERANK_URL; without one, fastembed.",
-        )
-    )
-    rerank_model: str | None = variable(
-        "RERANK_MODEL",
-        None,
-        "Reranking model. Default: the provider's own; fastembed: Xenova/ms-marco-MiniLM-L-6-v2.",
-    )
-    rerank_model_path: Folder | None = variable(
-        "RERANK_MODEL_PATH", None, "Folder of the reranker's files; nothing is downloaded."
-    )
-    rerank_url: Url | None = variable(
-        "RERANK_URL", None, "Endpoint of a reranking service, such as `http://host:8080/rerank`."
-    )
-    rerank_api_key: SecretStr | None = variable(
-        "RERANK_API_KEY", None, "Its API key, sent as a bearer token."
-    )
-    rerank_timeout: Positive = variable(
-        "RERANK_TIMEOUT", 3.0, "Seconds of reranking, after which the order stays as it is."
-    )
+    hybrid_alpha: Annotated[float, Field(ge=0, le=1)] = 0.4
+    """Share of meaning in the relevance; 1: vectors only, 0: keywords only."""
+    qdrant_collection_priority_order: Names = ()
+    """Preferred collections, the most preferred first."""
+    qdrant_recency_decay: Positive = 0.01
+    """Aging per day; 0.01 is a half-life of 69 days."""
+    qdrant_recency_fields: Names = TIME_FIELDS
+    """Payload paths that may hold a text's time; the first present is used."""
+    rerank_provider: Literal["fastembed", "cohere", "jina", "infinity", "tei", "none"] | None = None
+    """`fastembed`, `none`, or the API at RERANK_URL: `cohere`, `jina`, `infinity`, `tei`. Default:
+    like Cohere, else TEI, at RERANK_URL; without one, fastembed."""
+    rerank_model: str | None = None
+    """Reranking model. Default: the provider's own; fastembed: Xenova/ms-marco-MiniLM-L-6-v2."""
+    rerank_model_path: Folder | None = None
+    """Folder of the reranker's files; nothing is downloaded."""
+    rerank_url: Url | None = None
+    """Endpoint of a reranking service, such as `http://host:8080/rerank`."""
+    rerank_api_key: SecretStr | None = None
+    """Its API key, sent as a bearer token."""
+    rerank_timeout: Positive = 3.0
+    """Seconds of reranking, after which the order stays as it is."""
 
     @property
     def reranks_by_service(self) -> bool:
@@ -79,14 +57,10 @@ def _fields(value: Any) -> Any:
 class FilterSettings(BaseModel):
     """Filters that callers may use."""
 
-    qdrant_allow_arbitrary_filter: bool | None = variable(
-        "QDRANT_ALLOW_ARBITRARY_FILTER",
-        None,
-        "Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set.",
-    )
-    filterable_fields: Annotated[tuple[FilterableField, ...], BeforeValidator(_fields)] = variable(
-        "FILTERABLE_FIELDS", (), "JSON list of payload fields offered as parameters of find."
-    )
+    qdrant_allow_arbitrary_filter: bool | None = None
+    """Offer `query_filter`. Default: yes, unless FILTERABLE_FIELDS is set."""
+    filterable_fields: Annotated[tuple[FilterableField, ...], BeforeValidator(_fields)] = ()
+    """JSON list of payload fields offered as parameters of find."""
 
     @property
     def arbitrary_filter(self) -> bool:

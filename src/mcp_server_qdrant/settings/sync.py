@@ -2,12 +2,10 @@
 
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from mcp_server_qdrant.core.datatypes import Selection
-from mcp_server_qdrant.core.fields import variable
-from mcp_server_qdrant.core.notation import name_fault
-from mcp_server_qdrant.settings.values import WholePath, from_json
+from mcp_server_qdrant.settings.values import Collection, WholePath, from_json
 
 
 class SyncSource(BaseModel):
@@ -19,7 +17,7 @@ class SyncSource(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: WholePath
-    collection: str
+    collection: Collection
     name: str | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -29,13 +27,6 @@ class SyncSource(BaseModel):
     def selection(self) -> Selection:
         """The files that are wanted."""
         return Selection(self.include, self.exclude)
-
-    @field_validator("collection")
-    @classmethod
-    def _collection(cls, value: str) -> str:
-        if fault := name_fault(value):
-            raise ValueError(fault)
-        return value
 
 
 def _sources(value: Any) -> Any:
@@ -48,11 +39,8 @@ def _sources(value: Any) -> Any:
 class SyncSettings(BaseModel):
     """Folders that the server keeps in step with collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = variable(
-        "SYNC_SOURCES",
-        (),
-        'Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`.',
-    )
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = ()
+    """Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:

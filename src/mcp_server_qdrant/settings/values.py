@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
+from mcp_server_qdrant.core.notation import name_fault
+
 RELATIVE = (
     "{} is relative to the folder that the server happens to be started in: write the whole path, "
     "or one from ~/"
@@ -71,6 +73,12 @@ def _web(value: str) -> str:
     return value
 
 
+def _collection(value: str) -> str:
+    if fault := name_fault(value):
+        raise ValueError(fault)
+    return value
+
+
 def revealed(secret: SecretStr | None) -> str | None:
     """What a secret hides, without the line end of the file that it was read from."""
     return secret.get_secret_value().strip() if secret else None
@@ -81,3 +89,4 @@ WholePath = Annotated[Path, AfterValidator(_whole)]
 Folder = Annotated[WholePath, AfterValidator(_folder)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Url = Annotated[str, AfterValidator(_web)]
+Collection = Annotated[str, AfterValidator(_collection)]

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, caller, holding, record_outcome
+from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.tools.schema import compact, explain
@@ -51,18 +51,20 @@ def failure(sentence: str) -> CallToolResult:
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
-def _refused(tool: str, error: ToolError) -> CallToolResult:
+def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
     """What a call failed with: ours by its sentence, what nobody expected by a general one."""
+    ending.outcome = "rejected"
     match error.__cause__:
         case ValidationError() as cause:
             return failure(explain(cause))
         case QdrantMcpError() as cause:
-            record_outcome("rejected" if isinstance(cause, RequestError) else "failed")
+            if not isinstance(cause, RequestError):
+                ending.outcome = "failed"
             return failure(str(cause))
         case ToolError():  # the SDK's own, as of an answer that does not fit its question
             raise error
         case cause:
-            record_outcome("crashed")
+            ending.outcome = "crashed"
             logger.error("%s failed unexpectedly", tool, exc_info=cause)
             return failure("The server failed unexpectedly; its log says how. Try again.")
 
@@ -90,19 +92,20 @@ class ClosedTool(Tool):
         self, arguments: dict[str, Any], context: Any, convert_result: bool = False
     ) -> Any:
         """Run the tool; see the base class. An argument that is null counts as omitted."""
-        if (who := caller()) and self.scope not in who.scopes:
-            return failure(f"{self.name} needs the scope {self.scope}, which your token lacks.")
-        try:
-            given = self._given(arguments)
-            with holding(_SERVICES, self.services):
-                result = await super().run(given, context, convert_result)
-        except RequestError as error:
-            return failure(str(error))
-        except ToolError as error:
-            return _refused(self.name, error)
-        if self.scope != READ:
-            await context.notify_resource_updated(LIST)
-        return result
+        with recorder().call(self.name) as ending:
+            try:
+                given = self._given(arguments)
+                with holding(_SERVICES, self.services):
+                    result = await super().run(given, context, convert_result)
+            except RequestError as error:
+                ending.outcome = "rejected"
+                return failure(str(error))
+            except ToolError as error:
+                return _refused(self.name, error, ending)
+            ending.outcome = "ok"
+            if self.scope != READ:
+                await context.notify_resource_updated(LIST)
+            return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the tool's function gets them. Raises RequestError."""
@@ -112,7 +115,9 @@ class ClosedTool(Tool):
             raise RequestError(explain(error)) from None
 
     def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that are not null."""
+        """The arguments that are not null. Raises RequestError for what may not be asked."""
+        if (who := caller()) and self.scope not in who.scopes:
+            raise RequestError(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         listed = self.parameters["properties"]
         known = {*listed, *self.unlisted}
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:

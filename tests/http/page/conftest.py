@@ -61,7 +61,7 @@ async def fill(services: Services) -> None:
 @asynccontextmanager
 async def page_over(client, **values) -> AsyncIterator[Page]:
     engine = Engine(client)
-    settings = make_settings(**{"priority_order": ("letters",)} | values)
+    settings = make_settings(**{"qdrant_collection_priority_order": ("letters",)} | values)
 
     async def opened() -> Services:
         return wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ async def test_reads_hand_their_deadline_to_the_server(server):
 
 
 async def test_a_search_hands_on_the_time_it_has_left(server):
-    async with searching(server, search_timeout=3.0) as services:
+    async with searching(server, qdrant_search_timeout=3.0) as services:
         await remember(services, "notes", "roses need sun")
         before = len(server.to(SEARCH))
         page = await find(services, "roses", "notes")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.disk import others_may_write, write_atomically
@@ -33,7 +33,12 @@ SINGLE = "(AUTH_TOKEN)"  # no name of a token in a file can be this
 UNSOUND = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
 
 
-class Entry(BaseModel):
+def _zoned(when: datetime) -> datetime:
+    """What is written without a zone is UTC."""
+    return when.replace(tzinfo=when.tzinfo or UTC)
+
+
+class TokenEntry(BaseModel):
     """One token of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -42,22 +47,16 @@ class Entry(BaseModel):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$", repr=False)]
     scopes: Annotated[tuple[Literal["read", "write", "admin"], ...], Field(min_length=1)]
     claims: dict[str, Any] = {}
-    expires: datetime | None = None
+    expires: Annotated[datetime, AfterValidator(_zoned)] | None = None
 
     @property
     def caller(self) -> Caller:
         """Who has this token."""
         return Caller(self.name, granted(self.scopes), self.claims)
 
-    @property
-    def end(self) -> datetime | None:
-        """When its time is over; what is written without a zone is UTC."""
-        end = self.expires
-        return end.replace(tzinfo=end.tzinfo or UTC).astimezone(UTC) if end else None
-
     def ended(self, now: datetime) -> bool:
         """True once its time is over."""
-        return self.end is not None and now >= self.end
+        return self.expires is not None and now >= self.expires
 
 
 def digest(token: str) -> str:
@@ -70,12 +69,12 @@ def new_token() -> str:
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
-def parse(written: str) -> tuple[Entry, ...]:
+def parse(written: str) -> tuple[TokenEntry, ...]:
     """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
     with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
         found = yaml.safe_load(written)
     try:
-        entries = TypeAdapter(tuple[Entry, ...]).validate_python(found or ())
+        entries = TypeAdapter(tuple[TokenEntry, ...]).validate_python(found or ())
     except ValidationError as error:
         raise ConfigError(f"AUTH_TOKENS_FILE: {_fault(error)}.") from None
     if len({entry.sha256 for entry in entries}) < len(entries):
@@ -88,7 +87,7 @@ def _fault(error: ValidationError) -> str:
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
-    place, fields = f"token {number + 1}", ", ".join(Entry.model_fields)
+    place, fields = f"token {number + 1}", ", ".join(TokenEntry.model_fields)
     if not inside:
         return f"{place} must be a mapping with {fields}"
     if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
@@ -108,10 +107,12 @@ class NamedTokens:
         """Raises ConfigError where the file cannot be used."""
         self._path = path
         self._now = now or (lambda: datetime.now(UTC))
-        self._single: list[Entry] = []
+        self._single: tuple[TokenEntry, ...] = ()
         if single:
             hashed = digest(single)
-            self._single = [Entry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))]
+            self._single = (
+                TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),
+            )
         self._text = text(path) if path else ""
         self._entries = parse(self._text)
         self._sound = True
@@ -120,7 +121,8 @@ class NamedTokens:
         """Who has this token. Raises Unauthorized, VerifierUnavailable."""
         if self._path:
             self._follow(self._path)
-        found = self._find(digest(token))
+        wanted, known = digest(token), (*self._single, *self._entries)
+        found = next((one for one in known if hmac.compare_digest(one.sha256, wanted)), None)
         if found is None and not self._sound:
             raise VerifierUnavailable(UNSOUND)
         if found is None:
@@ -128,13 +130,6 @@ class NamedTokens:
         if found.ended(self._now()):
             raise Unauthorized("The token has expired.")
         return found.caller
-
-    def _find(self, wanted: str) -> Entry | None:
-        found = None
-        for entry in [*self._single, *self._entries]:  # all, so that the time tells nothing
-            if hmac.compare_digest(entry.sha256, wanted):
-                found = entry
-        return found
 
     def _follow(self, path: Path) -> None:
         """Take over what the file holds now."""
@@ -149,7 +144,7 @@ class NamedTokens:
             self._text, self._entries, self._sound = "", (), False
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read(path: Path) -> tuple[TokenEntry, ...]:
     """The tokens in a file that nobody else may write. Raises ConfigError."""
     return parse(text(path))
 
@@ -170,30 +165,29 @@ def line(entry: Mapping[str, Any]) -> str:
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
-def change(path: Path, *more: Mapping[str, Any], without: str | None = None) -> None:
-    """Write more tokens into a file, made where there is none, and drop the lines of a name.
+def change(
+    path: Path, more: Mapping[str, Any] | None = None, *, without: str | None = None
+) -> None:
+    """Write one more token into a file, made where there is none, and drop the lines of a name.
 
     It is replaced as a whole: a server that reads it meanwhile sees the old tokens or the new. A
     new file is its owner's alone. Raises ConfigError, and then changes nothing: so it is where a
     token to drop does not stand on a line of its own, as this command writes it.
     """
-    added = "".join(map(line, more))
+    added = line(more) if more else ""
     before = path.read_text("utf-8") if path.exists() else ""
     entries = parse(before)
     gone = [entry.sha256 for entry in entries if entry.name == without]
     lines = [one for one in before.splitlines() if not any(hashed in one for hashed in gone)]
     written = "".join([*(f"{one}\n" for one in lines), added])
     wanted = (*(entry for entry in entries if entry.name != without), *parse(added))
-    if _parsed(written) != wanted:
+    try:
+        sound = parse(written) == wanted
+    except ConfigError:
+        sound = False
+    if not sound:
         raise ConfigError("This command cannot change the file as it is: edit it by hand.")
     try:
         write_atomically(path.resolve(), written)
     except OSError as error:
         raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
-
-
-def _parsed(written: str) -> tuple[Entry, ...] | None:
-    try:
-        return parse(written)
-    except ConfigError:
-        return None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
@@ -9,21 +10,17 @@ from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.find import SearchRequest, declared
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import MOST_POINTS, MapRequest
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.tools.boundary import ClosedTool
+from mcp_server_qdrant.tools.rendering import as_data
 
 TAGS = 100  # of each collection: more than anybody looks through
 AT_ONCE = 8
-NOT_ASKED = {"mode", "explain", "query_filter", "tuning"}
 LIST_BY = ("query", "since", "until", "tags")  # as qdrant-find has them
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
-# No filters: the page's own tools take any, those of agents only if the operator allows it.
-GET = {"ids", "collection_name", "neighbours", "point_ids", "versions"}
-STORE = {"id", "collection_name", "information", "title", "tags", "seen", "moved_from"}
-DELETE = {"ids", "collection_name", "seen"}
 LISTED = 100
 MOST = 2_000  # texts in a list, and points that a search is kept to: as many as a filter takes
 COLUMNS = ("title", "collection", "tags", "source", "date")
@@ -33,7 +30,7 @@ NO_WRITES = "Nothing can be changed here: the server only reads."
 
 Body = Mapping[str, Any]
 Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
-Services = Callable[[], Awaitable[Any]]  # opens app's Services, or says that it is done
+Services = Callable[[], Awaitable[Any]]  # the services of `app`, once they are open
 
 
 class Aside:
@@ -71,23 +68,13 @@ class Desk:
     def answers(self) -> dict[str, Answer]:
         """What the page can ask, by name; get, store and delete take arguments of the tools."""
         own = (self.setup, self.tags, self.search, self.map, self.list, self.demo)
-        tools = (self.get, self.store, self.delete)
-        return {one.__name__: one for one in (*own, *tools)}
+        answers: dict[str, Answer] = {one.__name__: one for one in own}
+        for name in ("get", "store", "delete"):
+            answers[name] = partial(self._asked, f"qdrant-{name}")
+        return answers
 
-    async def get(self, body: Body) -> dict[str, Any]:
-        """Texts, their parts or their earlier versions."""
-        _known(body, GET)
-        return await self._run("qdrant-get", body)
-
-    async def store(self, body: Body) -> dict[str, Any]:
-        """Replace, move or bring back a text."""
-        _known(body, STORE)
-        return await self._run("qdrant-store", body)
-
-    async def delete(self, body: Body) -> dict[str, Any]:
-        """Delete texts."""
-        _known(body, DELETE)
-        return await self._run("qdrant-delete", body)
+    async def _asked(self, tool: str, body: Body) -> dict[str, Any]:
+        return await self._run(tool, _unfiltered(body))
 
     async def setup(self, _: Body) -> dict[str, Any]:
         """The collections, what the server does by default, and what the caller may do."""
@@ -125,7 +112,7 @@ class Desk:
 
     async def search(self, body: Body) -> dict[str, Any]:
         """One search as qdrant-find does it, each result with its part and why it ranks there."""
-        asked = self._arguments(body) | {"explain": True, "mode": "full"}
+        asked = _arguments(body) | {"explain": True, "mode": "full"}
         found = await self._run("qdrant-find", asked)
         return found | {"results": [_cut(one, PART) for one in found["results"]]}
 
@@ -148,23 +135,11 @@ class Desk:
     def _request(self, body: Any) -> SearchRequest:
         if not isinstance(body, dict):
             raise RequestError("search must be an object.")
-        find = self._tools["qdrant-find"]
-        request: SearchRequest = find.read(self._arguments(body))["asked"].request()
-        return request
+        return self._read(_arguments(body))
 
-    def _arguments(self, body: Body) -> dict[str, Any]:
-        """A search of the page as arguments of qdrant-find; `ids` keeps it to these points."""
-        listed = self._tools["qdrant-find"].parameters["properties"]
-        _known(body, ({*listed, *declared()} - NOT_ASKED) | {"ids"})
-        if not str(body.get("query") or "").strip():
-            raise RequestError("query is empty: say what to look for.")  # the page lists nothing
-        arguments = dict(body) | {"point_ids": True}
-        if ids := arguments.pop("ids", None):
-            points = [as_point_id(one) for one in ids] if _texts(ids) else [None]
-            if None in points:
-                raise RequestError("ids must be a list of ids.")
-            arguments["query_filter"] = {"must": [{"has_id": points}]}
-        return arguments
+    def _read(self, arguments: Body) -> SearchRequest:
+        request: SearchRequest = self._tools["qdrant-find"].read(arguments)["asked"].request()
+        return request
 
     async def list(self, body: Body) -> dict[str, Any]:
         """Texts as qdrant-find lists them, the newest first: `LISTED` of them, from `start` on.
@@ -180,32 +155,22 @@ class Desk:
             raise RequestError("start must be a whole number from 0.")
         if start > MOST:
             raise RequestError(f"A list ends after {MOST:,} texts: narrow it, or search.")
-        page = await self._page(body, [])
-        rows = page["results"]
-        while page["more"] and len(rows) < (MOST if sort else start + LISTED):
-            page = await self._page(body, [row["id"] for row in rows])
-            rows += page["results"]
+        where = None
+        if source := body.get("source"):
+            where = {"should": [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]}
+        given = {name: body.get(name) for name in LIST_BY}
+        asked = {"collections": body.get("collections") or ["*"], "query_filter": where}
+        request = self._read(given | asked | {"mode": "full"})
+        limit = LISTED if request.query else MOST if sort else start + LISTED
+        services = await self._services()
+        page = await services.pipeline.search(request.model_copy(update={"limit": limit}))
+        rows = [_row(one) for one in as_data(page, "full", points=True)["results"]]
         if sort:
             rows.sort(key=lambda row: _value(row, sort.removeprefix("-")), reverse=sort[0] == "-")
         shown = rows[start : start + LISTED]
-        more = page["more"] + max(len(rows) - start - LISTED, 0)
-        return page | {"results": shown, "more": more, "sorted": len(rows)}
-
-    async def _page(self, body: Body, seen: Sequence[str]) -> dict[str, Any]:
-        """The next texts, and in `more` how many further ones there are."""
-        where: dict[str, Any] = {}
-        if source := body.get("source"):
-            where["must"] = [
-                {"should": [{"key": key, "match": {"text": source}} for key in SOURCE_KEYS]}
-            ]
-        if seen:
-            where["must_not"] = [{"has_id": [as_point_id(one) for one in seen]}]
-        given = {name: body.get(name) for name in LIST_BY}
-        asked = {"collections": body.get("collections") or ["*"], "query_filter": where or None}
-        shape = {"limit": LISTED, "mode": "full", "point_ids": True}
-        found = await self._run("qdrant-find", given | asked | shape)
-        rows = [_row(one) for one in found["results"]]
-        return found | {"results": rows, "more": 0 if body.get("query") else found["more"]}
+        behind = 0 if request.query else page.more
+        more = behind + max(len(rows) - start - LISTED, 0)
+        return {"results": shown, "more": more, "sorted": len(rows)}
 
     async def demo(self, body: Body) -> dict[str, Any]:
         """Store one of the demo's collections, to have something to look at."""
@@ -233,6 +198,26 @@ def _known(body: Body, names: set[str]) -> None:
     """Raise RequestError for a field that is none of these."""
     if unknown := sorted(set(body) - names):
         raise RequestError(f"There is no field {unknown[0]!r}.")
+
+
+def _unfiltered(body: Body) -> Body:
+    """Arguments without a filter: the page's own tools take any, agents' only if they may."""
+    if "query_filter" in body:
+        raise RequestError("There is no field 'query_filter'.")
+    return body
+
+
+def _arguments(body: Body) -> dict[str, Any]:
+    """A search of the page as arguments of qdrant-find; `ids` keeps it to these points."""
+    if not str(body.get("query") or "").strip():
+        raise RequestError("query is empty: say what to look for.")  # the page lists nothing
+    arguments = dict(_unfiltered(body)) | {"point_ids": True}
+    if ids := arguments.pop("ids", None):
+        points = [as_point_id(one) for one in ids] if _texts(ids) else [None]
+        if None in points:
+            raise RequestError("ids must be a list of ids.")
+        arguments["query_filter"] = {"must": [{"has_id": points}]}
+    return arguments
 
 
 def _texts(given: Any) -> bool:
