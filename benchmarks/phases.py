@@ -153,11 +153,11 @@ async def measured(
 def watch(clock: Clock, services: Services) -> None:
     """Time the phases where the pipeline calls them."""
     search = services.pipeline
-    clock.watch(search.understanding, "resolve", "collections")
+    clock.watch(search.understanding.catalog, "resolve", "collections")
     clock.watch(search.understanding.terms, "weighed", "terms")
     clock.watch(search.understanding, "encode", "embedding")
-    clock.watch(search.queries, "search", "candidates")
-    clock.watch(search.queries, "payloads", "payloads")
+    clock.watch(search.fetch.queries, "search", "candidates")
+    clock.watch(search.fetch.queries, "payloads", "payloads")
     for module, name in ((path, "present"), (ranking, "calibrate")):
         setattr(module, name, getattr(getattr(module, name), "__wrapped__", getattr(module, name)))
         clock.watch(module, name, name)

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.search import SearchClient
-from mcp_server_qdrant.search.query import Hit, Reading
+from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.fakes import FakeEncoder
 
@@ -211,20 +212,21 @@ async def nearest(
 def read_hit(hit: Hit) -> Hit:
     """The hit with the document that its payload is."""
     assert hit.payload is not None
-    return hit._replace(reading=Read(to_document, hit.collection, hit.id, hit.payload))
+    return hit._replace(reading=Read(to_document(hit.collection, hit.id, hit.payload)))
 
 
 def to_document(collection: str, point: PointId, payload: Payload) -> Document:
     return document_of(collection, point, payload, ("document", "text"))
 
 
-class Read(Reading):
-    """One that compares by what is read."""
+@dataclass(frozen=True)
+class Read:
+    """A document that was read, so that hits compare by theirs."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Read) and self.document == other.document
+    document: Document
 
-    __hash__ = None  # type: ignore[assignment]
+    def __call__(self) -> Document:
+        return self.document
 
 
 def registry(*encoders: FakeEncoder) -> Registry:

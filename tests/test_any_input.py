@@ -196,10 +196,8 @@ async def test_any_file_is_stored_or_named_and_the_others_are_stored(tmp_path):
                 told = [one.reason for one in report.problems] + [note for _, note in report.notes]
 
                 named = {one.path for one in report.problems}
-                assert "notes/good.md" in report.known.files
-                assert {*report.known.files, *named} >= {
-                    f"notes/{one.name}" for one in folder.iterdir()
-                }
+                assert "notes/good.md" in report.stored
+                assert {*report.stored, *named} >= {f"notes/{one.name}" for one in folder.iterdir()}
                 assert [one for one in told if "unexpected" in one] == []
 
             sync()

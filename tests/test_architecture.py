@@ -44,7 +44,7 @@ OWNERS = {  # third party -> the files that may import it
     "jwt": ("http/auth/*",),
     "onnxruntime": ("encoders/local/*",),
     "openTSNE": ("projection/*",),
-    "stopwordsiso": ("projection/*",),
+    "stopwordsiso": ("encoders/*",),
     "orjson": ("qdrant/server/*",),
     "PIL": ("projection/*",),
     "platformdirs": ("settings/*", "cli/*"),

@@ -97,12 +97,12 @@ class Search:
         dense = await self.services.encoders.encode_query(target.dense.model, query)
         terms = tuple(self.services.store.bm25.tokens(query))
         sparse = Sparse(terms, (1.0,) * len(terms))
-        (legs,) = await self.services.pipeline.queries.search(
-            [(target, LegQuery(list(dense), sparse))], depth=30, condition=None
-        )
-        ids = [candidate.id for candidate in legs[0]]
-        (found,) = await self.services.pipeline.queries.payloads([(target.collection, ids)])
-        return [(found[c.id]["doc"]["id"], c.rrf) for c in legs[0]]
+        queries = self.services.pipeline.fetch.queries
+        asked = target, LegQuery(list(dense), sparse)
+        (scored,) = await queries.search([asked], depth=30, condition=None)
+        ids = [candidate.id for candidate in scored.candidates]
+        (found,) = await queries.payloads([(target.collection, ids)])
+        return [(found[c.id]["doc"]["id"], c.rrf) for c in scored.candidates]
 
     async def together(self, query: str, own: str) -> Ranking:
         return await self.pipeline(query, self.names)

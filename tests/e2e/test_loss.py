@@ -22,11 +22,16 @@ def stored(env: dict[str, str], cwd: Path) -> RawServer:
     return server
 
 
+def end_host(folder: Path) -> None:
+    if pid := host_pid(folder):
+        os.kill(pid, signal.SIGTERM)
+    while host_pid(folder):
+        threading.Event().wait(0.01)
+
+
 def lose(folder: Path) -> None:
-    """Kill the host, as a crash would, and delete a part of the facts."""
-    pid = host_pid(folder)
-    if pid is not None:
-        os.kill(pid, signal.SIGKILL)
+    """End the host, so that its log has no fact any more, and delete a part of the facts."""
+    end_host(folder)
     for segment in (folder / "shards" / "c-facts" / "segments").iterdir():
         shutil.rmtree(segment)
 
@@ -93,10 +98,7 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
     whole = search(server)["structuredContent"]["results"]
     server.close()
     for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
-        if pid := host_pid(folder):
-            os.kill(pid, signal.SIGTERM)
-        while host_pid(folder):
-            threading.Event().wait(0.01)
+        end_host(folder)
         kept = [path for path in cache.rglob("*") if path.is_file() and "hosts" not in path.parts]
         kept += folder.glob("shards/*/points")
         assert kept

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
 from mcp_server_qdrant.core.maps import (
     Drawn,
     Facet,
@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.maps import (
     Neighbours,
     Panel,
     Place,
-    PlacedHit,
     Region,
     View,
 )
@@ -113,14 +112,13 @@ def test_snippets_come_along_where_there_are_few():
 
 
 def test_a_search_is_told_with_places_and_none():
+    first, second = Document(1, "a", "text", "t" * 90), Document(UUIDS[0], "b", "text")
+    results = [Result(first, 0.87654, 1.0), Result(second, 0.5, 1.0)]
     view = View(
         Map((panel(group("a", [1], [[0, 0, 0]])),), ("b: keywords only",)),
-        SearchPage("words", (), ()),
+        SearchPage("words", results, ()),
         (Place(0, (0.1234567, 0.2, 0.3), near={"a": 0.98765}),),
-        (
-            PlacedHit(1, "a", 1, "1", 0.87654, "t" * 90, "text", Place(0, (1.0, 2.0, 3.0))),
-            PlacedHit(2, "b", UUIDS[0], "own", 0.5, "t", "text", None),
-        ),
+        (Place(0, (1.0, 2.0, 3.0)), None),
         ("One result lies elsewhere.",),
     )
     encoded = encode(view)

@@ -1,17 +1,18 @@
 """The image of a map: where things are on it, in pixels."""
 
 import io
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
 from mcp_server_qdrant.core.maps import (
     Drawn,
     Group,
     Map,
     Panel,
     Place,
-    PlacedHit,
     View,
 )
 from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, WIDTH, png
@@ -48,13 +49,14 @@ def test_points_lie_left_and_right_as_on_their_axes():
 
 
 def test_up_is_up():
-    view = View(Map((panel([0, -1, 0], [0, 1, 0]),)), hits=(hit((0, 1, 0)),))
+    view = View(Map((panel([0, -1, 0], [0, 1, 0]),)), **hit_at((0, 1, 0)))
 
     assert near(pixels(view), "#d00000")[:, 0].mean() < HEIGHT / 2
 
 
-def hit(position) -> PlacedHit:
-    return PlacedHit(1, "g0", 1, "1", 0.5, "t", "s", Place(0, position))
+def hit_at(position) -> dict[str, Any]:
+    found = Result(Document(1, "g0", "text"), 0.5, 1.0)
+    return {"page": SearchPage("q", [found], ()), "places": (Place(0, position),)}
 
 
 def test_one_place_and_many_collections_can_be_drawn():
@@ -72,6 +74,6 @@ def test_panels_lie_one_below_the_other_up_to_four():
 
 
 def test_the_same_map_gives_the_same_image():
-    view = View(Map((panel([-1, 0, 0], [1, 1, 0]),)), hits=(hit((0.5, 0.5, 0)),))
+    view = View(Map((panel([-1, 0, 0], [1, 1, 0]),)), **hit_at((0.5, 0.5, 0)))
 
     assert png(view) == png(view)

@@ -40,10 +40,9 @@ async def test_the_search_of_a_map_is_that_of_qdrant_find(engine):
             seen = await services.projector.view(MapRequest(limit=20, search=request))
             page = await services.pipeline.search(request)
 
-            assert [(hit.collection, hit.id, hit.relevance) for hit in seen.hits] == [
-                (one.document.collection, one.document.id, one.relevance) for one in page.results
+            assert [(n, one.document.id, one.relevance) for n, one, _ in seen.hits] == [
+                (n, one.document.id, one.relevance) for n, one in enumerate(page.results, 1)
             ]
-            assert [hit.rank for hit in seen.hits] == list(range(1, len(page.results) + 1))
             assert len(page.results) == 8
 
 
@@ -57,14 +56,14 @@ async def test_query_and_hits_lie_where_their_vectors_do(engine):
         assert seen.queries[0].position == pytest.approx(
             panel.basis.project(dense("copper ember"))[:3].tolist(), abs=1e-5
         )
-        assert any(hit.id not in panel.groups[0].points.ids for hit in seen.hits)
-        assert any(hit.id in panel.groups[0].points.ids for hit in seen.hits)
-        for hit in seen.hits:
-            vector = unit([dense(hit.snippet)])[0]
-            assert hit.place.position == pytest.approx(
+        drawn = [one.document.id in panel.groups[0].points.ids for _, one, _ in seen.hits]
+        assert set(drawn) == {True, False}
+        for _, one, place in seen.hits:
+            vector = unit([dense(one.snippet)])[0]
+            assert place.position == pytest.approx(
                 panel.basis.project(vector)[:3].tolist(), abs=1e-5
             )
-            assert hit.place.panel == 0
+            assert place.panel == 0
 
 
 async def test_a_panel_per_model_and_keywords_only_told(engine):
@@ -88,7 +87,8 @@ async def test_a_panel_per_model_and_keywords_only_told(engine):
         ]
         assert [one.panel for one in seen.queries] == [0, 1]
         assert "words: keywords only: it has no dense vector" in seen.map.notes
-        assert {hit.place.panel for hit in seen.hits if hit.collection == "other"} <= {1}
+        others = [place for _, one, place in seen.hits if one.document.collection == "other"]
+        assert {place.panel for place in others} <= {1}
 
 
 SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
@@ -101,8 +101,8 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
         search = SearchRequest(query="alpha omega", collections=("*",))
         seen = await services.projector.view(MapRequest(("notes",), search=search))
 
-        assert seen.hits[0].collection == "more"
-        assert seen.hits[0].place is None
+        assert seen.page.results[0].document.collection == "more"
+        assert seen.places[0] is None
         assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
 
 
@@ -111,7 +111,7 @@ async def test_one_point_two_points_and_none(engine):
         assert (await view(services)).map.panels == ()
         await remember(services, "one", "alpha")
         seen = await view(services, "one", query="alpha")
-        assert (seen.map.panels[0].explained, seen.hits[0].place.position) == ((0, 0, 0), (0, 0, 0))
+        assert (seen.map.panels[0].explained, seen.places[0].position) == ((0, 0, 0), (0, 0, 0))
         await remember(services, "one", "beta gamma")
         seen = await view(services, "one", query="alpha gamma")
         assert seen.map.panels[0].explained == pytest.approx((1, 0, 0))
@@ -274,8 +274,8 @@ async def test_a_hit_whose_vector_cannot_be_read_has_no_place():
         seen = await view(services, "notes", query="ember", limit=2)
 
         assert seen.map is first.map
-        assert len(seen.hits) > 2
-        assert sum(hit.place is None for hit in seen.hits) >= len(seen.hits) - 2
+        assert len(seen.places) > 2
+        assert seen.places.count(None) >= len(seen.places) - 2
         assert "lie in no collection of this map, or without a vector." in seen.notes[-1]
 
 
@@ -287,7 +287,7 @@ async def test_without_the_model_the_hits_are_placed_and_the_query_is_not():
         seen = await view(services, "notes", query="ember")
 
         assert seen.queries == ()
-        assert seen.hits[0].place is not None
+        assert seen.places[0] is not None
         assert seen.notes[0].startswith("The query is not on the map: ")
 
 

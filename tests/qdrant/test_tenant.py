@@ -2,13 +2,12 @@
 
 import inspect
 import math
-import os
 import shutil
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from filelock import AsyncFileLock
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
@@ -16,7 +15,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
@@ -279,13 +277,16 @@ async def test_each_part_of_a_search_is_confined(engine):
 
 async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):
     folder = tmp_path / "engine"
-    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.3))
+    options = EdgeOptions(idle_seconds=0.3)
+    client = await EdgeClient.open(folder, options=options)
     await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
     await client.upsert("both", [point(n, tenant="blue") for n in range(11, 20)])
-    await client.upsert("both", [point(1, tenant="red")])  # the last is still in the log
-    os.kill(Rendezvous.read(service(folder).rendezvous).pid, signal.SIGKILL)
-    for segment in (folder / "shards" / "c-both" / "segments").iterdir():
-        shutil.rmtree(segment)
+    await client.upsert("both", [point(1, tenant="red")])
+    await client.close()
+    async with AsyncFileLock(service(folder).lock):  # the host has ended: only red's is in the log
+        for segment in (folder / "shards" / "c-both" / "segments").iterdir():
+            shutil.rmtree(segment)
+    client = await EdgeClient.open(folder, options=options)
     view, legs = view_of(client), [("v", [1.0, 0.0], None, True)]
 
     info = await view.get_collection("both")

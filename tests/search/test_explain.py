@@ -1,8 +1,7 @@
 """What an explanation gathers."""
 
-from mcp_server_qdrant.core.datatypes import Candidate, Target
+from mcp_server_qdrant.core.datatypes import Candidate, Scored, Target
 from mcp_server_qdrant.search.present import ranks_of
-from mcp_server_qdrant.search.query import Scored
 
 TARGET = Target("c", 4, None, None)
 

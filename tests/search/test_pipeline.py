@@ -225,7 +225,7 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
         text = " ".join(f"Zeppelin harbour line {n}. " * 4 for n in range(600))
         await remember(services, "ships", text)
         looks = []
-        ask = services.pipeline.queries.search
+        ask = services.pipeline.fetch.queries.search
 
         async def search(asked, *, depth: int, **rest):
             looks.append(depth)
@@ -233,7 +233,7 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
                 return [failure] * len(asked)
             return await ask(asked, depth=depth, **rest)
 
-        services.pipeline.queries.search = search
+        services.pipeline.fetch.queries.search = search
         page = await find(services, "zeppelin harbour", "ships", limit=5)
 
     assert len(looks) == 2

@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.present import notes, present
+from mcp_server_qdrant.search.present import faults, present
 from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Ranked, Retrieved, Rules
 from mcp_server_qdrant.search.texts import Terms
 from tests.support import read_hit
@@ -35,7 +35,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         left=lambda: 5.0,
         reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits), Retrieved(hits, {}, {}), query, statuses)
+    return present(Ranked(hits, None, None), Retrieved(hits, {}, {}), query, statuses)
 
 
 def test_results_keep_the_order_of_the_hits_and_their_numbers():
@@ -68,7 +68,7 @@ def test_what_was_not_searched_is_said():
         Status("d", "ok", "not worth a note"),
     ]
 
-    assert notes(page([hit(1)]).results, SearchRequest(query="q"), statuses) == [
+    assert faults(statuses) == [
         "b: keywords only: it has no dense vector",
         "c: It did not answer in time.",
     ]

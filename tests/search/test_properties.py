@@ -5,8 +5,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, SparseLeg, Target
-from mcp_server_qdrant.search.query import Scored
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
 from mcp_server_qdrant.search.relevance import calibrate, relevance
 from mcp_server_qdrant.search.texts import Terms, Words, quote
 from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector

@@ -73,8 +73,7 @@ class Fixture:
         return await retrieve(self.fetch(queries), query)
 
     def fetch(self, queries: type[Queries] = Queries) -> Fetch:
-        names = [target.collection for target in self.targets]
-        return Fetch(queries(self.engine), names, self.services.pipeline.to_document)
+        return Fetch(queries(self.engine), self.services.pipeline.fetch.to_document)
 
 
 @asynccontextmanager

@@ -103,6 +103,16 @@ def test_weak_matches_are_not_followed_by_an_offer_of_more():
     assert concluded(page(2, more=5, weak=True), LIMITED).advice == []
 
 
+def test_nothing_is_ruled_out_while_files_are_still_coming():
+    empty = page(0, notes=["b: broken", "Nothing found."], nothing="Nothing found.")
+
+    assert concluded(empty, LIMITED, ["a is being read."]).notes == [
+        "a is being read.",
+        "b: broken",
+    ]
+    assert concluded(empty, LIMITED).notes == ["b: broken", "Nothing found."]
+
+
 def test_a_program_gets_values_where_an_agent_gets_advice():
     shown = concluded(page(2, more=5, notes=["Said."]), LIMITED)
 

@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import document_id, part_id, point_id, shown_id
-from mcp_server_qdrant.ingest.delete import Matching, Named
+from mcp_server_qdrant.core.writes import Matching, Named
 from mcp_server_qdrant.tools import collections, get, rendering
 from mcp_server_qdrant.tools.delete import about_documents, about_points
 from mcp_server_qdrant.tools.find import concluded

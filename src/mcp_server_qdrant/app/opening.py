@@ -104,13 +104,18 @@ async def open_services(settings: Settings) -> "Opened":
         async with contextlib.AsyncExitStack() as undo:
             host = hosts.open_host(settings)
             undo.push_async_callback(host.close)
-            # The host starts, and loads the model, while this process imports.
-            loading = asyncio.create_task(hosts.load_default(settings, host))
-            loading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            engine = hosts.open_engine_host(settings)
+            # The hosts start, and load model and collections, while this process imports.
+            starting = [asyncio.create_task(hosts.load_default(settings, host))]
+            if engine is not None:
+                undo.push_async_callback(engine.close)
+                starting.append(asyncio.create_task(engine.open()))
+            for task in starting:
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.to_thread(import_services)
             from mcp_server_qdrant.app import models, tenants, upkeep
 
-            client = await upkeep.open_engine(settings, settings.qdrant_timeout)
+            client = await upkeep.open_engine(settings, settings.qdrant_timeout, engine)
             undo.push_async_callback(client.close)
             opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
             undo.pop_all()

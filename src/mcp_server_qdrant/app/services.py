@@ -4,7 +4,7 @@ Imports the engine's libraries, which take most of a second: `app/opening.py` lo
 thread, after the handshake.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -15,11 +15,11 @@ from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
-from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.encoders.multilingual import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
-from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Folder, Pace
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, SyncedFolder
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
@@ -33,6 +33,7 @@ from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
+from mcp_server_qdrant.search.retrieve import Fetch
 from mcp_server_qdrant.search.understand import Understanding
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
@@ -66,14 +67,10 @@ class Services:
         self.lexicon = _lexicon(settings, drawer, tenant)
         self.pipeline = Pipeline(
             self._understanding(queries),
-            queries,
-            partial(
-                document_of, content_fields=settings.qdrant_content_fields, identify=view.identify
-            ),
+            Fetch(queries, partial(document_of, content_fields=fields, identify=view.identify)),
             shared.rerank,
             Newest(view.client, shared.dates, fields),
-            self.catalog.forget,
-            self.facets.check_keys,
+            self.facets,
         )
         self.projector = Projector(self.catalog, drawer, self.encoders, self.pipeline.search)
         self.history = History(
@@ -101,9 +98,9 @@ class Services:
         settings, bm25 = self.shared.settings, self.shared.bm25
         default = self.encoders.default
         return Understanding(
-            resolve=self.catalog.resolve,
-            locate=self.lookup.one,
-            prepare=queries.prepare,
+            catalog=self.catalog,
+            lookup=self.lookup,
+            queries=queries,
             encode=self.encoders.encode_query,
             reader=bm25.reader,
             terms=TermWeights(bm25.words, queries, bm25.markers, bm25.compounds),
@@ -164,16 +161,15 @@ class Services:
         infos = [replace(info, writers=tuple(found.get(info.name, ()))) for info in infos]
         silent = [info.name for info in infos if not info.description]
         targets = [await self.catalog.target(name) for name in silent]
-        words = await self.lexicon.about(targets, self._telling)
+        words = await self.lexicon.about(targets, self._stop_words)
         return [
             replace(info, description=info.description or words.get(info.name)) for info in infos
         ]
 
-    def _telling(self, words: str) -> Callable[[str], bool]:
-        """Whether a word is no stop word: not of keyword search, nor of the language of `words`."""
+    def _stop_words(self, words: str) -> frozenset[str]:
+        """Those of keyword search, and of the language of `words`."""
         bm25 = self.shared.bm25
-        own = bm25_of(bm25.language_of(words) or bm25.language)
-        return lambda word: bool(bm25.tokens(word)) and bool(own.tokens(word))
+        return stop_words({bm25.language, bm25.language_of(words)})
 
     async def stop(self) -> None:
         """Stop the work in the background."""
@@ -200,9 +196,9 @@ def _background(settings: Settings, store: Store, tenant: str | None) -> Backgro
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, Pace(SYNC_SHARE).of)
+    paced = Sync(store, Pace(SYNC_SHARE))
     folders = [
-        Folder(source.path, source.collection, source.name, source.selection, source.keep)
+        SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]

@@ -19,7 +19,7 @@ from mcp_server_qdrant.qdrant.payload import paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
-from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, Tally
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, SERVER_INDEXES, Points, Tally
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
@@ -54,7 +54,7 @@ class Shared:
         self.everything = self.catalog(everything)
         # It fills points of all tenants, and no caller sees them.
         points = self.points(everything)
-        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE).of)
+        self._backfill = Backfill(self.everything, points, encoders, Pace(SYNC_SHARE))
         self.tasks = Tasks()
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
@@ -93,7 +93,11 @@ class Shared:
             self.settings.qdrant_content_fields,
             self.filterable,
             identify=view.identify,
-            indexes={**dict.fromkeys(dates, DATE_INDEX), **view.indexes},
+            indexes={
+                **({} if isinstance(self.client, EdgeClient) else SERVER_INDEXES),
+                **dict.fromkeys(dates, DATE_INDEX),
+                **view.indexes,
+            },
             tally=self._tally,
         )
 

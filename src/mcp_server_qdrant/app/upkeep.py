@@ -19,6 +19,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.ingest.collections.copying import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
@@ -116,9 +117,12 @@ def place(where: str | None, settings: Settings) -> str | Path:
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
 
-async def open_engine(settings: Settings, timeout: float) -> AsyncQdrantBase:
+async def open_engine(
+    settings: Settings, timeout: float, host: Link | None = None
+) -> AsyncQdrantBase:
     """The engine that the settings name, with what local mode left in its folder.
 
+    `host` is the line to the embedded one where there is one already.
     Raises EngineUnavailable, ConfigError.
     """
     client = await open_client(
@@ -126,6 +130,7 @@ async def open_engine(settings: Settings, timeout: float) -> AsyncQdrantBase:
         api_key=revealed(settings.qdrant_api_key),
         local_path=settings.local_path,
         timeout=timeout,
+        host=host,
     )
     if settings.qdrant_url is None:
         await import_local_mode(settings, client)

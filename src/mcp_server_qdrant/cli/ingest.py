@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpEr
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+    from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
     from mcp_server_qdrant.ingest.files.sync import Sync
     from mcp_server_qdrant.settings.environment import Settings
 
@@ -111,9 +111,9 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
 
 
 async def once(
-    sync: "Sync", request: "SyncRequest", known: "Known | None", *, quiet: bool = False
-) -> "Known":
-    """One run with its progress and summary; what is known of the files then.
+    sync: "Sync", request: "SyncRequest", before: "Report | None", *, quiet: bool = False
+) -> "Report":
+    """One run with its progress and summary; its report.
 
     Where it is to be `quiet`, a run that changed nothing prints nothing.
     """
@@ -122,14 +122,14 @@ async def once(
     report = Report()
     showing = asyncio.ensure_future(_show(report))
     try:
-        await sync.run(request, report, known)
+        await sync.run(request, report, before)
     finally:
         showing.cancel()
         await asyncio.wait([showing])
     if not quiet or report.new or report.changed or report.removed:
         click.echo("\n".join(summary(report, request.collection, dry_run=request.dry_run)))
         sys.stdout.flush()
-    return report.known
+    return report
 
 
 async def _show(report: "Report") -> None:
@@ -152,13 +152,13 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
 
     watching = False
 
-    async def run(known: "Known | None") -> "Known":
+    async def run(before: "Report | None") -> "Report":
         nonlocal watching
-        known = await once(sync, request, known, quiet=watching)
+        report = await once(sync, request, before, quiet=watching)
         if not watching:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
         watching = True
-        return known
+        return report
 
     def failed(error: QdrantMcpError) -> None:
         if not watching and not isinstance(error, BackendError):

@@ -1,4 +1,4 @@
-"""What the work under way belongs to: its end, its caller, its request, and who measures it.
+"""The context of the work under way: its deadline, caller, client, request and recorder.
 
 Each is set for a block, and holds for tasks and threads started inside.
 """

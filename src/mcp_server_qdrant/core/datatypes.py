@@ -26,6 +26,7 @@ SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
 TAG_KEYS = ("tags", "metadata.tags")
+SNIPPET = 160  # characters
 RRF_K = 60  # rank r on a leg counts 1 / (r + RRF_K) in the fusion, r from 0
 
 
@@ -112,9 +113,20 @@ class Candidate(NamedTuple):
     payload: Payload | None = None
 
 
-# An engine's answer about one collection: fused candidates, best first, their exact (cosine, BM25)
-# scores by id, and in a sentence what part of the collection is lost.
-Legs = tuple[Sequence[Candidate], Mapping[PointId, float], Mapping[PointId, float], str | None]
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One collection's fused candidates, best first, with their exact leg scores.
+
+    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
+    candidate absent from one does not have that vector, or shares no term with the query. None
+    where the leg was not searched. `damage` says what part of the collection is lost.
+    """
+
+    target: Target
+    candidates: Sequence[Candidate]
+    dense: Mapping[PointId, float] | None
+    sparse: Mapping[PointId, float] | None
+    damage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +147,7 @@ class Document(NamedTuple):
     each where it does, "" where one ends.
     `textless`: it has no text.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
-    `writing` when the write of it began that is under way, or was cut short, in epoch seconds.
+    `writing` is when a write began that is under way or was cut short, in epoch seconds.
     `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
     is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
     `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
@@ -230,6 +242,16 @@ class Result:
         """The best passage; empty where none is shown."""
         return self.passages[0].text if self.passages else ""
 
+    @property
+    def snippet(self) -> str:
+        """How the best passage, or else the text begins, on one line."""
+        return " ".join((self.passage or self.document.text).split())[:SNIPPET]
+
+    @property
+    def title(self) -> str:
+        """Its title and section, or else the snippet."""
+        return self.document.heading or self.snippet
+
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
@@ -248,9 +270,9 @@ class Reranked:
 class SearchPage:
     """The answer to one search. `notes` are sentences the caller should read.
 
-    `advice` are those on how an agent sees what is not shown. `searched` is the query with its
+    `advice` are those on how to get what is not shown. `searched` is the query with its
     corrections. `rerank` is None where it was not asked for. `more` further results were found;
-    `weak`: even the best is hardly a match.
+    `weak`: even the best is hardly a match. `nothing` is the note that nothing was found.
     """
 
     query: str
@@ -263,6 +285,7 @@ class SearchPage:
     weak: bool = False
     advice: Sequence[str] = ()
     searched: str = ""
+    nothing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ types accept that, and refuse text that no index, file or terminal should see.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -24,6 +25,11 @@ class Offered:
     """A setting that is a tool's parameter too: its description for agents."""
 
     description: str
+
+
+def without_null(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not null: null and omitted mean the same."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def choices(kind: Any) -> tuple[Any, ...]:

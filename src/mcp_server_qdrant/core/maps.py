@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import PointId, SearchPage
+from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage
 from mcp_server_qdrant.core.find import SearchRequest
 
 if TYPE_CHECKING:
@@ -176,29 +176,21 @@ class Place:
     near: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedHit:
-    """One result of the search, in its order: `rank` counts from 1.
-
-    `place` is None where the point has no vector on the map.
-    """
-
-    rank: int
-    collection: str
-    id: PointId
-    document: str
-    relevance: float
-    title: str
-    snippet: str
-    place: Place | None
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class View:
-    """A map with a search on it. `page` is what qdrant-find answered; without a search None."""
+    """A map with a search on it. `page` is what qdrant-find answered; without a search None.
+
+    `places` are those of its results, None where a point has no vector on the map.
+    """
 
     map: Map
     page: SearchPage | None = None
     queries: tuple[Place, ...] = ()
-    hits: tuple[PlacedHit, ...] = ()
+    places: tuple[Place | None, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def hits(self) -> list[tuple[int, Result, Place | None]]:
+        """The results in their order: rank from 1, result, place."""
+        results = self.page.results if self.page else ()
+        return [(n, *one) for n, one in enumerate(zip(results, self.places, strict=True), 1)]

@@ -1,4 +1,4 @@
-"""The data of a text that is stored, and of its earlier versions."""
+"""The data of a text that is stored or deleted, and of its earlier versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +21,27 @@ class Kept:
     id: str | None = None
     days: int = 0
     fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The documents of some ids (of each one part, for its title), and the ids that are nowhere."""
+
+    documents: tuple[Document, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The points that a filter matches in a collection: their exact number, and a few of them.
+
+    What is deleted of them is kept for so many `days`.
+    """
+
+    collection: str
+    count: int
+    examples: tuple[Document, ...]
+    days: int
 
 
 @dataclass(frozen=True, slots=True)

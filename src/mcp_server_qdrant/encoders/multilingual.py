@@ -162,6 +162,13 @@ def likely(text: str, other: str) -> Mapping[str, float]:
     return found
 
 
+def stop_words(languages: Collection[str | None]) -> frozenset[str]:
+    """The everyday words of these languages, which say nothing of a text."""
+    from stopwordsiso import stopwords
+
+    return frozenset(stopwords(code for code, name in NAMES.items() if name in languages))
+
+
 def _predicted(text: str, most: int) -> Iterator[tuple[str, float]]:
     """The likeliest languages by code; none where there is no model."""
     if (model := _model()) is not None:

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from filelock import FileLock, Timeout
 
 from mcp_server_qdrant.core.disk import identity
-from mcp_server_qdrant.core.errors import QdrantMcpError, contained
+from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, contained
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.hosting.link import FULL, LOCKED, Service
 
@@ -96,6 +96,14 @@ class Work:
             if error.__cause__ is not None:
                 logger.warning("%s: %r", call.operation, error.__cause__)
             return error
+
+
+def operation(part: object, name: str) -> Callable[..., Any]:
+    """The public method of that name, which clients may call. Raises RequestError."""
+    found: Callable[..., Any] | None = getattr(part, name, None)
+    if found is None or name.startswith("_"):
+        raise RequestError(f"The host knows no operation {name!r}.")
+    return found
 
 
 async def _known(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
-from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.core.notation import amount, called
+from mcp_server_qdrant.core.writes import Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
@@ -18,27 +18,6 @@ EXAMPLES = 3
 BATCH = 1_000
 MOST_KEPT = 10_000  # points of one call whose texts are kept as earlier versions
 AT_ONCE = 16  # texts that are kept
-
-
-@dataclass(frozen=True, slots=True)
-class Named:
-    """The documents of some ids (of each one part, for its title), and the ids that are nowhere."""
-
-    documents: tuple[Document, ...]
-    missing: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """The points that a filter matches in a collection: their exact number, and a few of them.
-
-    What is deleted of them is kept for so many `days`.
-    """
-
-    collection: str
-    count: int
-    examples: tuple[Document, ...]
-    days: int
 
 
 @dataclass(eq=False)
@@ -173,8 +152,7 @@ def _after(done: int, count: int, what: str) -> Iterator[None]:
 
 def changed(confirmed: int, now: Matching) -> str:
     """Why a number that was confirmed is not good enough."""
-    points = "1 point" if now.count == 1 else f"{now.count:,} points"
     return (
-        f"Nothing was deleted: the filter matches {points} of {called(now.collection)}, not "
-        f"{confirmed}. Call again without confirm_count to see them."
+        f"Nothing was deleted: the filter matches {amount(now.count, 'point')} of "
+        f"{called(now.collection)}, not {confirmed}. Call again without confirm_count to see them."
     )

@@ -26,8 +26,11 @@ async def nearest(
         (answer,) = await queries.search([asked], depth=LOOKED_AT, condition=None)
         if isinstance(answer, QdrantMcpError):
             return None
-        candidates, cosines, *_ = answer
-        near = [one.id for one in candidates if cosines.get(one.id, 0.0) >= COSINE]
+        cosines = answer.dense or {}
+        alike = [one.id for one in answer.candidates if cosines.get(one.id, 0.0) >= COSINE]
+        near = [point for point in alike if point != new.id]  # as a rule it is alone
+        if not near:
+            return None
         found = {one.id: one for one in await points.by_id(target.collection, near)}
     except QdrantMcpError:
         return None

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.notation import Identify, chain, part_id
-from mcp_server_qdrant.ingest.fields import MAX_TITLE
+from mcp_server_qdrant.ingest.attributes import MAX_TITLE
 from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
 
 Span = tuple[int, int]  # start and end of a part

@@ -115,7 +115,7 @@ class Revision:
             ) from error
 
     async def _follow(self, old: Document, done: Stored) -> None:
-        """Have its versions, and the texts that it supersedes, tell where a moved text is now."""
+        """Write the new place of a moved text into its versions and the texts it supersedes."""
         await self.store.history.follow(old, done.collection)
         where = {
             "must": [

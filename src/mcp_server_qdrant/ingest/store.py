@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest import fields
+from mcp_server_qdrant.ingest import attributes
 from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import nearest
@@ -87,7 +87,7 @@ class Store:
         Without a model the text is stored for keyword search, marked. `progress` is called for
         long texts; the text that it `supersedes` is kept.
         """
-        fields.check(new)
+        attributes.check(new)
         given = new.text, new.title, new.metadata
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
@@ -164,7 +164,7 @@ class Store:
             before = await self.points.first(collection, document)
         old = foreign or before
         check_seen(old, seen)
-        new, kept = fields.kept(new, old)
+        new, kept = attributes.kept(new, old)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self.parts(new, collection, document, before, spans)
@@ -249,9 +249,10 @@ class Store:
             await encoder.ready(LOAD_SECONDS)
         return target, encoder
 
-    async def writable(self, collection: str, *, dry: bool = False) -> Target:
+    async def writable(self, collection: str, *more: str, dry: bool = False) -> Target:
         """The collection with the indexes that it lacks, unless it is to stay as it is (`dry`).
 
+        `more`: fields that are not indexed in every collection.
         Raises EngineFailure, RequestError.
         """
         target = await self.catalog.target(collection)
@@ -261,7 +262,7 @@ class Store:
             raise RequestError(f"{collection!r} cannot be written to: {target.note}.")
         present = self.catalog.indexes_to_complete(collection)
         if present is not None and not dry:
-            await self.points.index(collection, present)
+            await self.points.index(collection, present, *more)
         return target
 
     async def ensure(self, collection: str, *, create: bool = False) -> bool:

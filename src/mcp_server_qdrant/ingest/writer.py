@@ -75,8 +75,8 @@ class Writer:
 
     `encode` makes dense vectors; None where the collection has none, or where they are `pending`:
     once there is no model, points are marked to get them later. `written` is called with the
-    collection and what the encoders read of each batch, and with no texts once a text of several
-    parts is all there. An engine that is away is asked again after each of the `retries`.
+    collection and what the encoders read of each batch. An engine that is away is asked again
+    after each of the `retries`.
     """
 
     target: Target
@@ -220,13 +220,11 @@ class Writer:
         """The write of these points is done: take the mark of it off."""
         for start in range(0, len(ids), WRITTEN):
             await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
-        if ids:  # a map that was drawn meanwhile lacks them
-            self.written(self.target.collection, ())
 
     async def tidy(self, job: Job, *, indexed: bool) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
-        No reader sees either; what fails here is done by whoever meets it. Another server may
+        No reader sees either; what fails here is left to the next sweep. Another server may
         replace the text meanwhile: only parts that were seen while this version was the present
         one are removed, and none that is being written. `indexed`: the collection has the index
         of documents.

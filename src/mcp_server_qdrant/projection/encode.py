@@ -35,7 +35,9 @@ import base64
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.maps import SEEN, Panel, Place, PlacedHit, Position, View
+from mcp_server_qdrant.core.datatypes import Result
+from mcp_server_qdrant.core.maps import SEEN, Panel, Place, Position, View
+from mcp_server_qdrant.core.notation import document_id
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +60,7 @@ def encode(view: View, *, points: bool = True) -> Json:
         ],
         "query": view.page.query if view.page else None,
         "queries": [_at(one) for one in view.queries],
-        "hits": [_hit(one) for one in view.hits],
+        "hits": [_hit(*one) for one in view.hits],
         "notes": [*view.map.notes, *view.notes],
         "coming": view.map.coming,
     }
@@ -107,16 +109,16 @@ def _base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-def _hit(one: PlacedHit) -> Json:
+def _hit(rank: int, one: Result, place: Place | None) -> Json:
     return {
-        "rank": one.rank,
-        "collection": one.collection,
-        "id": str(one.id),
-        "document": one.document,
-        "relevance": round(one.relevance, 3),
+        "rank": rank,
+        "collection": one.document.collection,
+        "id": str(one.document.id),
+        "document": document_id(one.document),
+        "relevance": round(one.relevance or 0.0, 3),
         "title": one.title[:TITLE],
         "snippet": one.snippet,
-    } | (_at(one.place) if one.place else {"panel": None, "at": None, "neighbours": None})
+    } | (_at(place) if place else {"panel": None, "at": None, "neighbours": None})
 
 
 def _at(place: Place) -> Json:

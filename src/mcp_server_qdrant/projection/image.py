@@ -35,7 +35,7 @@ def png(view: View) -> bytes:
 def _draw(canvas: Any, view: View, index: int, panel: Panel) -> None:
     """Points, names of regions, hits with their ranks, the query; title and legend."""
     top = index * HEIGHT * SCALE
-    hits = [(hit.rank, hit.place) for hit in view.hits if hit.place and hit.place.panel == index]
+    hits = [(rank, place) for rank, _, place in view.hits if place and place.panel == index]
     marks = [place for _, place in hits] + [one for one in view.queries if one.panel == index]
     points = panel.neighbours.places if panel.neighbours else panel.reduced[:, :2]
     marked = [(one.neighbours or one.position)[:2] for one in marks]

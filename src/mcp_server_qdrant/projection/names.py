@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import NAMES, sure
+from mcp_server_qdrant.encoders.multilingual import stop_words, sure
 
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
@@ -52,7 +52,6 @@ class Phrases:
 
     def __init__(self, texts: Sequence[str]) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
-        from stopwordsiso import stopwords
 
         self._texts = texts
         spoken = [sure(text, NEUTRAL) for text in texts]
@@ -60,7 +59,7 @@ class Phrases:
         counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
         held = counter.fit_transform(zip(texts, foreign, strict=True))
         everywhere = np.asarray(held.sum(axis=0))[0]
-        everyday = stopwords(code for code, language in NAMES.items() if language in spoken)
+        everyday = stop_words(spoken)
         alone = [everyday.issuperset(one.split()) for one in counter.get_feature_names_out()]
         frequent = (everywhere >= FEWEST) & ~np.array(alone, bool)
         titles, own = _parted(texts)

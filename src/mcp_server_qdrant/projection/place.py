@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
+from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
-from mcp_server_qdrant.core.maps import SEEN, Map, Panel, Place, PlacedHit, Position, View
-from mcp_server_qdrant.core.notation import document_id
+from mcp_server_qdrant.core.maps import SEEN, Map, Panel, Place, Position, View
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.neighbours import put_among
 from mcp_server_qdrant.projection.panels import near
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.read.draw import Drawer
-
-SNIPPET = 160
 
 Spot = tuple[str, PointId]  # collection, id
 
@@ -37,13 +34,13 @@ async def place(
     spots, placed = await asyncio.gather(
         _hits(found, page, targets, drawer), asyncio.gather(*queries)
     )
-    hits = tuple(_placed(rank, one, spots) for rank, one in enumerate(page.results, 1))
+    places = tuple(spots.get((one.document.collection, one.document.id)) for one in page.results)
     notes = [one for one in placed if isinstance(one, str)]
-    if off := sum(hit.place is None for hit in hits):
+    if off := places.count(None):
         which = "One result lies" if off == 1 else f"{off} results lie"
         notes.append(f"{which} in no collection of this map, or without a vector.")
     shown = tuple(one for one in placed if isinstance(one, Place))
-    return View(found, page, shown, hits, tuple(notes))
+    return View(found, page, shown, places, tuple(notes))
 
 
 async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Place | str:
@@ -97,18 +94,3 @@ def _further(index: int, panel: Panel, vector: Any) -> Place:
 
 def _position(place: np.ndarray[Any, Any]) -> Position:
     return tuple(map(float, place))
-
-
-def _placed(rank: int, result: Result, spots: Mapping[Spot, Place]) -> PlacedHit:
-    document = result.document
-    text = " ".join((result.passage or document.text).split())[:SNIPPET]
-    return PlacedHit(
-        rank=rank,
-        collection=document.collection,
-        id=document.id,
-        document=document_id(document),
-        relevance=result.relevance or 0.0,
-        title=document.heading or text,
-        snippet=text,
-        place=spots.get((document.collection, document.id)),
-    )

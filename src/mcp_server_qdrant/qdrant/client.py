@@ -11,6 +11,7 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.lean import without
+from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
@@ -32,14 +33,17 @@ async def open_client(
     api_key: str | None = None,
     local_path: Path,
     timeout: float,
+    host: Link | None = None,
 ) -> AsyncQdrantBase:
     """The engine that the settings name; `timeout` in seconds bounds each request.
+
+    `host` is the line to the embedded engine where there is one already.
 
     A server that cannot be reached is no error here: each call says so, and works once it is back.
     Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
     """
     if url is None:
-        return await EdgeClient.open(local_path, timeout=timeout)
+        return await EdgeClient.open(local_path, timeout=timeout, link=host)
     if url == LOCAL:
         return _local_client()
     if api_key and urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOOPBACK:

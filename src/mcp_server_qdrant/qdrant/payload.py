@@ -28,6 +28,7 @@ PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
 VERSION_KEY = "doc.version"
+UPDATED_KEY = "updated_at"
 WRITING_KEY = "doc.writing"
 WRITERS = ("stored_by.caller", "stored_by.client")
 WRITER = ("client", "version", "caller")  # in `stored_by`
@@ -85,7 +86,7 @@ def document_of(
         writing=_number(doc, "writing", 0) or None,
         superseded_by=by,
         superseded_in=place,
-        stored_by=_writer(payload.get(STORED_BY)),
+        stored_by=writer(payload.get(STORED_BY)),
         heir=identify(place or collection, by, 0) if by and identify else None,
         dated=doc.get("dated") is True,
         file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
@@ -247,7 +248,8 @@ def _id(doc: Mapping[str, Any]) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _writer(value: Any) -> dict[str, str] | None:
+def writer(value: Any) -> dict[str, str] | None:
+    """Who stored a text, as far as its payload says so."""
     said = value if isinstance(value, dict) else {}
     known = {key: said[key] for key in WRITER if isinstance(said.get(key), str)}
     return known or None

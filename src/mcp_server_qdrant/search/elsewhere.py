@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
-from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.present import weak
 from mcp_server_qdrant.search.query import SHALLOW, Hit, Query
 from mcp_server_qdrant.search.ranking import candidates
@@ -23,7 +22,7 @@ MOST = 64  # collections: so many can be asked in that time
 
 
 async def better_elsewhere(
-    understanding: Understanding, queries: Queries, query: Query, best: Hit | None
+    understanding: Understanding, query: Query, best: Hit | None
 ) -> list[str]:
     """The sentence on the collection with the best hit, where that is far better than `best`.
 
@@ -36,7 +35,7 @@ async def better_elsewhere(
     hits: list[Hit] = []
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(min(SECONDS, query.left())):
-            hits = await _look(understanding, queries, query)
+            hits = await _look(understanding, query)
     found = max(hits, key=lambda hit: hit.relevance, default=None)
     least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
     if found is None or found.relevance < least or weak(found, query.alpha):
@@ -49,15 +48,15 @@ async def better_elsewhere(
     ]
 
 
-async def _look(understanding: Understanding, queries: Queries, query: Query) -> list[Hit]:
+async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     """The best candidates of the other collections; of many, of the largest ones."""
     text, searched = query.request.query, {target.collection for target in query.targets}
-    others = [t for t in await understanding.resolve(["*"]) if t.collection not in searched]
+    others = [t for t in await understanding.catalog.resolve(["*"]) if t.collection not in searched]
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
     targets = narrowed(largest, query.request.algorithm)
     terms, vectors = await asyncio.gather(
         understanding.terms.weighed(text, targets), embed(text, targets, understanding.encode)
     )
     query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
-    found, _ = await candidates_of(queries, query)
+    found, _ = await candidates_of(understanding.queries, query)
     return candidates(found.values(), query)

@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
-from mcp_server_qdrant.search.present import LINE, SHORT, names, notes, undated
+from mcp_server_qdrant.search.present import LINE, SHORT, faults, names, nothing_found, undated
 from mcp_server_qdrant.search.query import ROOM, Hit
 from mcp_server_qdrant.search.retrieve import Fetch, failed
 
@@ -87,16 +87,19 @@ def listing_page(
     count = sum(one.total for one in listed.values())
     empty = {target.collection for target in targets if not target.dates}
     empty -= {name for name, one in listed.items() if one.total}
+    nothing = None if results else nothing_found(request, statuses)
     return SearchPage(
         query=request.query,
         results=results,
         statuses=statuses,
         notes=[
-            *notes(results, request, statuses),
+            *faults(statuses),
+            *([nothing] if nothing else []),
             *_counted(listed, count, len(documents)),
             *undated(sorted(empty) if dated else ()),
         ],
         more=max(count - len(documents), 0),
+        nothing=nothing,
     )
 
 

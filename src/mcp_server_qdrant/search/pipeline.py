@@ -1,22 +1,21 @@
 """The read path: understand -> retrieve -> rank -> reread -> complete -> present."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from mcp_server_qdrant.core.context import recorder, within
+from mcp_server_qdrant.core.context import Answer, recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
-from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
-from mcp_server_qdrant.search.present import present, worth
-from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Query, Ranked, Retrieved, ToDocument
+from mcp_server_qdrant.search.present import present
+from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Hit, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.search.retrieve import Fetch, completed, retrieve
@@ -28,20 +27,13 @@ SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3
 
 @dataclass(eq=False)
 class Pipeline:
-    """One search over many collections.
-
-    `to_document` makes a document of a point's payload.
-    `forget` makes the next search look a collection up anew; `check_keys` refuses a filter by a
-    key that no text has.
-    """
+    """One search over many collections."""
 
     understanding: Understanding
-    queries: Queries
-    to_document: ToDocument
+    fetch: Fetch
     rerank: Rerank
     newest: Newest
-    forget: Callable[[str], None]
-    check_keys: Callable[[Mapping[str, Any], Sequence[Target]], Awaitable[None]]
+    facets: Facets
 
     async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
         """The answer to one request, on a page of so many tokens.
@@ -52,59 +44,55 @@ class Pipeline:
             return await self._list(request)
         query = await self.understanding.query(request)
         found = await self._retrieve(query)
-        ranked = self._rank(found, query)
-        if self._short(found, ranked, query):
-            query = query.deeper(self.queries.without(query.condition, found.replaced))
+        hits = self._rank(found, query)
+        if self._short(found, hits, query):
+            query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
             found = found.updated(await self._retrieve(query))
-            ranked = self._rank(found, query)
-        ranked = await self._reread(ranked, query)
+            hits = self._rank(found, query)
+        ranked = await self._reread(hits, query)
         return await self._present(ranked, found, query, room)
 
     async def _list(self, request: SearchRequest) -> SearchPage:
         """The newest texts, for a request without a query."""
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
-        targets = await understanding.resolve(request.collections)
+        targets = await understanding.catalog.resolve(request.collections)
         limit = understanding.shown(request, targets)
-        condition = self.queries.prepare(request.where())
+        condition = self.fetch.queries.prepare(request.where())
         listed, statuses = await newest_points(
             self.newest, targets, condition, period, limit, seconds
         )
-        hits, late = await newest_hits(self._fetch(targets), listed, limit, seconds)
+        hits, late = await newest_hits(self.fetch, listed, limit, seconds)
         if not hits:
             await self._doubt(request, targets, seconds)
         statuses, dated = self._settle([*statuses, *late]), period is not None
         return listing_page(hits, listed, statuses, request, targets, dated=dated)
 
-    def _fetch(self, targets: Sequence[Target]) -> Fetch:
-        names = frozenset(target.collection for target in targets)
-        return Fetch(self.queries, names, self.to_document)
-
     async def _retrieve(self, query: Query) -> Retrieved:
         """The candidates of all collections, with the texts of the best."""
         with recorder().phase("retrieve"):
-            return await retrieve(self._fetch(query.targets), query)
+            return await retrieve(self.fetch, query)
 
-    def _rank(self, found: Retrieved, query: Query) -> Ranked:
+    def _rank(self, found: Retrieved, query: Query) -> list[Hit]:
         """The hits, best first, one per text."""
         with recorder().phase("rank"):
-            return Ranked(rank(found.hits, query))
+            return rank(found.hits, query)
 
-    def _short(self, found: Retrieved, ranked: Ranked, query: Query) -> bool:
+    def _short(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
 
         Candidates may have been parts of one text, or copies, or be gone.
         """
         asked = query.request.limit is not None or found.replaced  # drafts may hide other texts
         full = any(len(part.candidates) >= query.depth for part in found.found.values())
-        there, wanted = len(ranked.hits), query.limit
+        there, wanted = len(hits), query.limit
         if query.request.within:
-            there, wanted = sum(1 + len(hit.parts) for hit in ranked.hits), query.passages
+            there, wanted = sum(1 + len(hit.parts) for hit in hits), query.passages
         return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
-    async def _reread(self, ranked: Ranked, query: Query) -> Ranked:
+    async def _reread(self, hits: list[Hit], query: Query) -> Ranked:
         """The hits as a reranker orders them, if one is asked for and works; never fails."""
-        hits, reranked = ranked.hits, None
+        reranked = None
         if query.request.rerank:
             words = query.words
             with recorder().phase("rerank"):
@@ -115,8 +103,7 @@ class Pipeline:
                     query.left(),
                 )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
-        hits = finish(hits, query)
-        return replace(ranked, hits=hits, best=best, reranked=reranked)
+        return Ranked(finish(hits, query), best, reranked)
 
     async def _present(
         self, ranked: Ranked, found: Retrieved, query: Query, room: int
@@ -124,15 +111,15 @@ class Pipeline:
         """The page with its notes."""
         if not ranked.hits:
             await self._doubt(query.request, query.targets, query.left())
-        hits = await completed(self._fetch(query.targets), ranked.hits, query)
+        hits = await completed(self.fetch, ranked.hits, query)
         ranked = replace(ranked, hits=hits)
         statuses = self._settle([*found.statuses.values(), *found.late])
         page = present(ranked, found, query, statuses, room)
-        answer = worth(page)
+        answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
-        better = await better_elsewhere(self.understanding, self.queries, query, ranked.best)
+        better = await better_elsewhere(self.understanding, query, ranked.best)
         return replace(page, notes=[*page.notes, *better])
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:
@@ -142,7 +129,7 @@ class Pipeline:
             async with asyncio.timeout(seconds):
                 await self.understanding.tags.check(request.tags or (), targets)
                 if request.query_filter:
-                    await self.check_keys(request.query_filter, targets)
+                    await self.facets.check_keys(request.query_filter, targets)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
         """One status per collection, the worst; one that failed is looked up anew next time."""
@@ -153,7 +140,7 @@ class Pipeline:
                 worst[status.collection] = status
         for name, status in worst.items():
             if status.state == "failed":
-                self.forget(name)
+                self.understanding.catalog.forget(name)
         recorder().fared(worst.values())
         broken = [s for s in worst.values() if s.state in ("failed", "timeout", "skipped")]
         if worst and len(broken) == len(worst):

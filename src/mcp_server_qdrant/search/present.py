@@ -3,13 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.context import Answer
-from mcp_server_qdrant.core.datatypes import Document, Passage, PointId, Result, SearchPage, Status
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    Passage,
+    PointId,
+    Result,
+    Scored,
+    SearchPage,
+    Status,
+)
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved, Scored
+from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved
 from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
 from mcp_server_qdrant.search.texts import passage, share, written
 
@@ -57,6 +64,7 @@ def present(
     ]
     lacking = absent(ranked.hits, query) if results else []
     weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
+    nothing = None if results else nothing_found(request, statuses, ranked.best)
     silent = [
         one.target.collection
         for one in found.found.values()
@@ -67,9 +75,10 @@ def present(
         results=results,
         statuses=statuses,
         notes=[
-            *unfound(lacking),
+            *([f"No text found contains {every(lacking)}."] if lacking else []),
             *weakly,
-            *notes(results, request, statuses, ranked.best),
+            *faults(statuses),
+            *([nothing] if nothing else []),
             *undated(silent),
         ],
         rerank=ranked.reranked,
@@ -77,6 +86,7 @@ def present(
         more=len(ranked.hits) - len(shown),
         weak=bool(weakly),
         searched=query.terms.query,
+        nothing=nothing,
     )
 
 
@@ -183,32 +193,13 @@ def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
     return {point: ordered.index(score) + 1 for point, score in scores.items() if score > 0}
 
 
-def worth(page: SearchPage) -> Answer:
-    """Whether a page has matches, weak ones only, or none."""
-    if not page.results:
-        return "empty"
-    return "weak" if page.weak else "found"
-
-
-def notes(
-    results: Sequence[Result],
-    request: SearchRequest,
-    statuses: Sequence[Status],
-    best: Hit | None = None,
-) -> list[str]:
-    """Sentences for the caller: what went wrong, and what to do next.
-
-    `best` is the most relevant of what was found, whether it is shown or not.
-    """
-    sentences = [
-        f"{names(several)}: {reason}"
-        for reason, several in _by_reason(s for s in statuses if s.state != "ok").items()
-    ]
-    if not statuses:
-        sentences.append(_nowhere(request))
-    elif not results:
-        sentences.append(_nothing(request, best))
-    return sentences
+def faults(statuses: Iterable[Status]) -> list[str]:
+    """The sentences on collections that were not, or not wholly, searched; one for each reason."""
+    found: dict[str, list[str]] = {}
+    for status in statuses:
+        if status.reason and status.state != "ok":
+            found.setdefault(status.reason, []).append(status.collection)
+    return [f"{names(several)}: {reason}" for reason, several in found.items()]
 
 
 def undated(silent: Sequence[str]) -> list[str]:
@@ -217,26 +208,22 @@ def undated(silent: Sequence[str]) -> list[str]:
     return [sentence] if silent else []
 
 
-def _by_reason(statuses: Iterable[Status]) -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for status in statuses:
-        if status.reason:
-            found.setdefault(status.reason, []).append(status.collection)
-    return found
-
-
 def names(several: Sequence[str]) -> str:
     """Some of the names, and how many more there are."""
     return some([*map(called, several)])
 
 
-def _nowhere(request: SearchRequest) -> str:
-    if request.collections is None:
+def nothing_found(
+    request: SearchRequest, statuses: Sequence[Status], best: Hit | None = None
+) -> str:
+    """The sentence that nothing was found, and what to do next.
+
+    `best` is the most relevant of what was found and is not shown.
+    """
+    if not statuses and request.collections is None:
         return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
-    return f"No collection matches {every(request.collections)}: see qdrant-collections."
-
-
-def _nothing(request: SearchRequest, best: Hit | None) -> str:
+    if not statuses:
+        return f"No collection matches {every(request.collections or ())}: see qdrant-collections."
     highest = f" (the best has {best.relevance:.2f})" if best else ""
     quotes = "leave out the quotes, within which every word must occur as written"
     ways = {
@@ -296,9 +283,3 @@ def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
     if not missed and not weak(best, alpha):
         return []
     return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
-
-
-def unfound(absent: Iterable[str]) -> list[str]:
-    """The sentence on what no text contains."""
-    names = every(absent)
-    return [f"No text found contains {names}."] if names else []

@@ -11,12 +11,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.datatypes import (
-    Candidate,
     Dense,
     Document,
     Payload,
     PointId,
     Reranked,
+    Scored,
     Status,
     Target,
 )
@@ -59,53 +59,15 @@ class QueryVectors:
     failures: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One collection's candidates with their exact leg scores.
-
-    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
-    candidate absent from one does not have that vector, or shares no term with the query. None
-    where the leg was not searched.
-    """
-
-    target: Target
-    candidates: Sequence[Candidate]
-    dense: Mapping[PointId, float] | None
-    sparse: Mapping[PointId, float] | None
-
-
-# Collection, id and payload of a point -> what it says.
-ToDocument = Callable[[str, PointId, Payload], Document]
-
-
-class Reading:
-    """A payload, read as a document when that is first asked for: few of a search's are."""
-
-    __slots__ = ("_arguments", "_document", "_to_document")
-
-    def __init__(
-        self, to_document: ToDocument, collection: str, point: PointId, payload: Payload
-    ) -> None:
-        self._to_document, self._arguments = to_document, (collection, point, payload)
-        self._document: Document | None = None
-
-    @property
-    def document(self) -> Document:
-        """What the payload says."""
-        if self._document is None:
-            self._document = self._to_document(*self._arguments)
-        return self._document
-
-
 class Hit(NamedTuple):
     """One point on its way to the answer.
 
     `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
     relevance times the factors. `factors` records what each ranking step did, `gains` what was
     added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance where a reranker read the text. `reading` has its document, once the
-    payload was fetched. `also`: its copies; `parts`: what else was found of its document, best
-    first; `supersedes`: the id of the text in whose place it stands.
+    stands in for relevance where a reranker read the text. `reading` makes a document of the
+    payload, once it is fetched: few are looked at. `also`: its copies; `parts`: what else was found
+    of its document, best first; `supersedes`: the id of the text in whose place it stands.
     """
 
     collection: str
@@ -116,7 +78,7 @@ class Hit(NamedTuple):
     dense: float | None
     sparse: float | None
     payload: Payload | None = None
-    reading: Reading | None = None
+    reading: Callable[[], Document] | None = None
     factors: tuple[tuple[str, float], ...] = ()
     gains: tuple[tuple[str, float], ...] = ()
     tags: tuple[str, ...] = ()
@@ -129,7 +91,7 @@ class Hit(NamedTuple):
     def document(self) -> Document:
         """What its payload says, as a document."""
         assert self.reading is not None
-        return self.reading.document
+        return self.reading()
 
     @property
     def own(self) -> str | None:
@@ -258,5 +220,5 @@ class Ranked:
     """Hits in their order. `best` is the most relevant one before a threshold."""
 
     hits: list[Hit]
-    best: Hit | None = None
-    reranked: Reranked | None = None
+    best: Hit | None
+    reranked: Reranked | None

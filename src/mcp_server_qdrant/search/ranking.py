@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 from rapidfuzz import fuzz, utils
 
-from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority
+from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority, Scored
 from mcp_server_qdrant.core.dates import age_from
 from mcp_server_qdrant.core.notation import date_paths, document_id
-from mcp_server_qdrant.search.query import Hit, Query, Scored, by_score
+from mcp_server_qdrant.search.query import Hit, Query, by_score
 from mcp_server_qdrant.search.relevance import (
     calibrate,
     lift_neighbours,

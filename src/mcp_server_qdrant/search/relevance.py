@@ -12,9 +12,9 @@ from functools import cache
 from typing import Any
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import Payload
+from mcp_server_qdrant.core.datatypes import Payload, Scored
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.search.query import Hit, Scored, TagMatch, by_score
+from mcp_server_qdrant.search.query import Hit, TagMatch, by_score
 from mcp_server_qdrant.search.texts import Terms, Words, written
 
 DIGITS = 5  # of a relevance: the legs are float32

@@ -3,31 +3,32 @@
 A collection that fails becomes a status; the others answer.
 """
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
     LegQuery,
     Payload,
     PointId,
+    Scored,
     State,
     Status,
     Target,
 )
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.query import Hit, Query, Reading, Retrieved, Scored, ToDocument
+from mcp_server_qdrant.search.query import Hit, Query, Retrieved
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Fetches what points of these collections say; `to_document` makes a document of a payload."""
+    """Fetches what points say; `to_document` makes a document of collection, id and payload."""
 
     queries: Queries
-    collections: Container[str]
-    to_document: ToDocument
+    to_document: Callable[[str, PointId, Payload], Document]
 
     async def hits(self, hits: Sequence[Hit], seconds: float) -> tuple[list[Hit], list[Status]]:
         """The hits with their payloads and documents, and the collections that failed.
@@ -53,7 +54,7 @@ class Fetch:
             if payload is None:
                 payload = known.get(hit.collection, {}).get(hit.id)
             if payload is not None:
-                reading = Reading(self.to_document, hit.collection, hit.id, payload)
+                reading = cache(partial(self.to_document, hit.collection, hit.id, payload))
                 fetched.append(hit._replace(payload=payload, reading=reading))
         return fetched, late
 
@@ -64,7 +65,8 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     scored = candidates(found.values(), query)
     hits, late = await fetch.hits(scored[: query.pool], query.seconds())
     hits, replaced = current(hits)
-    hits, failing = await with_successors(fetch, hits, query.seconds())
+    names = frozenset(target.collection for target in query.targets)
+    hits, failing = await with_successors(fetch, hits, names, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
 
@@ -73,7 +75,12 @@ async def candidates_of(
     queries: Queries, query: Query
 ) -> tuple[dict[str, Scored], dict[str, Status]]:
     """The candidates of each target, by its name, and its status; all are searched at once."""
-    legs, statuses = _asked(query)
+    legs: list[tuple[Target, LegQuery]] = []
+    statuses: dict[str, Status] = {}
+    for target in query.targets:
+        asked, statuses[target.collection] = _legs(target, query)
+        if asked.dense or asked.sparse:
+            legs.append((target, asked))
     answers = await queries.search(
         legs,
         depth=query.depth,
@@ -82,35 +89,18 @@ async def candidates_of(
         seconds=query.seconds(),
     )
     found: dict[str, Scored] = {}
-    for (target, asked), answer in zip(legs, answers, strict=True):
+    for (target, _), answer in zip(legs, answers, strict=True):
         name = target.collection
         if isinstance(answer, QdrantMcpError):
             statuses[name] = failed(name, answer)
             continue
-        candidates, dense, sparse, damage = answer
         # A collection that has the leg but none of the words was searched, and scored 0.
         worded = target.sparse and query.terms.idf and name not in query.terms.failures
-        found[name] = Scored(
-            target,
-            candidates,
-            dense=None if asked.dense is None else dense,
-            sparse=sparse if worded else None,
-        )
-        if damage:  # the other part was searched
-            reasons = filter(None, (damage, statuses[name].reason))
+        found[name] = replace(answer, sparse=answer.sparse or {}) if worded else answer
+        if answer.damage:  # the other part was searched
+            reasons = filter(None, (answer.damage, statuses[name].reason))
             statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
-
-
-def _asked(query: Query) -> tuple[list[tuple[Target, LegQuery]], dict[str, Status]]:
-    """What each collection with a leg is asked, and the statuses of all if they answer."""
-    legs: list[tuple[Target, LegQuery]] = []
-    statuses: dict[str, Status] = {}
-    for target in query.targets:
-        asked, statuses[target.collection] = _legs(target, query)
-        if asked.dense or asked.sparse:
-            legs.append((target, asked))
-    return legs, statuses
 
 
 def failed(collection: str, error: QdrantMcpError) -> Status:
@@ -124,10 +114,8 @@ def _legs(target: Target, query: Query) -> tuple[LegQuery, Status]:
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
     if leg is not None:
-        vector, no_vector = (
-            query.vectors.dense.get(leg.model),
-            query.vectors.failures.get(leg.model),
-        )
+        vector = query.vectors.dense.get(leg.model)
+        no_vector = query.vectors.failures.get(leg.model)
         if vector is not None and len(vector) != leg.size:
             no_vector = (
                 f"its dense vectors do not fit the model: {leg.vector or 'unnamed'} has {leg.size} "
@@ -176,9 +164,9 @@ def current(hits: Sequence[Hit]) -> tuple[list[Hit], list[Document]]:
 
 
 async def with_successors(
-    fetch: Fetch, hits: Sequence[Hit], seconds: float
+    fetch: Fetch, hits: Sequence[Hit], names: Container[str], seconds: float
 ) -> tuple[list[Hit], list[Status]]:
-    """The hits, those that supersede some of them too, and the collections that failed."""
+    """The hits, and those of the named collections that supersede some; what failed."""
     known = {(hit.collection, hit.id) for hit in hits}
     every, newest, late = list(hits), list(hits), list[Status]()
     for _ in range(LONGEST):
@@ -186,7 +174,7 @@ async def with_successors(
         for hit in newest:
             if not (new := successor_of(hit)) or not (first := hit.document.heir):
                 continue
-            if new[0] in fetch.collections and (new[0], first) not in known:
+            if new[0] in names and (new[0], first) not in known:
                 known.add((new[0], first))
                 wanted.append(Hit(new[0], first, 0.0, 0.0, 0.0, None, None))
         if not wanted:

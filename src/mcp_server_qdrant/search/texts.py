@@ -32,17 +32,15 @@ class Terms:
     """The query as BM25 sees it, weighed over all searched collections.
 
     `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
-    collection -> the query vector that makes the engine return BM25 under that idf, `local`
-    collection -> the engine's own idf of the terms that it has. `failures` maps a collection whose
-    own idf could not be read to the reason. `ceiling` is the sum of weights that a document can
-    earn at most, where that is not the sum of `idf`. `languages` are
-    those of the texts there, besides English.
+    collection -> the query vector that makes the engine return BM25 under that idf. `failures` maps
+    a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights that
+    a document can earn at most, where that is not the sum of `idf`. `languages` are those of the
+    texts there, besides English.
     """
 
     query: str
     idf: Mapping[int, float]
     sparse: Mapping[str, Sparse]
-    local: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     unknown: frozenset[int] = frozenset()
     failures: Mapping[str, str] = field(default_factory=dict)
     ceiling: float | None = None

@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
-from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Document, Target
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target
 from mcp_server_qdrant.core.dates import Period, span
-from mcp_server_qdrant.core.errors import BackendError, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
+from mcp_server_qdrant.qdrant.read.lookup import Lookup
+from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
 from mcp_server_qdrant.search.texts import Reader, Terms
 from mcp_server_qdrant.search.words.spelling import Speller, Variants
@@ -35,14 +38,13 @@ def this_hour() -> datetime:
 class Understanding:
     """Turns requests into queries.
 
-    `resolve` gives the targets of a search, `locate` the text of an id in some collections,
-    `prepare` a filter as the engine wants it, `reader(text)` the tokeniser for its language.
-    A request without a limit has `results` of each collection; a reranker reads `pool` hits.
+    `reader(text)` is the tokeniser for the language of a text. A request without a limit has
+    `results` of each collection; a reranker reads `pool` hits.
     """
 
-    resolve: Callable[[Sequence[str] | None], Awaitable[list[Target]]]
-    locate: Callable[[str, Sequence[str] | None], Awaitable[Document]]
-    prepare: Callable[[Mapping[str, Any] | None, Document | None], Any]
+    catalog: Catalog
+    lookup: Lookup
+    queries: Queries
     encode: Encode
     reader: Reader
     terms: TermWeights
@@ -63,9 +65,12 @@ class Understanding:
         left, now = _countdown(self.timeout), self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.in_query(request.query)
-        text = await self.locate(request.within, request.collections) if request.within else None
-        condition = self.prepare(request.where(), text)
-        resolved = await self.resolve((text.collection,) if text else request.collections)
+        text, names = None, request.collections
+        if request.within:
+            text = await self.lookup.one(request.within, names)
+            names = (text.collection,)
+        condition = self.queries.prepare(request.where(), text)
+        resolved = await self.catalog.resolve(names)
         targets = narrowed(resolved, request.algorithm)
         preferred = request.over(self.preferences)
         alpha = self.rules.alpha if share is None else share
@@ -77,6 +82,9 @@ class Understanding:
         if text is not None:
             passages = request.limit or WITHIN
         depth, pool = depth_of(len(targets), max(limit, passages))
+        # Near spelling counts by the algorithm, or where the caller asks for it.
+        asked = "fuzzy_boost" in request.model_fields_set
+        spelled = asked or request.algorithm in ("hybrid", "fuzzy")
         # What must be found as it is written, or differ, may stand further down.
         thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
         return Query(
@@ -85,7 +93,7 @@ class Understanding:
             targets=targets,
             limit=limit,
             alpha=alpha,
-            likeness=preferred.fuzzy_boost if _boosted(request) else 0.0,
+            likeness=preferred.fuzzy_boost if spelled else 0.0,
             terms=terms,
             vectors=vectors,
             depth=depth,
@@ -119,8 +127,9 @@ class Understanding:
         """
         text = request.query
         if request.algorithm == "fuzzy":
+            variants = await self.speller.expand(text, targets)
             terms, tags = await asyncio.gather(
-                self._expanded(text, targets), self.tags.named(text, tagged)
+                self._probe(text, targets, variants), self.tags.named(text, tagged)
             )
             return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
@@ -139,11 +148,6 @@ class Understanding:
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
-
-    async def _expanded(self, text: str, targets: Sequence[Target]) -> Terms:
-        """The words of the query and those spelled almost like them."""
-        variants = await self.speller.expand(text, targets)
-        return await self._probe(text, targets, variants)
 
     async def _probe(
         self, text: str, targets: Sequence[Target], variants: Variants | None = None
@@ -178,17 +182,11 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
     """
     models = sorted({target.dense.model for target in targets if target.dense})
 
-    async def vector(model: str) -> Dense | str:
-        try:
-            return list(await encode(model, query))
-        except BackendError as error:
-            return str(error)
+    async def vector(model: str) -> Dense:
+        return list(await encode(model, query))
 
-    answers = dict(zip(models, await asyncio.gather(*map(vector, models)), strict=True))
-    return QueryVectors(
-        dense={model: v for model, v in answers.items() if not isinstance(v, str)},
-        failures={model: v for model, v in answers.items() if isinstance(v, str)},
-    )
+    made, failed = await gathered(models, vector)
+    return QueryVectors(made, {model: str(error) for model, error in failed.items()})
 
 
 def dense_share(semantic: float | None, keyword: float | None) -> float | None:
@@ -230,11 +228,6 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
         f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
         "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )
-
-
-def _boosted(request: SearchRequest) -> bool:
-    """Whether near spelling counts: by the algorithm, or as the caller asks for it."""
-    return request.algorithm in ("hybrid", "fuzzy") or "fuzzy_boost" in request.model_fields_set
 
 
 def _countdown(seconds: float) -> Callable[[], float]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.fields import without_null
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.tools.schema import compact, explain
 from mcp_server_qdrant.tools.services import Open, Services
@@ -94,9 +95,8 @@ class ClosedTool(Tool):
         """Run the tool; see the base class. An argument that is null counts as omitted."""
         with recorder().call(self.name) as ending:
             try:
-                given = self._given(arguments)
                 with holding(_SERVICES, self.services):
-                    result = await super().run(given, context, convert_result)
+                    result = await super().run(self._given(arguments), context, convert_result)
             except RequestError as error:
                 ending.outcome = "rejected"
                 return failure(str(error))
@@ -123,7 +123,7 @@ class ClosedTool(Tool):
         if (unknown := next((name for name in arguments if name not in known), None)) is not None:
             there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
             raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        return {name: value for name, value in arguments.items() if value is not None}
+        return without_null(arguments)
 
     @classmethod
     def make(

@@ -9,11 +9,11 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
-from mcp_server_qdrant.core.fields import Word
-from mcp_server_qdrant.core.notation import called, line, some
+from mcp_server_qdrant.core.fields import Word, without_null
+from mcp_server_qdrant.core.notation import amount, called, line, some
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import noted, present
+from mcp_server_qdrant.tools.rendering import noted
 
 COLLECTIONS = "List the collections that can be searched."
 MAX_LISTED = 80  # collections that are looked at for a list
@@ -85,7 +85,7 @@ def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = Fa
     fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
     note = f" ({line(info.note, None)})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
-    points = "1 point" if info.points == 1 else f"{info.points} points"
+    points = amount(info.points, "point")
     about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
     if brief:
         return f"- {called(info.name)}: {points}{about}{note}"
@@ -111,4 +111,4 @@ def as_data(
         "sync": sync,
         "dead_letters": dict(islice(dead.items(), MAX_LETTERS)) if dead else None,
     }
-    return present(values)
+    return without_null(values)

@@ -1,7 +1,7 @@
 """qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context
@@ -12,13 +12,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import called, document_id, line, shown_id
-from mcp_server_qdrant.core.writes import Kept
+from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id
+from mcp_server_qdrant.core.writes import Kept, Matching, Named
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import kept_versions, noted
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.delete import Matching, Named
 
 MAX_IDS = 50
 LINE = 80
@@ -43,11 +40,10 @@ class Consent(BaseModel):
     delete: bool = Field(description="Delete them")
 
 
-async def _found(ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen) -> Any:
-    """The documents of the ids, or the points that the filter matches now.
-
-    `Named` or `Matching`, which cannot be imported here.
-    """
+async def _found(
+    ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
+) -> Named | Matching:
+    """The documents of the ids, or the points that the filter matches now."""
     if (ids is None) == (query_filter is None):
         raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
     services = await services_of_tool()
@@ -59,22 +55,26 @@ async def _found(ids: Ids, query_filter: Filter, collection_name: Name, seen: Se
     found = await services.deletion.matching(query_filter or {}, place)
     if not found.count:
         targets = await services.catalog.resolve([place])
-        await services.pipeline.check_keys(query_filter or {}, targets)
+        await services.facets.check_keys(query_filter or {}, targets)
     return found
 
 
-async def _consent(
-    found: Annotated[Any, Resolve(_found)], ids: Ids, confirm_count: Count, ctx: Context[Any]
-) -> Elicit[Consent] | None:
+Found = Annotated[Named | Matching, Resolve(_found)]
+
+
+async def _consent(found: Found, confirm_count: Count, ctx: Context[Any]) -> Elicit[Consent] | None:
     """The question to a person, where the client can ask one."""
-    question = about_points(found, confirm_count) if ids is None else about_documents(found)
+    if isinstance(found, Named):
+        question = about_documents(found)
+    else:
+        question = about_points(found, confirm_count)
     return Elicit(question, Consent) if question and can_ask(ctx) else None
 
 
 async def delete(  # the resolvers read the other arguments
-    found: Annotated[Any, Resolve(_found)],
+    found: Found,
     said: Annotated[ElicitationResult[Consent], Resolve(_consent)],
-    ids: Ids = None,
+    ids: Ids = None,  # noqa: ARG001
     query_filter: Filter = None,
     collection_name: Name = None,  # noqa: ARG001
     confirm_count: Count = None,
@@ -84,17 +84,16 @@ async def delete(  # the resolvers read the other arguments
     asked = not isinstance(said, AcceptedElicitation) or said.data is not None
     agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
     if asked and not agreed:
-        kept = _structured(found) if ids is None else {"documents": [], "missing": [*found.missing]}
-        return answer(DECLINED, kept)
+        return answer(DECLINED, _structured(found))
     deletion = (await services_of_tool()).deletion
-    if ids is not None:
+    if isinstance(found, Named):
         return _gone(found, await deletion.by_ids(found))
     count = found.count if asked else confirm_count
     if not found.count or count is None:
         return _matching(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
-        f"Deleted {_points(count)} of {called(found.collection)}.",
+        f"Deleted {amount(count, 'point')} of {called(found.collection)}.",
         *noted(kept_versions(done)),
     ]
     versions = [one.id for one in done if one.id][:MAX_IDS]
@@ -126,26 +125,26 @@ def can_ask(ctx: Context[Any]) -> bool:
     return modern or ctx.session.can_send_request
 
 
-def about_documents(found: "Named") -> str | None:
+def about_documents(found: Named) -> str | None:
     """The question about the documents of some ids; None if there are none."""
     if not found.documents:
         return None
     count = len(found.documents)
-    question = f"Delete {'1 document' if count == 1 else f'{count} documents'}?"
+    question = f"Delete {amount(count, 'document')}?"
     return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
 
 
-def about_points(found: "Matching", confirm_count: int | None) -> str | None:
+def about_points(found: Matching, confirm_count: int | None) -> str | None:
     """The question about the points of a filter; None if there are none, or not `confirm_count`."""
     if not found.count or confirm_count not in (None, found.count):
         return None
     place = called(found.collection)
     sure = "" if found.days else " for good"
-    question = f"Delete {_points(found.count)} of the collection {place}{sure}? Such as:"
+    question = f"Delete {amount(found.count, 'point')} of the collection {place}{sure}? Such as:"
     return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
 
 
-def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
+def _gone(done: Named, kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
         raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
@@ -160,25 +159,28 @@ def _gone(done: "Named", kept: Sequence[Kept]) -> CallToolResult:
     return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
 
-def _missing(done: "Named") -> str:
+def _missing(done: Named) -> str:
     return ", ".join(repr(line(one)) for one in done.missing)
 
 
-def _matching(found: "Matching") -> CallToolResult:
+def _matching(found: Matching) -> CallToolResult:
     """Nothing is deleted: there is nothing, or its number is asked for."""
     place = called(found.collection)
     if not found.count:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
-        f"{_points(found.count)} of {place} would be deleted; nothing is yet. Such as:",
+        f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
         *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
     ]
     return answer("\n".join(lines), _structured(found))
 
 
-def _structured(found: "Matching") -> dict[str, Any]:
+def _structured(found: Named | Matching) -> dict[str, Any]:
+    """What was found and is not deleted."""
+    if isinstance(found, Named):
+        return {"documents": [], "missing": [*found.missing]}
     examples = [{"id": shown_id(one), "text": _name(one)} for one in found.examples]
     return {"deleted": 0, "count": found.count, "examples": examples}
 
@@ -192,7 +194,3 @@ def _name(one: Document) -> str:
     """Its title and how its text begins: the parts of a document share their title."""
     described = f"{one.title}: {one.text}" if one.title else one.text
     return line(described, LINE)
-
-
-def _points(count: int) -> str:
-    return "1 point" if count == 1 else f"{count} points"

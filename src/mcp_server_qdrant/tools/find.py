@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.fields import Word, choices, json_object, sound
+from mcp_server_qdrant.core.fields import Word, choices, json_object, sound, without_null
 from mcp_server_qdrant.core.find import (
     LINES,
     MAX_LIMIT,
@@ -68,9 +68,7 @@ def _in_words(name: str) -> str:
 def _said(value: Any) -> Any:
     """An object from its JSON, without what is null."""
     value = json_object(value)
-    if not isinstance(value, dict):
-        return value
-    return {name: one for name, one in value.items() if one is not None}
+    return without_null(value) if isinstance(value, dict) else value
 
 
 _SELDOM = "; ".join(_in_words(name) for name in declared() if name in Tuning.model_fields)
@@ -96,20 +94,20 @@ class FindArguments(SearchRequest, ArgModelBase):
 
     def request(self) -> SearchRequest:
         """The search. Raises RequestError where there is nothing to look for or to list."""
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        if tuning := given.pop("tuning", None):
-            given |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
-        given.pop("point_ids", None)
-        one = given.pop("collection_name", None)
-        given["collections"] = _wanted(self.collections, one)
-        values = {field: given.pop(field.name, None) for field in self.filterable}
-        given["query_filter"] = _filtered(self.query_filter, values)
-        request = SearchRequest.model_construct(**given)
+        said = {name: getattr(self, name) for name in self.model_fields_set}
+        if tuning := said.pop("tuning", None):
+            said |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
+        said.pop("point_ids", None)
+        one = said.pop("collection_name", None)
+        said["collections"] = _wanted(self.collections, one)
+        values = {field: said.pop(field.name, None) for field in self.filterable}
+        said["query_filter"] = _filtered(self.query_filter, values)
+        request = SearchRequest.model_construct(**said)
         if not request.query.strip() and request.within:
             raise RequestError(
                 "query is empty: say what to look for within that text, or read it with qdrant-get."
             )
-        if not (request.query.strip() or any(map(given.get, (*BROWSED, "collections")))):
+        if not (request.query.strip() or any(map(said.get, (*BROWSED, "collections")))):
             raise RequestError(
                 "query is empty: say what to look for, or give collections, since, until, tags or "
                 "query_filter to list the newest texts."
@@ -251,7 +249,7 @@ def concluded(
     results, more, notes = list(page.results), page.more, [*coming, *page.notes]
     advice: list[str] = []
     if coming and not results:
-        notes = [note for note in notes if not note.startswith("Nothing ")]
+        notes = [note for note in notes if note != page.nothing]
     if request.mode == "full":
         documents, left = described([one.document for one in results], room)
         results = [replace(one, document=new) for one, new in zip(results, documents, strict=True)]

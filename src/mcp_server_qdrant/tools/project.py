@@ -9,6 +9,7 @@ from mcp.server.mcpserver.context import Context
 from mcp.types import CallToolResult, ImageContent
 from pydantic import Field
 
+from mcp_server_qdrant.core.datatypes import Result
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Text, Words
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest
@@ -18,7 +19,7 @@ from mcp_server_qdrant.core.maps import (
     Group,
     MapRequest,
     Panel,
-    PlacedHit,
+    Place,
     View,
 )
 from mcp_server_qdrant.core.notation import amount, called, line, short_id
@@ -91,7 +92,7 @@ def output(view: View, axes: int) -> dict[str, Any]:
         panels.append(made)
     return {
         "panels": panels,
-        "hits": [_hit(one, axes) for one in view.hits],
+        "hits": [_hit(one, place, axes) for _, one, place in view.hits],
         "notes": _notes(view),
     }
 
@@ -131,13 +132,13 @@ def _nearest(near: Mapping[str, float]) -> dict[str, float]:
     return {name: round(cosine, 3) for name, cosine in list(near.items())[:NEAREST]}
 
 
-def _hit(one: PlacedHit, axes: int) -> dict[str, Any]:
+def _hit(one: Result, place: Place | None, axes: int) -> dict[str, Any]:
     return {
-        "id": str(one.id),
-        "collection": one.collection,
-        "relevance": round(one.relevance, 3),
+        "id": str(one.document.id),
+        "collection": one.document.collection,
+        "relevance": round(one.relevance or 0.0, 3),
         "title": one.title,
-        "at": None if one.place is None else _at(one.place.position, axes),
+        "at": place and _at(place.position, axes),
     }
 
 

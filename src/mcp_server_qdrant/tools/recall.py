@@ -40,8 +40,8 @@ _TAG = re.compile(r"<(?=[^\s<=])")
 class Recall:
     """Answers to the hooks of the sessions of one person.
 
-    A text is told once in a session; what is new, at its start or, where no server was there yet,
-    with its first prompt.
+    A text is shown once in a session. What is new is shown at its start, or with its first prompt
+    where no server ran at its start.
     """
 
     def __init__(self, services: Open) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import Document, Mode, Passage, Reranked, Result, SearchPage
 from mcp_server_qdrant.core.dates import date_of
+from mcp_server_qdrant.core.fields import without_null
 from mcp_server_qdrant.core.notation import (
     LINE,
     called,
@@ -194,7 +195,7 @@ def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
         "revision": one.revision,
         "superseded_by": heir_id(one),
     }
-    return present(values)
+    return without_null(values)
 
 
 def identified(one: Document, *, points: bool) -> str:
@@ -210,11 +211,6 @@ def part_of(document: Document) -> str | None:
 def written_by(one: Document) -> dict[str, str] | None:
     """Who stored a text, where that is worth saying."""
     return dict(one.stored_by) if one.stored_by and writer(one) else None
-
-
-def present(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that there are."""
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def as_text(page: SearchPage, mode: Mode) -> str:
@@ -319,7 +315,7 @@ def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, A
             one.collection: f"{one.state}: {one.reason}" for one in failed[:MAX_FAILED]
         }
     if page.rerank:
-        output["rerank"] = present(asdict(page.rerank))
+        output["rerank"] = without_null(asdict(page.rerank))
     if page.corrections:
         output["corrections"] = {one.word: one.to for one in page.corrections}
     return output
@@ -353,12 +349,12 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
         "superseded_by": heir_id(document),
         "also_in": copies or None,
     }
-    return present(found)
+    return without_null(found)
 
 
 def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
     shown = {"id": identified(one.part, points=points), "part": part_of(one.part)}
-    return present(shown | {"section": one.section, "text": one.text})
+    return without_null(shown | {"section": one.section, "text": one.text})
 
 
 def _rounded(value: Any) -> Any:

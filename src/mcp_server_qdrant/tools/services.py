@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # at run time these are imported after the handshake, in a th
     from mcp_server_qdrant.projection.map import Projector
     from mcp_server_qdrant.qdrant.history import History
     from mcp_server_qdrant.qdrant.read.catalog import Catalog
+    from mcp_server_qdrant.qdrant.read.facets import Facets
     from mcp_server_qdrant.qdrant.read.lookup import Lookup
     from mcp_server_qdrant.search.pipeline import Pipeline
 
@@ -24,6 +25,7 @@ class Services(Protocol):
     store: "Store"
     lookup: "Lookup"
     catalog: "Catalog"
+    facets: "Facets"
     deletion: "Deletion"
     revision: "Revision"
     history: "History"

@@ -10,8 +10,8 @@ import pytest
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.background import Background, Folder, Pace, State
-from mcp_server_qdrant.ingest.files.state import Known, KnownFile, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.background import Background, Pace, State, SyncedFolder
+from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
 
@@ -36,7 +36,7 @@ async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once():
         pauses.append(seconds)
 
     model = Slow(clock)
-    paced = Pace(0.25, sleep=sleep, clock=clock).of(model.encode_documents)
+    paced = Pace(0.25, sleep=sleep, clock=clock)(model.encode_documents)
     vectors = await paced(["a", "bb", "ccc", "dddd", "eeeee"])
 
     assert vectors == [[1.0], [2.0], [3.0], [4.0], [5.0]]
@@ -57,7 +57,7 @@ async def test_all_models_of_a_pace_share_the_time():
             return [[0.0] for _ in texts]
 
     pace = Pace(0.5, clock=clock)
-    await asyncio.gather(*(pace.of(Model().encode_documents)(["x"] * 6) for _ in range(3)))
+    await asyncio.gather(*(pace(Model().encode_documents)(["x"] * 6) for _ in range(3)))
 
     assert most == 1
 
@@ -67,7 +67,7 @@ FILE = KnownFile({}, set(), None, None, None)
 
 def report(*problems: Problem, files: int = 2) -> Report:
     known = {f"n/{number}.md": FILE for number in range(files)}
-    return Report(known=Known(known), problems=list(problems))
+    return Report(stored=known, problems=list(problems))
 
 
 BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
@@ -104,12 +104,12 @@ class Syncing:
         self.problems: list[Problem] = []
 
     async def run(
-        self, request: SyncRequest, report: Any = None, known: Known | None = None
+        self, request: SyncRequest, report: Any = None, before: Report | None = None
     ) -> Any:
         self.asked.put_nowait(request)
         if self.error:
             raise self.error
-        report.known = Known({"n/a.md": FILE})
+        report.stored = {"n/a.md": FILE}
         report.problems += self.problems
         return report
 
@@ -126,7 +126,7 @@ def notes(tmp_path) -> Path:
 
 async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     syncing = Syncing()
-    background = Background(syncing, [Folder(notes, "things")], None)
+    background = Background(syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     first = await syncing.next()
     (notes / "new.md").write_text("new")
@@ -147,7 +147,7 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
 async def test_what_cannot_be_read_is_listed_by_collection(notes):
     syncing = Syncing()
     syncing.problems = [BAD, Problem("n/locked.md", "cannot be read: Permission denied")]
-    background = Background(syncing, [Folder(notes, "things")], None)
+    background = Background(syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     listed = background.dead_letters()
@@ -159,7 +159,7 @@ async def test_what_cannot_be_read_is_listed_by_collection(notes):
 async def test_a_failure_is_told_and_does_not_end_it(notes):
     syncing = Syncing()
     syncing.error = EngineUnavailable("Qdrant is away.")
-    background = Background(syncing, [Folder(notes, "things")], None)
+    background = Background(syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     syncing.error = None
@@ -174,7 +174,7 @@ async def test_a_failure_is_told_and_does_not_end_it(notes):
 
 async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     syncing, other = Syncing(), Syncing()
-    folders = [Folder(notes, "things")]
+    folders = [SyncedFolder(notes, "things")]
     one, two = (Background(each, folders, tmp_path / "locks") for each in (syncing, other))
     one.start()
     await syncing.next()
@@ -192,7 +192,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
 
 
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
-    background = Background(Syncing(), [Folder(tmp_path / "gone", "things")], None)
+    background = Background(Syncing(), [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
     await asyncio.sleep(0)
     told = background.status()
@@ -203,7 +203,7 @@ async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
 
 async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
     syncing, pauses = Syncing(), []
-    background = Background(syncing, [Folder(notes, "things")], None)
+    background = Background(syncing, [SyncedFolder(notes, "things")], None)
 
     async def sleep(seconds: float) -> None:
         pauses.append((seconds, background.status()["things"]))
@@ -227,7 +227,7 @@ async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
 
 async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
     syncing, told = Syncing(), asyncio.Event()
-    background = Background(syncing, [Folder(notes, "things")], None)
+    background = Background(syncing, [SyncedFolder(notes, "things")], None)
 
     async def sleep(_: float) -> None:
         told.set()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.files.reader import MB, Limits, Reader
+from mcp_server_qdrant.ingest.files.reader import MB, Reader, ReaderLimits
 from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from tests.ingest import bad_files
 
@@ -24,7 +24,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 @pytest.fixture
 def reader() -> Iterator[Reader]:
-    made = Reader(Limits(seconds=2, memory=300 * MB, answer=MB))
+    made = Reader(ReaderLimits(seconds=2, memory=300 * MB, answer=MB))
     yield made
     made.close()
 
@@ -107,7 +107,7 @@ def test_what_breaks_a_limit_is_the_fault_of_that_file_alone(reader, path, data,
 
 
 def test_limits_grow_with_the_file():
-    small, large = Limits().of(1_000), Limits().of(200 * MB)
+    small, large = ReaderLimits().for_size(1_000), ReaderLimits().for_size(200 * MB)
 
     assert (small.seconds, large.seconds) == (60, 260)
     assert large.memory > 2 * small.memory

@@ -37,11 +37,11 @@ def notes(tmp_path) -> Path:
     return folder
 
 
-async def sync(services, folder: Path, *, known: Any = None, **options: Any) -> Report:
+async def sync(services, folder: Path, *, before: Report | None = None, **options: Any) -> Report:
     request = SyncRequest(
         tuple(sources([folder])), "things", **{"mirror": True, "max_bytes": 1_000_000} | options
     )
-    return await services.sync.run(request, known=known)
+    return await services.sync.run(request, before=before)
 
 
 async def stored(engine) -> dict[str, tuple[Any, Any]]:
@@ -186,7 +186,7 @@ async def test_a_new_time_alone_embeds_nothing(engine, notes):
         file = notes / "sub/long.md"
         rewrite(file, file.read_text())
         report = await sync(services, notes)
-        known = report.known.files["notes/sub/long.md"]
+        known = report.stored["notes/sub/long.md"]
 
         assert (report.unchanged, encoder.documents) == (7, [])
         assert known.mtime == file.stat().st_mtime_ns, "it is not read again"
@@ -206,11 +206,11 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     (notes / "bad.pdf").write_bytes(b"%PDF-")
     async with memory_services(engine=engine) as services:
         first = await sync(services, notes)
-        second = await sync(services, notes, known=first.known)
+        second = await sync(services, notes, before=first)
         rewrite(notes / "bad.pdf", "%PDF- still")
-        third = await sync(services, notes, known=second.known)
+        third = await sync(services, notes, before=second)
         (notes / "bad.pdf").unlink()
-        fourth = await sync(services, notes, known=third.known)
+        fourth = await sync(services, notes, before=third)
 
     problems = [[one.path for one in each.problems] for each in (first, second, third, fourth)]
     assert problems == [["notes/bad.pdf"]] * 3 + [[]]
@@ -334,7 +334,7 @@ async def test_a_folder_that_cannot_be_read_removes_nothing(engine, notes):
         first = await sync(services, notes)
         request = SyncRequest(tuple(sources([notes])), "things", mirror=True)
         shutil.rmtree(notes)
-        report = await services.sync.run(request, known=first.known)
+        report = await services.sync.run(request, before=first)
 
     assert counts(report) == (0, 0, 0, 0, 1)
     assert report.problems[0].reason == "cannot be looked into: No such file or directory"
@@ -399,7 +399,7 @@ async def test_every_bad_file_is_accounted_for_and_none_is_fatal(tmp_path):
     (folder / "good.md").write_text("# Lamp\n\nA good file.")
     async with memory_services() as services:
         report = await sync(services, folder)
-        again = await sync(services, folder, known=report.known)
+        again = await sync(services, folder, before=report)
 
     said = {one.path.removeprefix("bad/").rstrip("/"): one.reason for one in report.problems}
     files = {path.removeprefix("bad/") for path in report.new}
@@ -530,9 +530,9 @@ async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, notes)
         rewrite(notes / "n1.md", "other")
         (notes / "n2.md").unlink()
         engine.calls.clear()
-        second = await sync(services, notes, known=first.known)
+        second = await sync(services, notes, before=first)
         rewrite(notes / "n1.md", "a third time")
-        third = await sync(services, notes, known=second.known)
+        third = await sync(services, notes, before=second)
         scrolled = [name for name, _ in engine.calls if name == "scroll"]
         fourth = await sync(services, notes)
 

@@ -20,7 +20,7 @@ class Here:
         self.shards, self.writes = shards, Writes(shards, pause)
 
     def write(self, operation: str, *arguments: Any) -> Any:
-        """A write, flushed as the host does before it acknowledges it."""
+        """A write, made durable as the host does before it acknowledges it."""
         try:
             return asyncio.run(getattr(self.writes, operation)(*arguments))
         finally:

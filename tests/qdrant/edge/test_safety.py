@@ -170,36 +170,25 @@ async def test_a_write_whose_host_died_and_cannot_be_replaced_may_have_happened(
     await client.close()
 
 
-class Broken:
-    """An engine that cannot flush."""
-
-    def __init__(self, engine):
-        self._engine = engine
-
-    def __getattr__(self, name):
-        return getattr(self._engine, name)
-
-    def flush(self):
-        raise RuntimeError("no space left on device")
-
-    close = flush
-
-
 POINT = [wire.pack([(1, {"d": [1.0, 2.0]}, {})])]
 
 
-def test_a_failed_flush_fails_the_write_and_is_told_once(tmp_path):
+def test_a_failed_sync_fails_the_write_and_is_told_once(tmp_path, monkeypatch):
     here = Here(shards_in(tmp_path, "a", "b", max_open=1))
-    broken = here.shards.get("a")
-    broken._engine = Broken(broken.engine)
 
-    with pytest.raises(EngineFailure, match=r"'a' could not be flushed.* may or may not have happ"):
-        here.write("upsert", "a", POINT)
+    def full(_path):
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(edge_shards, "sync_tree", full)
+        broken.setattr(edge_shards, "LOG_IS_ENOUGH", True)
+        with pytest.raises(EngineFailure, match=r"'a' could not be made durable.* may or may not"):
+            here.write("upsert", "a", POINT)
     here.write("upsert", "b", POINT)
     here.shards.settle("a")
 
 
-def test_a_shard_with_writes_not_yet_flushed_is_not_closed(tmp_path):
+def test_a_shard_with_writes_not_yet_durable_is_not_closed(tmp_path):
     here = Here(shards_in(tmp_path, "a", "b", "c", max_open=1))
     shards = here.shards
     for name in ("a", "b"):

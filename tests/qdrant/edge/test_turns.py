@@ -2,12 +2,15 @@
 
 import asyncio
 import math
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.qdrant.edge import host
 from mcp_server_qdrant.qdrant.edge.host import Engine
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.hosting.test_host import Somebody
@@ -39,6 +42,24 @@ async def finished(engine: Engine, *calls: wire.Call) -> list[tuple[int, Any]]:
         engine.take(somebody, one)
     await engine.end()
     return somebody.replies
+
+
+async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "_FLUSH_SECONDS", 0.01)
+    engine, place = Engine(tmp_path / "live", EdgeOptions(min_free=0)), Path("shards", "c-a")
+    await engine.do(None, call(0, "create", "a", MADE))
+    await engine.do(None, upsert(1, blobs=20))
+    segments, ids = tmp_path / "live" / place / "segments", "*/mutable_id_tracker.mappings"
+    async with asyncio.timeout(20):
+        while not any(path.stat().st_size for path in segments.glob(ids)):
+            await asyncio.sleep(0.01)
+    shutil.copytree(tmp_path / "live", tmp_path / "copy")
+    await engine.end()
+    shutil.rmtree(tmp_path / "copy" / place / "wal")
+    copy = Engine(tmp_path / "copy", EdgeOptions(min_free=0))
+
+    assert await copy.do(None, call(1, "count", "a", None)) == 20
+    await copy.end()
 
 
 async def test_what_waits_is_written_before_the_host_ends(engine):

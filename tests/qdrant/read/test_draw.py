@@ -51,6 +51,13 @@ def uuids(count: int) -> list[str]:
     return [str(uuid.UUID(int=chance.getrandbits(128))) for _ in range(count)]
 
 
+async def test_parts_of_a_text_that_is_being_written_are_drawn_too(client):
+    """When the last mark of writing goes, no count tells who keeps a map that it is old."""
+    parts = await fill(client, range(4), payload=lambda n: {"doc": {"chunk": n, "writing": 7}})
+
+    assert (await Drawer(client, FIELDS).draw(parts, 50)).ids == (0, 1, 2, 3)
+
+
 async def test_a_small_collection_is_drawn_whole_in_the_order_of_its_ids(client, monkeypatch):
     monkeypatch.setattr(draw, "PAGE", 3)
     drawn = await Drawer(client, FIELDS).draw(await fill(client, range(10)), 50)

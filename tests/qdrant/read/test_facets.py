@@ -99,3 +99,19 @@ async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_n
         await facets.check_keys(of("seldom"), [TARGET] * (MOST_COLLECTIONS + 1))
 
     assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."
+
+
+async def test_who_stored_most_is_told_callers_before_clients(engine):
+    stored_by = [{"client": "cursor"}, {"client": "claude", "caller": "ann"}, {"client": "claude"}]
+    stored_by += [{"client": 7}, "claude", None]
+    await engine.create_collection("c", vectors_config={"v": COSINE})
+    points = [
+        models.PointStruct(id=n, vector={"v": dense("x")}, payload={"stored_by": said})
+        for n, said in enumerate(stored_by)
+    ]
+    await engine.upsert("c", points)
+
+    facets = Facets(engine, lambda *_: False)
+
+    assert await facets.writers("c", 9) == ["ann", "claude", "cursor"]
+    assert await facets.writers("c", 1) == ["ann", "claude"]

@@ -65,13 +65,12 @@ async def filled(
 
 async def search(engine, target, query, **options):
     asked = {"depth": 5, "condition": None} | options
-    (legs,) = await Queries(engine).search([(target, query)], **asked)
-    return legs
+    (scored,) = await Queries(engine).search([(target, query)], **asked)
+    return scored
 
 
 async def candidates(engine, target, query, **options):
-    found, *_ = await search(engine, target, query, **options)
-    return found
+    return (await search(engine, target, query, **options)).candidates
 
 
 BOTH = LegQuery(QUERY, WORDS)
@@ -147,7 +146,8 @@ async def test_candidates_come_with_the_fields_that_a_search_reads():
     async with memory_engine() as engine:
         target = await filled(engine)
         queries = Queries(engine, paths=["n"])
-        (found, *_) = (await queries.search([(target, BOTH)], depth=5, condition=None))[0]
+        (scored,) = await queries.search([(target, BOTH)], depth=5, condition=None)
+        found = scored.candidates
         (payloads,) = await queries.payloads([("c", [*(c.id for c in found), 999])])
 
     assert [c.payload for c in found] == [{"n": c.id} for c in found]
@@ -175,7 +175,8 @@ async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_
         target = await filled(engine)
         recorded = Recorded(engine.client)
         query = replace(BOTH, tags=(("tags", "T"),))
-        ((found, *_),) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
+        (scored,) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
+        found = scored.candidates
 
     (fusion,), scores = recorded.batches
     assert fusion.query == models.RrfQuery(rrf=models.Rrf(k=60))
@@ -215,31 +216,31 @@ async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
     async with memory_engine() as engine:
         target = await filled(engine)
         engine.calls.clear()
-        found, dense, sparse, _ = await search(engine, target, BOTH, depth=3)
+        scored = await search(engine, target, BOTH, depth=3)
 
     assert engine.calls == [("query_batch_points", "c")] * 2
-    assert [candidate.id for candidate in found] == [0, 19, 1]
+    assert [candidate.id for candidate in scored.candidates] == [0, 19, 1]
     idf = math.log((COUNT - 10 + 0.5) / (10 + 0.5) + 1)  # the term is in ten of twenty
-    assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 1, 19)}, abs=1e-6)
-    assert sparse == pytest.approx({1: 0.1 * idf, 19: 1.9 * idf}, abs=1e-6)
+    assert scored.dense == pytest.approx({n: math.cos(n * ANGLE) for n in (0, 1, 19)}, abs=1e-6)
+    assert scored.sparse == pytest.approx({1: 0.1 * idf, 19: 1.9 * idf}, abs=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("query", "legs"), [(LegQuery(QUERY, None), (3, 0)), (LegQuery(None, WORDS), (0, 3))]
+    ("query", "legs"), [(LegQuery(QUERY, None), [3, None]), (LegQuery(None, WORDS), [None, 3])]
 )
 async def test_scores_of_one_leg(query, legs):
     async with memory_engine() as engine:
         target = await filled(engine)
-        _, *scores, _ = await search(engine, target, query, depth=3)
+        scored = await search(engine, target, query, depth=3)
 
-    assert tuple(map(len, scores)) == legs
+    assert [one and len(one) for one in (scored.dense, scored.sparse)] == legs
 
 
 @pytest.mark.parametrize("distance", [models.Distance.COSINE, models.Distance.DOT, "Euclid"])
 async def test_whatever_the_distance_the_score_is_a_cosine(distance):
     async with memory_engine() as engine:
         target = await filled(engine, distance=models.Distance(distance), sparse=False)
-        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
+        dense = (await search(engine, target, LegQuery(QUERY, None), depth=COUNT)).dense
 
     assert dense == pytest.approx({n: math.cos(n * ANGLE) for n in range(COUNT)}, abs=1e-5)
 
@@ -247,7 +248,7 @@ async def test_whatever_the_distance_the_score_is_a_cosine(distance):
 async def test_manhattan_keeps_its_order_within_0_and_1():
     async with memory_engine() as engine:
         target = await filled(engine, distance=models.Distance.MANHATTAN, sparse=False)
-        _, dense, *_ = await search(engine, target, LegQuery(QUERY, None), depth=COUNT)
+        dense = (await search(engine, target, LegQuery(QUERY, None), depth=COUNT)).dense
 
     assert dense[0] == pytest.approx(1.0)
     assert sorted(dense, key=dense.__getitem__, reverse=True) == list(range(COUNT))
@@ -364,14 +365,15 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
         )
         queries = Queries(engine)
         options = {"depth": 3, "condition": None}
-        ((tagged, *_),) = await queries.search([(target, query)], **options)
-        ((without, *_),) = await queries.search([(target, plain)], **options)
-        ((filtered, *_),) = await queries.search([(target, query)], **options | {"condition": only})
+        only_odd = options | {"condition": only}
+        (tagged,) = await queries.search([(target, query)], **options)
+        (without,) = await queries.search([(target, plain)], **options)
+        (filtered,) = await queries.search([(target, query)], **only_odd)
 
-    assert far in [candidate.id for candidate in tagged]
-    assert leg == "both" or far not in [candidate.id for candidate in without]
-    assert far not in [candidate.id for candidate in filtered]
-    assert all(candidate.payload for candidate in tagged)  # who carries a tag is told by it
+    assert far in [candidate.id for candidate in tagged.candidates]
+    assert leg == "both" or far not in [candidate.id for candidate in without.candidates]
+    assert far not in [candidate.id for candidate in filtered.candidates]
+    assert all(one.payload for one in tagged.candidates)  # who carries a tag is told by it
 
 
 async def test_the_tag_leg_counts_like_the_others():

@@ -58,14 +58,13 @@ async def filled(folder=None):
         yield client
 
 
-def rounded(legs, *, payloads=False):
+def rounded(found, *, payloads=False):
     """Of the local mode all candidates have payloads; of the embedded engine those of tags."""
-    candidates, dense, sparse, damage = legs
-    assert damage is None
+    assert found.damage is None
     return (
-        [(c.id, c.payload if payloads else None, round(c.rrf, 7)) for c in candidates],
-        {point: round(score, 5) for point, score in dense.items()},
-        {point: round(score, 5) for point, score in sparse.items()},
+        [(c.id, c.payload if payloads else None, round(c.rrf, 7)) for c in found.candidates],
+        {point: round(score, 5) for point, score in (found.dense or {}).items()},
+        {point: round(score, 5) for point, score in (found.sparse or {}).items()},
     )
 
 
@@ -89,7 +88,7 @@ async def test_candidates_and_scores_are_those_of_native_queries(
         apart = await other.search(asked, **options)
 
     assert list(map(rounded, together)) == list(map(rounded, apart))
-    assert all(len(candidates) >= 3 for candidates, *_ in together)
+    assert all(len(found.candidates) >= 3 for found in together)
 
 
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
@@ -113,9 +112,9 @@ async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
         apart = await other.search(asked, **options)
 
     assert list(map(rounded, together)) == list(map(rounded, apart))
-    shown = [[candidate.payload is not None for candidate in legs[0]] for legs in together]
+    shown = [[one.payload is not None for one in found.candidates] for found in together]
     assert shown == [[True] * 6, [True] * 6, [False] * 6]
-    assert {c.id for c in together[0][0]} & {3, 9, UUID.format(15)}
+    assert {c.id for c in together[0].candidates} & {3, 9, UUID.format(15)}
 
 
 async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
@@ -123,11 +122,11 @@ async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
         queries = Queries(client, together=True)
         asked = [(target(name), QUERY) for name in NAMES]
         found = await queries.search(asked, depth=4, condition=None)
-        ids = [[candidate.id for candidate in legs[0]] for legs in found]
+        ids = [[candidate.id for candidate in one.candidates] for one in found]
         wanted = [(name, [*some, 999]) for name, some in zip(NAMES, ids, strict=True)]
         payloads = await queries.payloads(wanted)
 
-    assert all(candidate.payload is None for legs in found for candidate in legs[0])
+    assert all(candidate.payload is None for one in found for candidate in one.candidates)
     for some, answer in zip(ids, payloads, strict=True):
         assert answer == {point: answer[point] for point in some}
         assert {int(str(p)[-2:]): answer[p]["n"] for p in some} == {
@@ -172,7 +171,7 @@ async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_f
         found = await queries.search(asked, depth=3, condition=None)
 
     assert isinstance(found[0], RequestError)
-    assert len(found[1][0]) == 3
+    assert len(found[1].candidates) == 3
 
 
 class Trips:

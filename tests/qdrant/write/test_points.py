@@ -88,12 +88,16 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     await points.index("c", (await client.get_collection("c")).payload_schema)
     schema = (await client.get_collection("c")).payload_schema
     engine.calls.clear()
-    await points.index("c", ())
+    await points.index("c", {"doc.id"})
+    assert engine.calls == [], "a collection is mended once"
+    await points.index("c", schema, "doc.file.source")
+    await points.index("c", schema, "doc.file.source")
     await client.close()
 
-    assert {"doc.id", "doc.pending", "tags", "metadata.project", "created_at"} <= set(schema)
-    assert len(schema) == 15
-    assert engine.calls == [], "a collection is mended once"
+    assert {"doc.id", "doc.pending", "tags", "metadata.project", "updated_at"} <= set(schema)
+    assert len(schema) == 10, "each costs the embedded engine syncs at every write"
+    assert not schema["doc.chunk"].params.lookup
+    assert len(engine.calls) == 1, "what few collections need is indexed where it is"
 
 
 async def test_a_collection_made_again_is_indexed_again():

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, SparseLeg, Target
-from mcp_server_qdrant.search.query import Scored
+from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
 from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
 from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.terms import global_idf

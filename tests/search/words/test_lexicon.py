@@ -316,3 +316,25 @@ async def test_the_most_frequent_words_are_kept_and_rare_ones_dropped_before_the
     words = Lexicon(Texts(notes=["rare common", "common usual"]))
     await sampled(words)
     assert await words.vocabularies([target()]) == {"notes": {"common": 2}}
+
+
+async def test_a_collection_is_told_by_its_own_words_and_not_by_everyday_ones():
+    texts = Texts(
+        soups=["wurde Suppe heiß", "wurde Suppe salzig"], boats=["wurde Hafen", "wurde Segel Hafen"]
+    )
+    words = Lexicon(texts)
+    both = [target("soups", points=2), target("boats", points=2)]
+    await sampled(words, *both)
+
+    found = await words.about(both, lambda words: {"wurde"} if "suppe" in words else ())
+
+    assert found == {"soups": "suppe, heiß, salzig", "boats": "hafen, segel, wurde"}
+
+
+async def test_the_few_latin_words_of_texts_in_another_alphabet_are_not_what_these_are_about():
+    texts = [f"港口的墙 {name}" for name in ("granite", "basalt", "powiat")] + ["石匠"] * 27
+    words = Lexicon(Texts(notes=texts))
+    notes = target(points=30)
+    await sampled(words, notes)
+
+    assert await words.about([notes], lambda _: ()) == {}

@@ -20,7 +20,7 @@ from mcp_server_qdrant.encoders.encoder import Span
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.local.hosted import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
-from mcp_server_qdrant.hosting.host import Client, Work
+from mcp_server_qdrant.hosting.host import Client, Work, operation
 from mcp_server_qdrant.hosting.wire import Call
 
 THREADS = 64  # work other than queries at once; some only waits for a model
@@ -40,20 +40,11 @@ class Models(Work):
 
     def __init__(self, split: Split) -> None:
         super().__init__()
-        self._split = split
         self._models: WeakValueDictionary[Spec, Model] = WeakValueDictionary()
         self._held: WeakKeyDictionary[Client, dict[Spec, Model]] = WeakKeyDictionary()
         self._query_thread = ThreadPoolExecutor(1)
         self._threads = ThreadPoolExecutor(THREADS)
-        self._operations: dict[str, Callable[..., Any]] = {
-            "query": _query,
-            "state": _state,
-            "documents": _documents,
-            "common": _common,
-            "split": self._cut,
-            "tokenizer": _tokenizer,
-            "rerank": _rerank,
-        }
+        self._operations = Operations(split)
 
     @override
     def queue(self, call: Call) -> Hashable:
@@ -66,7 +57,7 @@ class Models(Work):
             model = self.of(spec, client)
             quick = call.operation == "query" and model.state == "ready"
             threads = self._query_thread if quick else self._threads
-            work = partial(self._operations[call.operation], model, *arguments)
+            work = partial(operation(self._operations, call.operation), model, *arguments)
             return await asyncio.get_running_loop().run_in_executor(threads, work)
 
     def of(self, spec: Spec, client: Client) -> Model:
@@ -79,44 +70,52 @@ class Models(Work):
         model.start()
         return model
 
-    def _cut(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
-        return self._split(text, limit, _tokenizer(model), overlap)
-
 
 def _unforeseen(fault: str) -> EncoderUnavailable:
     logger.exception("A call failed")
     return EncoderUnavailable(f"The model host failed: an unexpected {fault}.")
 
 
-def _state(model: Model, known: str | None, seconds: float) -> Any:
-    """State, reason, size and token limit, as soon as the state is not the known one."""
-    model.wait_while(known, seconds)
-    state, reason = model.state, model.reason
-    loaded = model.loaded() if state == "ready" and isinstance(model, FastEmbedEncoder) else None
-    return state, reason, loaded and loaded.size, loaded and loaded.token_limit
+class Operations:
+    """What clients may ask of a model. Each blocks; some wait for the model."""
 
+    def __init__(self, split: Split) -> None:
+        self._split = split
 
-def _query(model: FastEmbedEncoder, text: str, seconds: float) -> bytes:
-    model.loaded(seconds)
-    return array("f", model.encode_query(text)).tobytes()
+    def state(self, model: Model, known: str | None, seconds: float) -> Any:
+        """State, reason, size and token limit, as soon as the state is not the known one."""
+        model.wait_while(known, seconds)
+        state, reason, size, limit = model.state, model.reason, None, None
+        if state == "ready" and isinstance(model, FastEmbedEncoder):
+            size, limit = model.loaded().size, model.loaded().token_limit
+        return state, reason, size, limit
 
+    def query(self, model: FastEmbedEncoder, text: str, seconds: float) -> bytes:
+        """The vector of a query."""
+        model.loaded(seconds)
+        return array("f", model.encode_query(text)).tobytes()
 
-def _documents(model: FastEmbedEncoder, texts: Sequence[str]) -> list[bytes]:
-    model.loaded(LOAD_SECONDS)
-    return [array("f", row).tobytes() for row in model.encode_documents(texts)]
+    def documents(self, model: FastEmbedEncoder, texts: Sequence[str]) -> list[bytes]:
+        """The vectors of passages."""
+        model.loaded(LOAD_SECONDS)
+        return [array("f", row).tobytes() for row in model.encode_documents(texts)]
 
+    def common(self, model: FastEmbedEncoder, words: list[str], seconds: float) -> list[str]:
+        """Those of the words that the vocabulary has whole."""
+        return model.loaded(seconds).common(words)
 
-def _common(model: FastEmbedEncoder, words: list[str], seconds: float) -> list[str]:
-    return model.loaded(seconds).common(words)
+    def split(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
+        """Where a text is cut."""
+        return self._split(text, limit, self.tokenizer(model), overlap)
 
+    def tokenizer(self, model: FastEmbedEncoder) -> str | None:
+        """The tokenizer as JSON."""
+        return model.loaded(LOAD_SECONDS).tokenizer
 
-def _tokenizer(model: FastEmbedEncoder) -> str | None:
-    return model.loaded(LOAD_SECONDS).tokenizer
-
-
-def _rerank(
-    model: FastEmbedReranker, query: str, texts: Sequence[str], seconds: float
-) -> list[float]:
-    began = time.monotonic()
-    model.loaded(seconds)
-    return model.score(query, texts, seconds - (time.monotonic() - began))
+    def rerank(
+        self, model: FastEmbedReranker, query: str, texts: Sequence[str], seconds: float
+    ) -> list[float]:
+        """One logit per text."""
+        began = time.monotonic()
+        model.loaded(seconds)
+        return model.score(query, texts, seconds - (time.monotonic() - began))

@@ -40,17 +40,6 @@ class Upgraded:
     dropped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
-    """A vector to add: dense of `size` or sparse, how it is made, what to say of its model."""
-
-    vector: str
-    size: int | None
-    encode: Encode
-    batch: int
-    model: Mapping[str, Any] | None = None
-
-
 @dataclass(eq=False)
 class Upgrades:
     """Upgrades of the collections of one engine.
@@ -70,7 +59,7 @@ class Upgrades:
         vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
             raise RequestError(f"{name!r} has keyword vectors already, named {vector!r}.")
-        return await self._add(name, _Addition(SPARSE_NAME, None, self._words, WORDS))
+        return await self._add(name, SPARSE_NAME, None, self._words, WORDS)
 
     async def model(
         self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
@@ -91,8 +80,7 @@ class Upgrades:
         async def meanings(documents: Sequence[Document]) -> Sequence[Vector]:
             return await encoder.encode_documents([encoded_text(one) for one in documents])
 
-        new = _Addition(encoder.vector_name, size, meanings, MEANINGS, metadata)
-        done = await self._add(name, new)
+        done = await self._add(name, encoder.vector_name, size, meanings, MEANINGS, metadata)
         old = [v for v in (await self.bulk.shape(name)).vectors if v != encoder.vector_name]
         if not drop:
             return replace(done, kept=tuple(old))
@@ -103,33 +91,42 @@ class Upgrades:
     async def _words(self, documents: Sequence[Document]) -> Sequence[Vector]:
         return await keywords(self.bm25, documents)
 
-    async def _add(self, name: str, new: _Addition) -> Upgraded:
+    async def _add(
+        self,
+        name: str,
+        vector: str,
+        size: int | None,
+        encode: Encode,
+        batch: int,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Upgraded:
+        """Add a vector, dense of that size or sparse, and fill it; `metadata` names its model."""
         shape = await self.bulk.shape(name)
-        if new.vector not in shape.plan() or new.vector in shape.filling:
-            await self.bulk.begin(name, new.vector, new.size)
-        done, textless = await self._fill(name, new)
-        await self.bulk.finish(name, new.vector, new.model)
-        return Upgraded(name, new.vector, done, textless)
+        if vector not in shape.plan() or vector in shape.filling:
+            await self.bulk.begin(name, vector, size)
+        done, textless = await self._fill(name, vector, encode, batch)
+        await self.bulk.finish(name, vector, metadata)
+        return Upgraded(name, vector, done, textless)
 
-    async def _fill(self, name: str, new: _Addition) -> tuple[int, int]:
+    async def _fill(self, name: str, vector: str, encode: Encode, batch: int) -> tuple[int, int]:
         """Give every point the vector of its text: how many got it, how many have no text.
 
         What is done is durable: interrupted, the next call goes on with the rest.
         """
-        total = await self.bulk.lack(name, new.vector)
+        total = await self.bulk.lack(name, vector)
         done, textless = 0, set[PointId]()
         for _ in range(PASSES):
             before = done
-            async for documents in self.bulk.lacking(name, new.vector, new.batch):
+            async for documents in self.bulk.lacking(name, vector, batch):
                 texts = [one for one in documents if not one.textless]
-                made = await new.encode(texts) if texts else ()
-                found = {one.id: vector for one, vector in zip(texts, made, strict=True)}
+                made = await encode(texts) if texts else ()
+                found = {one.id: value for one, value in zip(texts, made, strict=True)}
                 textless |= {one.id for one in documents if _empty(found.get(one.id))}
                 # One that was replaced while it was encoded is left to the next pass.
                 same = unchanged(texts, await self.bulk.by_id(name, [*found]))
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
-                    await self.bulk.give(name, new.vector, given)
+                    await self.bulk.give(name, vector, given)
                 done += len(given)
                 self.progress(name, done, max(total, done))  # there may be more by now
             if done == before:

@@ -15,7 +15,7 @@ from filelock import AsyncFileLock
 from mcp_server_qdrant.core.datatypes import Dense, Selection
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files.state import Known, Report, SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
@@ -30,7 +30,7 @@ POLL_SECONDS = 10.0  # between two tries to be the server that does it
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class SyncedFolder:
     """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
 
     path: Path
@@ -60,7 +60,7 @@ class Pace:
         self._clock = clock
         self._turn = asyncio.Lock()
 
-    def of(self, encode: Encode) -> Encode:
+    def __call__(self, encode: Encode) -> Encode:
         """The model at this pace; all models of a pace share their time."""
 
         async def paced(texts: Sequence[str]) -> Sequence[Dense]:
@@ -86,7 +86,7 @@ class State:
     @property
     def files(self) -> int:
         """The number of files in step."""
-        return len(self.last.known.files) if self.last else 0
+        return len(self.last.stored) if self.last else 0
 
     @property
     def problems(self) -> Sequence[Problem]:
@@ -99,7 +99,7 @@ class State:
         return self.running is not None and self.running.sizes > 0
 
     def end(self, reason: str) -> None:
-        """Take in why a run stopped, or that nothing keeps the folder in step for now."""
+        """Record why a run stopped, or why nothing keeps the folder in step for now."""
         self.running, self.fault = None, reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
@@ -125,7 +125,7 @@ class Background:
     no other process has these collections.
     """
 
-    def __init__(self, sync: Sync, folders: Sequence[Folder], locks: Path | None) -> None:
+    def __init__(self, sync: Sync, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
         self._sync = sync
         self._locks = locks
         self._states = {folder: State() for folder in folders}
@@ -168,7 +168,7 @@ class Background:
                     letters.setdefault(folder.collection, {})[one.path] = one.reason
         return letters
 
-    async def _keep(self, folder: Folder) -> None:
+    async def _keep(self, folder: SyncedFolder) -> None:
         from mcp_server_qdrant.ingest.files.watch import follow
 
         state = self._states[folder]
@@ -182,20 +182,20 @@ class Background:
             run = partial(self._once, folder, found[0])
             await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
-    async def _once(self, folder: Folder, source: Source, known: Known | None) -> Known:
+    async def _once(self, folder: SyncedFolder, source: Source, before: Report | None) -> Report:
         state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
             (source,), folder.collection, wanted, mirror=not folder.keep, create=True
         )
         state.running = Report()
         try:
-            state.last = await self._sync.run(request, state.running, known)
+            state.last = await self._sync.run(request, state.running, before)
         finally:
             state.running = None
         state.fault = None
-        return state.last.known
+        return state.last
 
-    def _lock(self, folder: Folder) -> AbstractAsyncContextManager[Any]:
+    def _lock(self, folder: SyncedFolder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
             return nullcontext()
         what = f"{folder.path.absolute()}\0{folder.collection}"

@@ -40,7 +40,7 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReaderLimits:
     """What reading a file may take, each with an addition per byte of the file.
 
     `seconds` are of processor time, `memory` and `answer` are bytes: of the process, and of the
@@ -51,9 +51,11 @@ class Limits:
     memory: int = 1000 * MB
     answer: int = 100 * MB
 
-    def of(self, size: int) -> "Limits":
+    def for_size(self, size: int) -> "ReaderLimits":
         """The limits for a file of this size."""
-        return Limits(self.seconds + size // MB, self.memory + 10 * size, self.answer + 10 * size)
+        return ReaderLimits(
+            self.seconds + size // MB, self.memory + 10 * size, self.answer + 10 * size
+        )
 
 
 @cache
@@ -67,8 +69,8 @@ def _answers() -> Any:
 class Reader:
     """Reads one file at a time, and starts the process when the first one needs it."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: ReaderLimits | None = None) -> None:
+        self._limits = limits or ReaderLimits()
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
@@ -79,7 +81,7 @@ class Reader:
         """
         if not data or format_of(path, data).plain:
             return load(path, data, mask=mask)
-        answer = self._asked(path, data, self._limits.of(len(data)), mask=mask)
+        answer = self._asked(path, data, self._limits.for_size(len(data)), mask=mask)
         if len(data) > LARGE:
             self._end()
         found = _answers().validate_json(answer)
@@ -93,7 +95,7 @@ class Reader:
         self._closed = True
         self._end()
 
-    def _asked(self, path: str, data: bytes, limits: Limits, *, mask: bool) -> bytes:
+    def _asked(self, path: str, data: bytes, limits: ReaderLimits, *, mask: bool) -> bytes:
         """The answer of the process. Raises UnusableFile where there is none."""
         fault = (
             f"takes more than {limits.seconds:,} s or {limits.memory // MB:,} MB of memory to "

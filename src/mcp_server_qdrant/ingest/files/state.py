@@ -46,17 +46,6 @@ class KnownFile:
         return set(self.points.values())
 
 
-@dataclass(slots=True)
-class Known:
-    """What one run hands to the next: the files that are stored, and those that cannot be read.
-
-    The latter are not read again until they change.
-    """
-
-    files: dict[str, KnownFile] = field(default_factory=dict)
-    unreadable: dict[str, Problem] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
     """Files to store, and where. `mirror`: what is no longer there is removed.
@@ -83,8 +72,8 @@ class Report:
 
     `size` of `sizes` bytes are done, of the files that are to be read. `pending`: texts were
     written for keywords, and get their vectors later. `notes` are sentences on files that are
-    stored; so many secrets in them were `masked`. In a dry run nothing is stored and the lists say
-    what would be.
+    `stored`; so many secrets in them were `masked`. In a dry run nothing is stored and the lists
+    say what would be.
     """
 
     phase: str = "Looking for files"
@@ -102,7 +91,7 @@ class Report:
     sizes: int = 0
     started: float = field(default_factory=monotonic)
     seconds: float = 0.0
-    known: Known = field(default_factory=Known)
+    stored: dict[str, KnownFile] = field(default_factory=dict)
 
     @property
     def done(self) -> int:

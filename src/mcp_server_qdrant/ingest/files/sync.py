@@ -20,12 +20,11 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import iso, moment
+from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import shortened
-from mcp_server_qdrant.ingest.fields import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import (
-    Known,
     KnownFile,
     Report,
     SyncRequest,
@@ -38,6 +37,7 @@ from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, OVERLAP, Store
 from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
+from mcp_server_qdrant.qdrant.payload import SOURCE_KEY
 
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
 HASH = 32  # characters of the hash of the contents
@@ -60,9 +60,10 @@ class Sync:
     pace: Callable[[Encode], Encode] = lambda encode: encode
 
     async def run(
-        self, request: SyncRequest, report: Report | None = None, known: Known | None = None
+        self, request: SyncRequest, report: Report | None = None, before: Report | None = None
     ) -> Report:
-        """Run the request, filling `report` on the way. `known` saves reading the state again.
+        """Run the request, filling `report` on the way. `before`, the report of
+        the run before, saves reading the state again.
 
         Raises RequestError where it would do harm or the collection cannot be written to, and
         BackendError where the engine is away: what is done by then stays done.
@@ -72,15 +73,14 @@ class Sync:
         report.files = len(seen.files)
         report.problems += seen.problems
         target = await self._target(request)
-        report.known = known or Known(await self._stored(request, target))
+        report.stored = before.stored if before else await self._stored(request, target)
         if request.mirror and not request.empty:
-            _check_harmless(request, seen, report.known.files)
-        run = Run(self, request, report, seen)
+            _check_harmless(request, seen, report.stored)
+        run = Run(self, request, report, seen, before.problems if before else ())
         with closing(run.reader):
             await run.store_files(target)
         if request.mirror:
             await run.remove_the_gone()
-        report.known.unreadable = {one.path: one for one in report.problems if one.stamp}
         report.seconds = monotonic() - report.started
         return report
 
@@ -91,7 +91,7 @@ class Sync:
             await self.store.ensure(name, create=request.create)
         elif not await self.store.catalog.exists(name):
             return None
-        return await self.store.writable(name, dry=request.dry_run)
+        return await self.store.writable(name, SOURCE_KEY, dry=request.dry_run)
 
     async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
@@ -111,16 +111,25 @@ class Sync:
 class Run:
     """One run, with the files that were found and those that are stored.
 
-    A part has at most `limit` tokens of the `model`, by its `tokenizer` (None: guessed).
+    A part has at most `limit` tokens of the `model`, by its `tokenizer` (None: guessed). What could
+    not be read `before` is not read again until it changes.
     """
 
-    def __init__(self, sync: Sync, request: SyncRequest, report: Report, seen: Seen) -> None:
+    def __init__(
+        self,
+        sync: Sync,
+        request: SyncRequest,
+        report: Report,
+        seen: Seen,
+        before: Iterable[Problem] = (),
+    ) -> None:
         self.store = sync.store
         self.pace = sync.pace
         self.request = request
         self.report = report
         self.seen = seen
-        self.known = report.known.files
+        self.known = report.stored
+        self.unreadable = {one.path: one for one in before if one.stamp}
         self.owners: dict[str, str] = {}  # document -> its file, as far as files were read
         self.reader = Reader()
         self.model = ""
@@ -152,7 +161,7 @@ class Run:
         waiting = []
         for found in self.seen.files:
             known = self.known.get(found.path)
-            bad = self.report.known.unreadable.get(found.path)
+            bad = self.unreadable.get(found.path)
             if known and known.has(found.size, found.mtime, self.model):
                 self.report.unchanged += 1
                 self.owners.update(dict.fromkeys(known.documents, found.path))

@@ -178,7 +178,7 @@ class _Walk:
         return is_folder or self._include is None or bool(self._include.match(own))
 
     def look(self, file: Path) -> None:
-        """Take in one entry that is no folder."""
+        """Record one entry that is no folder."""
         place = _normal(self._place(file))
         if self._within and file.is_symlink() and place_in(self._within, file) is None:
             self._problem(place, OUTSIDE)

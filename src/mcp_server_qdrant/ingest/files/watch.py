@@ -12,7 +12,7 @@ from watchfiles import awatch
 
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
-from mcp_server_qdrant.ingest.files.state import Known
+from mcp_server_qdrant.ingest.files.state import Report
 from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 
 RETRY_SECONDS = 30.0
@@ -23,35 +23,35 @@ WHOLE = sys.platform in ("darwin", "win32")
 
 async def follow(
     sources: Sequence[Source],
-    run: Callable[[Known | None], Awaitable[Known]],
+    run: Callable[[Report | None], Awaitable[Report]],
     failed: Callable[[QdrantMcpError], None],
     selection: Selection = Selection(),  # noqa: B008 - it is frozen
 ) -> None:
     """Run now, after every change, a while after a failure, and now and then from scratch.
 
-    `run` takes what the run before knew, None where that has to be read again, and returns what it
-    knows. `failed` gets the error that stopped a run; if it raises, no further run begins.
+    `run` takes the report of the run before, None where all has to be looked at again, and returns
+    its own. `failed` gets the error that stopped a run; if it raises, no further run begins.
     Folders that the selection keeps out are not watched.
     """
-    known: Known | None = None
+    before: Report | None = None
     while True:
         places = await asyncio.to_thread(watched, sources, selection)
         # It watches from here on: what changes during a run makes another.
         change = asyncio.ensure_future(changed(places))
         try:
             await asyncio.sleep(0)
-            patience, again, began = AGAIN_SECONDS, known is not None, monotonic()
+            patience, again, began = AGAIN_SECONDS, before is not None, monotonic()
             try:
-                known = await run(known)
+                before = await run(before)
             except QdrantMcpError as error:
                 failed(error)
-                known, patience = None, RETRY_SECONDS
+                before, patience = None, RETRY_SECONDS
             await asyncio.sleep(rest(monotonic() - began) if again else 0.0)
             await asyncio.wait([change], timeout=patience)
             if change.done():
                 change.result()
             else:
-                known = None
+                before = None
         finally:
             change.cancel()
             await asyncio.wait([change])

@@ -35,10 +35,18 @@ class EdgeClient(AsyncQdrantBase):
 
     @classmethod
     async def open(
-        cls, path: Path, *, timeout: float = DEFAULT_TIMEOUT, options: EdgeOptions | None = None
+        cls,
+        path: Path,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        options: EdgeOptions | None = None,
+        link: Link | None = None,
     ) -> Self:
-        """Open the folder; the host is started when none runs. `timeout`: seconds per call."""
-        link = Link(service(Path(path), options, module=HOST), timeout)
+        """Open the folder, over a `link` to it if there is one; the host is started when none runs.
+
+        `timeout`: seconds per call.
+        """
+        link = link or Link(service(Path(path), options, module=HOST), timeout)
         await link.open()
         return cls(link)
 

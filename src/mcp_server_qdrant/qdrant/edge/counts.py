@@ -1,7 +1,7 @@
 """The least number of points that a shard holds, remembered in a small file among its own.
 
 The engine opens a shard that lost a part of its files without a word. So the number is written
-after each flush, and forgotten before points are deleted: whenever the process is killed, a sound
+after each write, and forgotten before points are deleted: whenever the process is killed, a sound
 shard holds as many. Where there is no number, or a torn one, nothing is known.
 """
 
@@ -36,7 +36,7 @@ class Census:
         self._here, self.missing = exact, max(0, (self._written or 0) - exact)
         self._write()
 
-    def flushed(self, engine: Any) -> None:
+    def kept(self, engine: Any) -> None:
         """Remember what is durable now. Points that come back make up for missing ones."""
         # An exact count would take 8 ms of 100,000 points.
         here = int(engine.info().points_count) - self._twice

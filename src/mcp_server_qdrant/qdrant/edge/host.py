@@ -18,8 +18,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, RequestError
-from mcp_server_qdrant.hosting.host import Client, Work, serve
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.hosting.host import Client, Work, operation, serve
 from mcp_server_qdrant.hosting.wire import Call
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
@@ -31,6 +31,7 @@ from mcp_server_qdrant.qdrant.edge.writes import Writes
 _TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
 _TURNS = 3  # of reads between two pieces of a write; the first two hear and begin new ones
 _AHEAD = 64  # shards opened at the start
+_FLUSH_SECONDS = 5.0  # between two looks for what is in logs alone
 
 
 class Engine(Work):
@@ -47,7 +48,10 @@ class Engine(Work):
         self._writing = asyncio.Lock()
         self._optimiser = Optimiser(self._shards, options, self._writing)
         self._turn_ends = 0.0
-        self._upkeep = asyncio.create_task(self._look_after(min(_AHEAD, options.max_open)))
+        self._upkeep = [
+            asyncio.create_task(self._look_after(min(_AHEAD, options.max_open))),
+            asyncio.create_task(self._flush()),
+        ]
 
     @property
     @override
@@ -61,10 +65,7 @@ class Engine(Work):
     @override
     async def do(self, client: Client, call: Call) -> Any:
         """A call of the `Reads` or of the `Writes`; its first argument names a collection."""
-        part = self._writes if call.changes else self._reads
-        work = getattr(part, call.operation, None)
-        if work is None or call.operation.startswith("_"):
-            raise RequestError(f"The engine host knows no operation {call.operation!r}.")
+        work = operation(self._writes if call.changes else self._reads, call.operation)
         name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
         with guarded(name):
             if not call.changes:
@@ -98,11 +99,22 @@ class Engine(Work):
                 _ = self._shards.get(name).engine
         await self._optimiser.run()
 
+    async def _flush(self) -> None:
+        """Keep the logs short, as a server does: one that is long is slow to open."""
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            for shard in [one for one in self._shards.opened() if one.unflushed]:
+                async with self._writing:
+                    await self._let_reads_go_first()
+                    with suppress(QdrantMcpError), guarded(shard.name, "could not be flushed."):
+                        shard.flush()
+
     @override
     async def end(self) -> None:
         await super().end()
-        self._upkeep.cancel()
-        await asyncio.wait([self._upkeep])
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.wait(self._upkeep)
         self._shards.close_all()
 
 

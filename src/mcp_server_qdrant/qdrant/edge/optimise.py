@@ -79,6 +79,7 @@ class Optimiser:
         """Whether an optimised copy took its place: not where it was written to meanwhile."""
         folder, points = self._shards.folder, shard.count()
         folder.require_space(_SPACE_FACTOR * allocated(shard.path))
+        shard.flush()  # nothing changes its files while they are copied
         began, place = shard.touched, folder.place("optimised")
         self.busy = True
         child = start(place, points, shard.path)

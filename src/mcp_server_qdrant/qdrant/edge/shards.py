@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import sys
 import time
 from asyncio import CancelledError
 from collections import OrderedDict
@@ -35,9 +36,13 @@ from mcp_server_qdrant.qdrant.edge.files import (
     Folder,
     name_of,
     slug_of,
+    sync_tree,
 )
 from mcp_server_qdrant.qdrant.edge.types import shard_config
 
+LOG = "wal"
+# On other systems a sync of a file need not take along what the engine wrote through its map.
+LOG_IS_ENOUGH = sys.platform == "linux"
 _DEADLY_OPENINGS = 2
 _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
 _NAMELESS = "The description of the collection {!r} is missing or damaged: restore a backup."
@@ -46,7 +51,7 @@ _GONE = (
     "The data of the collection {!r} was deleted or moved while it was in use: nothing was stored."
     " Try again; it is begun anew."
 )
-_NOT_FLUSHED = f"could not be flushed: the disk is full or failing. {UNSURE}"
+_NOT_KEPT = f"could not be made durable: the disk is full or failing. {UNSURE}"
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +59,10 @@ logger = logging.getLogger(__name__)
 class Shard:
     """One collection: its description and, while it is open, its engine.
 
-    `fault`: why it cannot be used at all. `pinned`: it must not be closed, since it was written to
-    and not yet flushed, or is being copied. `touched`: when it was written to or closed last, on
-    the monotonic clock. `deleted`: points deleted since it was optimised.
+    `fault`: why it cannot be used at all. `pinned`: it must not be closed, since what was written
+    to it is not durable yet, or it is being copied. `touched`: when it was written to or closed
+    last, on the monotonic clock. `deleted`: points deleted since it was optimised. `unflushed`:
+    its log has what its other files may lack.
     """
 
     def __init__(
@@ -70,6 +76,7 @@ class Shard:
         self.pinned = False
         self.touched = 0.0
         self.deleted = 0
+        self.unflushed = False
         self._home = home
         self._engine: edge.EdgeShard | None = None
         self._count: int | None = None  # exact, until the next write
@@ -95,9 +102,10 @@ class Shard:
         return lost if numbers else lost and INCOMPLETE
 
     def apply(self, update: edge.UpdateOperation) -> None:
-        """Change its points. They are durable once it is flushed."""
+        """Change its points. They are durable once its log is kept."""
         engine = self.engine
         self._count = None
+        self.unflushed = True
         self.touched = time.monotonic()
         self.pinned = True
         try:
@@ -108,22 +116,39 @@ class Shard:
             self.close()
             raise
 
-    def flush(self) -> None:
+    def keep(self) -> None:
         """Make what was written to it durable, and remember how many points that are.
 
-        Ends the host where other files have taken the place of the open ones, which a flush would
-        write into: the next host opens what is there.
+        Its log is enough for that: after a power failure the engine does again what is in it. A
+        flush syncs all files of all indexes, a hundred times.
         """
         if self._engine is None:
             return
-        log = identity(self.path / "wal")
+        self._check_files()
+        if LOG_IS_ENOUGH:
+            sync_tree(self.path / LOG)
+        else:
+            self.flush()
+        self.census.kept(self._engine)
+
+    def flush(self) -> None:
+        """Write what only the log has into the other files, so that it is opened fast again."""
+        if self._engine is not None and self.unflushed:
+            self._check_files()
+            self._engine.flush()
+            self.unflushed = False
+
+    def _check_files(self) -> None:
+        """End the host where other files have taken the place of the open ones.
+
+        It would write into them: the next host opens what is there.
+        """
+        log = identity(self.path / LOG)
         if log is None:
             raise self._gone()
         if log != self._log:
             logger.warning(_REPLACED, self.name)
             os._exit(1)
-        self._engine.flush()
-        self.census.flushed(self._engine)
 
     def save(self, **changes: Any) -> None:
         """Change the description, on the disk first."""
@@ -132,9 +157,10 @@ class Shard:
         self.sidecar = sidecar
 
     def close(self) -> None:
-        """Close it; the next use opens it again. What was flushed is safe even if that fails."""
+        """Close it; the next use opens it again. What is durable is safe even if that fails."""
         self._home.closed(self)
         self.touched = time.monotonic()  # closing it could change its files
+        self.unflushed = False  # the engine flushes as it closes
         engine, self._engine = self._engine, None
         if engine is not None:
             with contextlib.suppress(QdrantMcpError), guarded(self.name, "could not be closed."):
@@ -148,7 +174,7 @@ class Shard:
             known = self.census.missing
             self._count = engine.count(edge.CountRequest(exact=True))
             self.census.opened(engine, self._count)
-            self._log = identity(self.path / "wal")
+            self._log = identity(self.path / LOG)
             if self.census.missing not in (0, known):  # said once
                 logger.warning("%s: %s", self.name, self.damage())
             return engine
@@ -248,8 +274,8 @@ class Shards:
         shard = self._all.get(name)
         if shard is not None and shard.pinned:
             shard.pinned = False
-            with guarded(name, _NOT_FLUSHED):
-                shard.flush()
+            with guarded(name, _NOT_KEPT):
+                shard.keep()
 
     def create(self, name: str, sidecar: dict[str, Any]) -> None:
         """Make an empty collection."""
@@ -258,9 +284,7 @@ class Shards:
         with guarded(name, "could not be created."):
             place = self.folder.place("made")
             config = shard_config(sidecar["vectors"], sidecar["sparse_vectors"])
-            engine = edge.EdgeShard.create(str(place), config)
-            engine.flush()
-            engine.close()
+            edge.EdgeShard.create(str(place), config).close()
             self.adopt(
                 {**sidecar, "name": name, "created_at": datetime.now(UTC).isoformat()}, place
             )

@@ -2,7 +2,7 @@
 
 Each public method is an operation that clients may ask for, and returns its plain result. It pauses
 between small pieces of work, so that reads get in between. The host does one after the other, and
-flushes before it acknowledges.
+makes it durable before it acknowledges.
 """
 
 import asyncio

@@ -28,7 +28,8 @@ from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
-from mcp_server_qdrant.qdrant.read.newest import UPDATED_KEY, last_update
+from mcp_server_qdrant.qdrant.payload import UPDATED_KEY
+from mcp_server_qdrant.qdrant.read.newest import last_update
 
 NAMES_SECONDS = 2.0
 TARGET_SECONDS = 30.0

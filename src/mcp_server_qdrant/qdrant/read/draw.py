@@ -21,7 +21,6 @@ from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     DOCUMENT_KEY,
     VERSION_KEY,
-    WRITING_KEY,
     document_of,
     title_of,
 )
@@ -44,7 +43,6 @@ SHOWN = (
     DOCUMENT_KEY,
     "doc.chunk",
     VERSION_KEY,
-    WRITING_KEY,
 )
 POINT = ("ids", "documents", "titles", "snippets", "texts", "facts")  # columns of `Drawn`
 FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
@@ -70,12 +68,10 @@ class Drawer:
             async for records in found:
                 page = []
                 for record in records:
-                    document = document_of(name, record.id, record.payload, self._fields)
-                    if document.writing is not None and document.chunk:
-                        continue  # a part of a text that is not all there
                     if (vector := vector_of(record, leg)) is None:
                         without += 1
                     elif len(points) < count:
+                        document = document_of(name, record.id, record.payload, self._fields)
                         points.append(_point(document))
                         page.append(vector)
                 if page:

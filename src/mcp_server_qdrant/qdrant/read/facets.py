@@ -8,15 +8,16 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import TAG_KEYS, Target
+from mcp_server_qdrant.core.datatypes import STORED_BY, TAG_KEYS, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import bare, conditions
-from mcp_server_qdrant.qdrant.payload import WRITERS
+from mcp_server_qdrant.qdrant.payload import writer
 
 MOST_COLLECTIONS = 16
 SAMPLE = 30  # texts of each, for their keys
+WRITTEN = 100  # points, for who wrote them
 MOST_KEYS = 30  # named
 DEPTH = 3
 OUR_OWN = "doc"
@@ -42,18 +43,19 @@ class Facets:
 
     async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
         """The `limit` most frequent values of `tags` and of `metadata.tags`, as (key, value)."""
-        return await self._most(TAG_KEYS, collection, limit)
-
-    async def writers(self, collection: str, limit: int) -> list[str]:
-        """The callers and clients that stored most there."""
-        return [value for _, value in await self._most(WRITERS, collection, limit)]
-
-    async def _most(
-        self, wanted: Sequence[str], collection: str, limit: int
-    ) -> list[tuple[str, str]]:
-        keys = [key for key in wanted if self._indexed(collection, key)]
+        keys = [key for key in TAG_KEYS if self._indexed(collection, key)]
         found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
         return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
+
+    async def writers(self, collection: str, limit: int) -> list[str]:
+        """The callers and clients that stored most of some points there."""
+        # In the order of their ids, which are hashes: a random sample.
+        found, _ = await self._client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
+        said = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
+        callers, clients = (
+            Counter(one[role] for one in said if role in one) for role in ("caller", "client")
+        )
+        return [name for name, _ in (*callers.most_common(limit), *clients.most_common(limit))]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         try:

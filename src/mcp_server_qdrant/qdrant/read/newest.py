@@ -15,11 +15,10 @@ from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY
+from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY
 
 SCANNED = 2_000  # points of a collection that has no index of dates
 PAGE = 500
-UPDATED_KEY = "updated_at"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 

@@ -19,9 +19,9 @@ from mcp_server_qdrant.core.datatypes import (
     DenseLeg,
     Document,
     LegQuery,
-    Legs,
     Payload,
     PointId,
+    Scored,
     Target,
 )
 from mcp_server_qdrant.core.dates import DATES, Period
@@ -105,7 +105,7 @@ class Queries:
         condition: models.Filter | None,
         period: Period | None = None,
         seconds: float = SECONDS,
-    ) -> list[Legs | QdrantMcpError]:
+    ) -> list[Scored | QdrantMcpError]:
         """For each target the fused candidates, best first, and their exact leg scores by id."""
 
         @cache  # made once for all collections that share it
@@ -224,18 +224,17 @@ def _found(
     legs: Sequence[Sequence[float | None]],
     payloads: Sequence[Payload | None] | None,
     damage: str | None,
-) -> Legs:
+) -> Scored:
     """The candidates, and the scores of the legs that were searched as (cosine, BM25)."""
     candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
     scores = [
         {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
         for leg in legs
     ]
-    cosines: dict[PointId, float] = {}
-    if target.dense is not None and query.dense is not None:
-        leg = target.dense
+    cosines = None
+    if (leg := target.dense) is not None and query.dense is not None:
         cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
-    return candidates, cosines, scores[0] if scores else {}, damage
+    return Scored(target, candidates, cosines, scores[0] if scores else None, damage)
 
 
 def cosine(score: float, leg: DenseLeg) -> float:

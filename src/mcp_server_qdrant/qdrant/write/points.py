@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.datatypes import (
     Sparse,
     Target,
 )
-from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
 from mcp_server_qdrant.core.writes import StoredPoint
@@ -39,6 +39,7 @@ from mcp_server_qdrant.qdrant.payload import (
     FILE_KEY,
     PENDING_KEY,
     SOURCE_KEY,
+    UPDATED_KEY,
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
@@ -49,16 +50,20 @@ PENDING = "dense"
 PAGE = 500
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 IDS_PAGE = 1_000
-DATE_INDEX = models.PayloadSchemaType.DATETIME
-_INDEXES = {
-    DOCUMENT_KEY: models.PayloadSchemaType.KEYWORD,
-    PENDING_KEY: models.PayloadSchemaType.KEYWORD,
-    SOURCE_KEY: models.PayloadSchemaType.KEYWORD,
-    VERSION_KEY: models.PayloadSchemaType.KEYWORD,
-    **dict.fromkeys((*TAG_KEYS, *WRITERS), models.PayloadSchemaType.KEYWORD),
-    **dict.fromkeys(DATES, DATE_INDEX),
-    CHUNK_KEY: models.PayloadSchemaType.INTEGER,
-    WRITING_KEY: models.PayloadSchemaType.INTEGER,
+DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
+_RANGE_INDEX = models.IntegerIndexParams(
+    type=models.IntegerIndexType.INTEGER, lookup=False, range=True
+)
+# The embedded engine syncs eight files of each at every write, so they are few.
+_INDEXES: Mapping[str, Any] = {
+    **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, *TAG_KEYS), KEYWORD_INDEX),
+    **dict.fromkeys((DATE_KEY, UPDATED_KEY, "metadata.date"), DATE_INDEX),
+    **dict.fromkeys((CHUNK_KEY, WRITING_KEY), _RANGE_INDEX),
+}
+# What else is filtered by: a server may refuse that without an index, the embedded engine does not.
+SERVER_INDEXES: Mapping[str, Any] = {
+    **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
+    "created_at": DATE_INDEX,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
@@ -102,7 +107,7 @@ class Points:
         self.identify = identify
         named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
-        self._indexed: set[str] = set()
+        self._indexed: set[tuple[str, str]] = set()  # collections and fields
         self._tally = tally or Tally()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
@@ -121,20 +126,23 @@ class Points:
             metadata=dict(blueprint.metadata),
         )
         if made:  # a tenant may have been given what others made before
-            self._indexed.discard(collection)
+            self._indexed = {one for one in self._indexed if one[0] != collection}
             there = await self._client.get_collection(collection)
             await self.index(collection, there.payload_schema)
         return made
 
-    async def index(self, collection: str, present: Container[str]) -> None:
-        """Make the indexes that are not among the `present` ones; once in this process.
+    async def index(self, collection: str, present: Container[str], *more: str) -> None:
+        """Make the indexes, and those of `more` fields, that are not among the `present` ones.
 
-        A collection lacks some where its creation was interrupted, or a setting added a field.
+        Once in this process: a collection lacks some where its creation was interrupted, or a
+        setting added a field.
         """
-        missing = {key: one for key, one in self._indexes.items() if key not in present}
-        if missing and collection not in self._indexed:
+        wanted = {**self._indexes, **dict.fromkeys(more, KEYWORD_INDEX)}
+        missing = {key: one for key, one in wanted.items() if key not in present}
+        new = {(collection, key) for key in missing} - self._indexed
+        if new:
             await self._client.create_payload_indexes(collection, missing)
-            self._indexed.add(collection)
+            self._indexed |= new
 
     async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
         """Write a point in the place of the one that was seen, if that is still as it was.
@@ -160,8 +168,7 @@ class Points:
 
     async def expect_pending(self, collection: str) -> None:
         """Index the pending mark in a collection of another maker, so that it is found again."""
-        index = {PENDING_KEY: _INDEXES[PENDING_KEY]}
-        await self._client.create_payload_indexes(collection, index)
+        await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
     async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
@@ -390,7 +397,7 @@ def unchanged(seen: Document) -> list[models.Condition]:
     when = seen.updated_at if seen.document else None
     if when is None:
         return []
-    return [models.FieldCondition(key="updated_at", range=models.DatetimeRange(gte=when, lte=when))]
+    return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
 
 
 def as_vector(value: Sparse | Dense) -> Any:

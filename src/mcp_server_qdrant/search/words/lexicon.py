@@ -13,17 +13,17 @@ import re
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.tasks import Tasks
+from mcp_server_qdrant.qdrant.read.draw import MOST_TEXTS
 
 DRIFT = 0.1
 REST_SECONDS = 30.0  # between two samplings of a collection
@@ -31,6 +31,7 @@ MOST_WORDS = 50_000  # of a collection
 MOST_HELD = 500_000  # in memory, some 100 bytes each
 MOST_FILES = 256
 STORED = 25_000  # characters of what is stored at once
+COMMON = 0.05  # of the texts, which have the most frequent word of their language
 FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and shown
 
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
@@ -91,16 +92,19 @@ class Lexicon:
         return found
 
     async def about(
-        self, targets: Sequence[Target], telling: Callable[[str], Callable[[str], bool]]
+        self, targets: Sequence[Target], stop_words: Callable[[str], Collection[str]]
     ) -> dict[str, str]:
         """Collection -> the words that tell it from the others, once it was sampled.
 
-        `telling` takes frequent words of a collection, and gives what is no stop word among them.
+        `stop_words` gives those of the language of a collection's frequent words. Texts that have
+        no word in common are in another alphabet.
         """
         found = await self.vocabularies(targets)
-        names = [name for name in found if self._known[name].points >= 0]
+        sampled = {name: min(self._known[name].points, MOST_TEXTS) for name in found}
+        most = {name: max(words.values(), default=0) for name, words in found.items()}
+        names = [name for name, texts in sampled.items() if 0 <= COMMON * texts <= most[name]]
         held = {name: known.words.copy() for name, known in self._known.items()}
-        return await asyncio.to_thread(_about, names, held, telling)
+        return await asyncio.to_thread(_about, names, held, stop_words)
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
         """Know the words of texts that were just stored."""
@@ -206,7 +210,7 @@ def tally(counts: Vocabulary, texts: Iterable[str]) -> None:
 def _about(
     names: Sequence[str],
     held: Mapping[str, Vocabulary],
-    telling: Callable[[str], Callable[[str], bool]],
+    stop_words: Callable[[str], Collection[str]],
 ) -> dict[str, str]:
     """The words of collections by class-based tf-idf.
 
@@ -219,6 +223,8 @@ def _about(
     found: dict[str, str] = {}
     for name in names:
         weights = {w: n * math.log(1 + average / everywhere[w]) for w, n in counts[name].items()}
+        for word in weights.keys() & stop_words(" ".join(counts[name])):
+            del weights[word]
         best = sorted(weights, key=lambda word: (-weights[word], word))
-        found[name] = ", ".join(islice(filter(telling(" ".join(counts[name])), best), TOLD))
+        found[name] = ", ".join(best[:TOLD])
     return found

@@ -167,7 +167,7 @@ class TermWeights:
             asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
             local, failures = await self.probes.idf(weighing, asked.terms)
         probed = [target for target in weighing if target.collection in local]
-        absent = {t for t in self._compounds(query) if not any(t in idf for idf in local.values())}
+        absent = _missing(self._compounds(query), local)
         asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
         idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
         unknown = _missing(asked.terms, local)
@@ -185,7 +185,6 @@ class TermWeights:
                 if target.collection not in failures
                 and (vector := query_vector(idf, local.get(target.collection)))
             },
-            local=local,
             unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
             failures=failures,
             ceiling=ceiling,

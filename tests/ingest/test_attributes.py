@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.ingest.fields import check, fault, kept
+from mcp_server_qdrant.ingest.attributes import check, fault, kept
 
 
 @pytest.mark.parametrize(
