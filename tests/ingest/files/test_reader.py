@@ -114,6 +114,7 @@ def test_limits_grow_with_the_file():
     assert large.answer > 10 * small.answer
 
 
+@pytest.mark.process
 def test_a_process_that_is_killed_loses_one_file(reader):
     def kill() -> None:
         wait_until(lambda: reader._process is not None)

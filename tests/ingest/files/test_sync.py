@@ -373,6 +373,7 @@ async def test_another_model_reads_everything_again(engine, notes):
         assert await stored(engine) == records
 
 
+@pytest.mark.process
 async def test_a_run_that_is_cancelled_ends_the_process_that_reads(engine, notes, monkeypatch):
     (notes / "slow.eml").write_bytes(b"To: " + b"a <a@b.c>, " * 80_000 + b"\n\nlamp\n")
     readers: list[Reader] = []

@@ -77,8 +77,8 @@ def under_way(folder):
 
 
 async def begun(folder):
-    async def busy():
-        return under_way(folder)
+    async def busy():  # on a busy machine nobody may look before it is over
+        return under_way(folder) or "optimised_points" in sidecar(folder)
 
     await until(busy)
 
