@@ -338,3 +338,10 @@ async def test_the_few_latin_words_of_texts_in_another_alphabet_are_not_what_the
     await sampled(words, notes)
 
     assert await words.about([notes], lambda _: ()) == {}
+
+
+async def test_a_collection_of_everyday_words_alone_is_not_described():
+    words = Lexicon(Texts(notes=["wurde"]))
+    await sampled(words, target(points=1))
+
+    assert await words.about([target(points=1)], lambda _: {"wurde"}) == {}

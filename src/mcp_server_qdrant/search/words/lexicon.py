@@ -225,6 +225,6 @@ def _about(
         weights = {w: n * math.log(1 + average / everywhere[w]) for w, n in counts[name].items()}
         for word in weights.keys() & stop_words(" ".join(counts[name])):
             del weights[word]
-        best = sorted(weights, key=lambda word: (-weights[word], word))
-        found[name] = ", ".join(best[:TOLD])
+        if best := sorted(weights, key=lambda word: (-weights[word], word)):
+            found[name] = ", ".join(best[:TOLD])
     return found
