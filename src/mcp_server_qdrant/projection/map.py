@@ -32,7 +32,7 @@ LACKING = (
 
 
 @dataclass(slots=True)
-class _Entry:
+class _KeptMap:
     state: Any  # of the collections, when it was drawn
     drawing: "asyncio.Task[Map]"
     laid: Map | None = None  # the newest one with its layout by neighbours
@@ -66,7 +66,7 @@ class Projector:
     drawer: Drawer
     encoders: Registry
     search: Callable[[SearchRequest], Awaitable[SearchPage]]
-    _maps: OrderedDict[Any, _Entry] = field(default_factory=OrderedDict, init=False)
+    _maps: OrderedDict[Any, _KeptMap] = field(default_factory=OrderedDict, init=False)
     _writes: Counter[str] = field(default_factory=Counter, init=False)
     _laying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -111,7 +111,7 @@ class Projector:
             return replace(entry.laid, coming=entry.busy)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
-    async def _entry(self, targets: Sequence[Target], request: MapRequest) -> _Entry:
+    async def _entry(self, targets: Sequence[Target], request: MapRequest) -> _KeptMap:
         key = (str(caller()), request.limit, *(target.collection for target in targets))
         newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
         written = [(one.points, self._writes[one.collection]) for one in targets]
@@ -123,13 +123,13 @@ class Projector:
             if entry and entry.laying:
                 entry.laying.cancel()
             drawing = asyncio.ensure_future(self._draw(targets, request.limit))
-            entry = self._maps[key] = _Entry(state, drawing, laid)
+            entry = self._maps[key] = _KeptMap(state, drawing, laid)
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
             self._maps.popitem(last=False)[1].stop()
         return entry
 
-    async def _lay(self, entry: _Entry, drawn: Map) -> None:
+    async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
         """Give a map its layout by neighbours, or a note why it has none."""
         try:
             async with self._laying:

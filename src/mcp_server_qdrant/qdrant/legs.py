@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, Mo
 from mcp_server_qdrant.qdrant import marks
 
 
-class Models(Protocol):
+class KnownModels(Protocol):
     """The choice of embedding models; the encoders have it, of which this room knows nothing."""
 
     async def of(
@@ -41,7 +41,7 @@ def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> Spars
 
 
 async def dense_leg(
-    known: Models, collection: str, info: models.CollectionInfo
+    known: KnownModels, collection: str, info: models.CollectionInfo
 ) -> tuple[DenseLeg | None, str | None]:
     """The dense vector that is searched, or why none is."""
     metadata = info.config.metadata or {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model in memory, and its properties.
 
     Tokens beyond `token_limit`, special ones counted, are cut; `tokenizer` has no truncation.
@@ -43,7 +43,7 @@ class Loaded:
         return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
 
 
-class FastEmbedEncoder(LocalModel[Loaded]):
+class FastEmbedEncoder(LocalModel[LoadedModel]):
     """Vectors of one model, L2-normalised as fastembed makes them."""
 
     noun, setting = "model", "EMBEDDING_MODEL_PATH"
@@ -78,13 +78,13 @@ class FastEmbedEncoder(LocalModel[Loaded]):
         return TextEmbedding
 
     @override
-    def prepared(self, model: "TextEmbedding") -> Loaded:
+    def prepared(self, model: "TextEmbedding") -> LoadedModel:
         from tokenizers import Tokenizer
 
         size = len(_query(model, "warm up"))
         tokenizer: Tokenizer | None = getattr(model.model, "tokenizer", None)
         if tokenizer is None:
-            return Loaded(model, size)
+            return LoadedModel(model, size)
         limit = tokenizer.truncation["max_length"] if tokenizer.truncation else None
         counter = Tokenizer.from_str(tokenizer.to_str())
         counter.no_padding()
@@ -92,7 +92,7 @@ class FastEmbedEncoder(LocalModel[Loaded]):
         whole = counter.to_str()
         if limit is not None:
             counter.enable_truncation(limit)
-        return Loaded(model, size, limit, whole, counter)
+        return LoadedModel(model, size, limit, whole, counter)
 
 
 def _query(model: "TextEmbedding", text: str) -> list[float]:

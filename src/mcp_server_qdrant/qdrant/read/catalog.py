@@ -27,7 +27,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import visible_in
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
-from mcp_server_qdrant.qdrant.legs import Models, dated_paths, dense_leg, sparse_leg
+from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.payload import UPDATED_KEY
 from mcp_server_qdrant.qdrant.read.newest import last_update
 
@@ -61,7 +61,7 @@ class Catalog:
     def __init__(
         self,
         client: AsyncQdrantBase,
-        models: Models,
+        models: KnownModels,
         *,
         default: str | None = None,
         allowed: Sequence[str] = (),
