@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -212,10 +213,29 @@ def main(kind: str) -> None:
         sys.path.insert(0, str(Path.cwd()))
     way, what, *arguments = asked
     sys.argv[:] = [way, *arguments]
-    if way == "-m":
+    if what == MODEL_HOST:
+        _run_to_the_end(what)
+    elif way == "-m":
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(compile(what, "<string>", "exec"), {"__name__": "__main__"})
+
+
+def _run_to_the_end(module: str) -> None:
+    """Run a module, then end without the libraries' own end: they wait for threads for ever.
+
+    Those that they began at their import are not in a fork.
+    """
+    status = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        status = end.code or 0
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
