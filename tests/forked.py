@@ -231,7 +231,7 @@ def _run_to_the_end(module: str) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         status = end.code or 0
-    except Exception:
+    except Exception:  # noqa: BLE001 - it is told, and is the end
         traceback.print_exc()
         status = 1
     sys.stderr.flush()
