@@ -3,8 +3,9 @@
 import os
 import shutil
 import signal
-import threading
 from pathlib import Path
+
+from filelock import FileLock
 
 from tests.e2e.raw import RawServer, host_pid, text_of
 from tests.e2e.test_upkeep import run
@@ -22,18 +23,18 @@ def stored(env: dict[str, str], cwd: Path) -> RawServer:
     return server
 
 
-def end_host(folder: Path) -> None:
+def ended(folder: Path) -> FileLock:
+    """The lock of a folder's host, which has ended; none begins while it is held."""
     if pid := host_pid(folder):
         os.kill(pid, signal.SIGTERM)
-    while host_pid(folder):
-        threading.Event().wait(0.01)
+    return FileLock(folder / "engine-host.lock")
 
 
 def lose(folder: Path) -> None:
     """End the host, so that its log has no fact any more, and delete a part of the facts."""
-    end_host(folder)
-    for segment in (folder / "shards" / "c-facts" / "segments").iterdir():
-        shutil.rmtree(segment)
+    with ended(folder):
+        for segment in (folder / "shards" / "c-facts" / "segments").iterdir():
+            shutil.rmtree(segment)
 
 
 def search(server: RawServer) -> dict:
@@ -98,12 +99,12 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
     whole = search(server)["structuredContent"]["results"]
     server.close()
     for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
-        end_host(folder)
-        kept = [path for path in cache.rglob("*") if path.is_file() and "hosts" not in path.parts]
-        kept += folder.glob("shards/*/points")
+        with ended(folder):
+            kept = [one for one in cache.rglob("*") if one.is_file() and "hosts" not in one.parts]
+            kept += folder.glob("shards/*/points")
+            for path in kept:
+                path.write_bytes(damage(path.read_bytes()))
         assert kept
-        for path in kept:
-            path.write_bytes(damage(path.read_bytes()))
 
         server = RawServer(env, tmp_path)
         got = server.call("qdrant-get", ids=ids, collection_name="facts")["structuredContent"]
