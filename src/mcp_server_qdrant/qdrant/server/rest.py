@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     points: list[Point]
 
 
-class Endpoint(NamedTuple):
+class RestRead(NamedTuple):
     """A read: its path, what `read` makes of its result, and its arguments in their order.
 
     Each argument by qdrant-client's name, with the name that the server has for it and a default.
@@ -57,8 +57,8 @@ def _points(found: Any) -> list[Point]:
 
 _SHOWN = {"with_payload": ("with_payload", True), "with_vectors": ("with_vector", False)}
 CALLS = {
-    "query_batch_points": Endpoint("/points/query/batch", _answers, {"requests": ("searches", ())}),
-    "scroll": Endpoint(
+    "query_batch_points": RestRead("/points/query/batch", _answers, {"requests": ("searches", ())}),
+    "scroll": RestRead(
         "/points/scroll",
         _page,
         {
@@ -69,13 +69,13 @@ CALLS = {
             **_SHOWN,
         },
     ),
-    "retrieve": Endpoint("/points", _points, {"ids": ("ids", ()), **_SHOWN}),
-    "count": Endpoint(
+    "retrieve": RestRead("/points", _points, {"ids": ("ids", ()), **_SHOWN}),
+    "count": RestRead(
         "/points/count",
         models.CountResult.model_validate,
         {"count_filter": ("filter", None), "exact": ("exact", True)},
     ),
-    "facet": Endpoint(
+    "facet": RestRead(
         "/facet",
         models.FacetResponse.model_validate,
         {
@@ -85,7 +85,7 @@ CALLS = {
             "exact": ("exact", False),
         },
     ),
-    "get_collection": Endpoint("", models.CollectionInfo.model_validate, {}),
+    "get_collection": RestRead("", models.CollectionInfo.model_validate, {}),
 }
 
 
@@ -125,7 +125,7 @@ class RestLine:
         self._http.close()
 
 
-def _result(call: Endpoint, asked: Mapping[str, Any], content: bytes) -> Any:
+def _result(call: RestRead, asked: Mapping[str, Any], content: bytes) -> Any:
     """The result in an answer. Raises ValueError or the like where it is none."""
     found = orjson.loads(content)["result"]
     if "searches" in asked and len(found) != len(asked["searches"]):
