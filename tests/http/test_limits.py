@@ -298,6 +298,14 @@ async def test_one_caller_cannot_open_the_sessions_of_others():
     assert (await call(app, "red", mcp_protocol_version="2026-07-28").done()).status == 200
 
 
+async def test_a_session_that_another_caller_uses_counts_for_the_one_who_opened_it():
+    app, _, _ = limited(Opening(), sessions=4)
+    for name, given in (("red", {}), ("red", {}), ("blue", {"mcp_session_id": "s1"})):
+        assert (await call(app, name, **given).done()).status == 200
+
+    assert (await call(app, "red").done()).status == 429
+
+
 @pytest.mark.parametrize("ends", ["DELETE", "POST"])
 async def test_a_session_that_is_over_makes_room(ends):
     opening = Opening()

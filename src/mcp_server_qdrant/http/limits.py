@@ -68,8 +68,9 @@ class Slots:
         return own >= math.ceil(self._most / 2) or self.count >= self._most
 
     def hold(self, slot: Hashable, who: str) -> None:
-        """Take a slot, or keep it for longer."""
-        self._held[slot] = who, self._clock() + self._seconds
+        """Take a slot, or keep it for longer; it stays with the one who took it."""
+        owner, _ = self._held.get(slot, (who, 0.0))
+        self._held[slot] = owner, self._clock() + self._seconds
 
     def leave(self, slot: Hashable) -> None:
         """Make room."""

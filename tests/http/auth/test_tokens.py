@@ -291,3 +291,7 @@ def test_a_file_that_would_be_wrong_is_left_as_it_is(tmp_path, text, without):
         change(path, entry(ANA), without=without)
 
     assert path.read_text() == text
+
+
+async def test_a_token_of_the_file_has_the_scopes_of_the_file_though_it_is_auth_token_too(file):
+    assert (await verifier(file, ANA).caller(ANA)).name == "ana"
