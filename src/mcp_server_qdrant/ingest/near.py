@@ -27,9 +27,9 @@ async def nearest(
         if isinstance(answer, QdrantMcpError):
             return None
         cosines = answer.dense or {}
-        alike = [one.id for one in answer.candidates if cosines.get(one.id, 0.0) >= COSINE]
-        near = [point for point in alike if point != new.id]  # as a rule it is alone
-        if not near:
+        others = (one.id for one in answer.candidates if one.id != new.id)
+        near = [point for point in others if cosines.get(point, 0.0) >= COSINE]
+        if not near:  # as a rule
             return None
         found = {one.id: one for one in await points.by_id(target.collection, near)}
     except QdrantMcpError:

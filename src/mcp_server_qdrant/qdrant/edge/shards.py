@@ -124,8 +124,8 @@ class Shard:
         """
         if self._engine is None:
             return
-        self._check_files()
         if LOG_IS_ENOUGH:
+            self._check_files()
             sync_tree(self.path / LOG)
         else:
             self.flush()

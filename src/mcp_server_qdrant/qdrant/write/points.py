@@ -54,7 +54,7 @@ DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSch
 _RANGE_INDEX = models.IntegerIndexParams(
     type=models.IntegerIndexType.INTEGER, lookup=False, range=True
 )
-# The embedded engine syncs eight files of each at every write, so they are few.
+# The embedded engine syncs eight files of each at every flush, so they are few.
 _INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, *TAG_KEYS), KEYWORD_INDEX),
     **dict.fromkeys((DATE_KEY, UPDATED_KEY, "metadata.date"), DATE_INDEX),
