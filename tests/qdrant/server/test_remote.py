@@ -70,9 +70,12 @@ async def made(client: RemoteClient) -> None:
     )
 
 
+@pytest.mark.parametrize("refused", ["update", "retrieve"])
 @pytest.mark.parametrize("strict", [True, False])
-async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_theirs(server, strict):
-    limits = {"enabled": strict, "unindexed_filtering_update": False}
+async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_theirs(
+    server, strict, refused
+):
+    limits = {"enabled": strict, f"unindexed_filtering_{refused}": False}
     async with searching(server) as services:
         await made(services.client)
         info = (await services.client.get_collection("notes")).model_dump(mode="json")
