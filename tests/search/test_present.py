@@ -35,7 +35,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         left=lambda: 5.0,
         reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits, None, None), Retrieved(hits, {}, {}), query, statuses)
+    return present(Ranked(hits, None, None), Retrieved(hits, {}, []), query, statuses)
 
 
 def test_results_keep_the_order_of_the_hits_and_their_numbers():

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.datatypes import PointId, Scored, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -90,9 +90,12 @@ async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "
 
 
 def by_collection(retrieved: Retrieved) -> dict[str, tuple[str, str | None]]:
-    return {
-        status.collection: (status.state, status.reason) for status in retrieved.statuses.values()
-    }
+    return {status.collection: (status.state, status.reason) for status in retrieved.statuses}
+
+
+def scores(found: Scored, leg: str) -> dict[PointId, float]:
+    """The scores of a leg by id, but for those of points that it does not find."""
+    return {c.id: score for c in found.candidates if (score := getattr(c, leg))}
 
 
 async def test_candidates_come_with_their_exact_scores_on_both_legs():
@@ -105,11 +108,11 @@ async def test_candidates_come_with_their_exact_scores_on_both_legs():
 
     query = dense("delta ember")
     assert len(found.candidates) == 12
-    assert found.dense == pytest.approx(
+    assert scores(found, "dense") == pytest.approx(
         {point: sum(map(math.prod, zip(query, dense(text[point]), strict=True))) for point in text},
         abs=1e-5,
     )
-    assert {text[point] for point in found.sparse} == {
+    assert {text[point] for point in scores(found, "sparse")} == {
         f"{corpus(12)[n]} north" for n in (0, 5, 7, 10)
     }
 
@@ -130,7 +133,7 @@ async def test_statuses_keep_the_order_of_the_targets():
         fixture.engine.broken["east"] = EngineFailure("broken")
         retrieved = await fixture.retrieve()
 
-    assert list(retrieved.statuses) == [t.collection for t in fixture.targets]
+    assert [s.collection for s in retrieved.statuses] == [t.collection for t in fixture.targets]
 
 
 async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
@@ -162,7 +165,7 @@ async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_
 
         assert loop.time() - begun < 2 * 1.0
 
-    assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
+    assert {status.state for status in retrieved.statuses} == {"timeout"}
 
 
 async def test_a_dense_only_collection_is_searched_by_meaning():
@@ -181,11 +184,9 @@ async def test_a_dense_only_collection_is_searched_by_meaning():
         )
         (found,) = (await fixture.retrieve()).found.values()
 
-    assert found.dense
-    assert found.sparse is None
+    assert {c.sparse for c in found.candidates} == {None}
     assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
-    best = max(found.dense, key=found.dense.__getitem__)
-    assert found.candidates[0].id == best
+    assert found.candidates[0] == max(found.candidates, key=lambda c: c.dense)
 
 
 async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kept():
@@ -205,8 +206,8 @@ async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kep
         retrieved = await fixture.retrieve()
 
     (found,) = retrieved.found.values()
-    assert found.dense is None
-    assert set(found.sparse) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
+    assert {c.dense for c in found.candidates} == {None}
+    assert set(scores(found, "sparse")) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
     assert by_collection(retrieved) == {"words": ("ok", "keywords only: it has no dense vector")}
 
 
@@ -220,8 +221,8 @@ async def test_keywords_serve_where_the_model_failed_and_that_is_said():
         retrieved = await fixture.retrieve()
 
     (found,) = retrieved.found.values()
-    assert found.dense is None
-    assert len(found.sparse) == 4
+    assert {c.dense for c in found.candidates} == {None}
+    assert len(scores(found, "sparse")) == 4
     assert by_collection(retrieved) == {
         "north": ("degraded", "keywords only: The model fake/Bag-of-Words is failed.")
     }

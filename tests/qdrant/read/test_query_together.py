@@ -63,8 +63,8 @@ def rounded(found, *, payloads=False):
     assert found.damage is None
     return (
         [(c.id, c.payload if payloads else None, round(c.rrf, 7)) for c in found.candidates],
-        {point: round(score, 5) for point, score in (found.dense or {}).items()},
-        {point: round(score, 5) for point, score in (found.sparse or {}).items()},
+        {c.id: c.dense and round(c.dense, 5) for c in found.candidates},
+        {c.id: c.sparse and round(c.sparse, 5) for c in found.candidates},
     )
 
 

@@ -23,10 +23,17 @@ def found(name, dense=None, sparse=None, ids=None) -> Scored:
         sparse=SPARSE if sparse is not None else None,
     )
     return Scored(
-        target=target,
-        candidates=[Candidate(point, 1 / 60, {"document": str(point)}) for point in ids],
-        dense=dense,
-        sparse=sparse,
+        target,
+        [
+            Candidate(
+                point,
+                1 / 60,
+                None if dense is None else dense.get(point, 0.0),
+                None if sparse is None else sparse.get(point, 0.0),
+                {"document": str(point)},
+            )
+            for point in ids
+        ],
     )
 
 
