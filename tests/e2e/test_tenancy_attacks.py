@@ -112,7 +112,7 @@ FINDS = {
     "no threshold": {"query": "lisbon", "score_threshold": 0},
     "weights": {"query": "zebrafish", "keyword_weight": 1, "semantic_weight": 0},
     "as fresh as can be": {"query": "signed contract", "recency_weight": 1, "priority": "hard"},
-    "spread": {"query": "floods in March", "diversity": 1, "correct": False},
+    "uncorrected": {"query": "floods in March", "correct": False},
     "many": {"query": "obsidian " * 50, "limit": 100},
     "earlier versions": {"collections": [HISTORY]},
     "an own argument": {"query": "plan", "tenant": "blue"},

@@ -348,7 +348,7 @@ BAD_FINDS = [
     ({"query": "q", "top_k": 3}, "There is no argument 'top_k'; there are: query, collections,"),
     ({"query": "q", "top_k": None}, "There is no argument 'top_k'"),
     ({"query": "q", "tuning": {"top_k": 3}}, "tuning has no 'top_k': see its description."),
-    ({"query": "q", "tuning": {"diversity": 3}}, "tuning.diversity must be at most 1."),
+    ({"query": "q", "tuning": {"fuzzy_boost": 3}}, "tuning.fuzzy_boost must be at most 0.2."),
     ({"query": "q", "tuning": "fast"}, "tuning: An object was expected"),
     ({"query": "q", "tuning": ["fast"]}, "tuning must be"),
     ({"query": "q", "query_filter": {"most": []}}, "'most' is not one of must, should, must_not"),

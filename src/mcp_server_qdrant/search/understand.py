@@ -85,8 +85,8 @@ class Understanding:
         # Near spelling counts by the algorithm, or where the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
-        # What must be found as it is written, or differ, may stand further down.
-        thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
+        # What must be found as it is written may stand further down.
+        thorough = bool(exact) or preferred.rerank
         return Query(
             request=preferred,
             rules=self.rules,
