@@ -17,7 +17,6 @@ from tests.support import (
     memory_services,
     remember,
     said,
-    states,
     texts,
 )
 
@@ -143,15 +142,6 @@ async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
         assert (await find(services, "roses sun", rerank=False)).rerank is None
 
 
-async def test_where_it_is_switched_off_the_answer_says_so():
-    async with memory_services(rerank_provider="none") as services:
-        await fill(services)
-        page = await find(services, "roses sun", rerank=True)
-
-    assert page.rerank.state == "skipped"
-    assert page.rerank.reason == "No reranker is set up: RERANK_PROVIDER."
-
-
 @pytest.mark.process
 async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
@@ -248,16 +238,6 @@ async def test_the_newest_copy_is_the_one_that_is_shown():
     (only,) = page.results
     assert only.document.collection == "b"
     assert [one.collection for one in only.also] == ["c", "a"]
-
-
-async def test_texts_that_differ_in_a_date_are_both_shown():
-    async with memory_services() as services:
-        await remember(services, "a", "meeting of 2024-05-01 in the harbour")
-        await remember(services, "b", "meeting of 2024-05-02 in the harbour")
-        page = await find(services, "meeting harbour", "*")
-
-    assert len(page.results) == 2
-    assert states(page) == {"a": "ok", "b": "ok"}
 
 
 async def test_copies_are_not_sent_to_the_reranker(stub):

@@ -92,18 +92,6 @@ async def test_both_legs_are_fused_by_rrf_at_60():
     assert [candidate.id for candidate in found] == best
 
 
-async def test_candidates_of_equal_score_are_ordered_by_id():
-    async with memory_engine() as engine:
-        target = await filled(engine)
-        first = await candidates(engine, target, BOTH, depth=7)
-        again = await candidates(engine, target, BOTH, depth=7)
-
-    assert first == again
-    pairs = [(-candidate.rrf, str(candidate.id)) for candidate in first]
-    assert pairs == sorted(pairs)
-    assert len({candidate.rrf for candidate in first}) < 7  # there are ties
-
-
 @pytest.mark.parametrize("named", [True, False])
 async def test_the_dense_leg_alone(named):
     async with memory_engine() as engine:
@@ -123,13 +111,6 @@ async def test_the_sparse_leg_alone():
 
     assert [c.id for c in found] == [19, 17, 15, 13, 11]
     assert {c.dense for c in found} == {None}
-
-
-async def test_a_leg_that_the_collection_lacks_is_not_asked_for():
-    async with memory_engine() as engine:
-        target = await filled(engine, sparse=False)
-
-        assert [c.id for c in await candidates(engine, target, BOTH)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("query", [BOTH, LegQuery(QUERY, None), LegQuery(None, WORDS)])

@@ -121,11 +121,3 @@ def test_the_gains_explain_the_relevance(made, one, other):
 
     assert after.relevance == pytest.approx(before.relevance + sum(gain for _, gain in after.gains))
     assert after.score == after.relevance
-
-
-@few
-@given(calibrated())
-def test_no_part_changes_nothing(made):
-    before, alpha = made
-
-    assert lifted(before, "tags", 0.0, alpha) == before

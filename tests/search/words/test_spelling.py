@@ -12,10 +12,8 @@ from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
-    EXPANDED_WORDS,
     Speller,
     Variant,
-    derived,
     is_slip,
     nearest,
     prose,
@@ -211,13 +209,6 @@ async def test_a_query_of_no_words_asks_for_none():
     assert words.asked == []
 
 
-async def test_so_many_words_are_expanded_at_most():
-    speller = Speller(tokens, Words(notes=NOTES))
-    query = " ".join(f"{letter}ayerz" for letter in "abcdefghijklmnopqrst")
-
-    assert len(await speller.expand(query, [BOTH])) == EXPANDED_WORDS
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text(st.sampled_from("abcDéй1_.- '\"/備"), max_size=40))
 def test_each_plain_word_stands_where_it_is_said_to(query):
@@ -268,17 +259,3 @@ def test_what_is_not_similar_is_not_near_nor_is_the_word_itself():
     assert near("abcdefghijkl", {"xyzdefghijkl": 1}) == []  # three edits
     assert near("layer", {"layer": 3, "layers": 1}) == [("layers", pytest.approx(5 / 6))]
     assert near("word") == near("word", {}) == []
-
-
-@pytest.mark.parametrize(
-    ("word", "other", "is_derived"),
-    [
-        ("unassociated", "associated", True),
-        ("associated", "unassociated", True),
-        ("citation", "citations", False),
-        ("layer", "layre", False),
-    ],
-)
-def test_a_prefix_is_no_misspelling(word, other, is_derived):
-    assert derived(word, other) == is_derived
-    assert bool(near(word, {other: 1})) != is_derived

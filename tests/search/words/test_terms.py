@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Collection
 
 import pytest
@@ -19,7 +18,6 @@ from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
-    global_idf,
     query_vector,
     widened,
 )
@@ -61,30 +59,8 @@ def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
     return [(number,) for number in dict.fromkeys(map(int, re.findall(r"\d+", text)))]
 
 
-@pytest.mark.parametrize("documents", [1, 7, 1000, 250_000])
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 1.0])
-def test_document_frequency_inverts_qdrants_idf(documents, share):
-    df = max(1, round(documents * share))
-
-    assert document_frequency(documents, qdrant_idf(documents, df)) == pytest.approx(df, abs=1e-6)
-
-
 def test_a_term_without_idf_is_in_no_document():
     assert document_frequency(100, 0.0) == 0.0
-
-
-def test_the_global_idf_sums_documents_and_frequencies():
-    idf = global_idf(
-        [[1], [2], [3]],
-        [
-            (10, {1: qdrant_idf(10, 2), 2: qdrant_idf(10, 10)}),
-            (30, {1: qdrant_idf(30, 5), 3: 0.0}),
-        ],
-    )
-
-    assert idf[1] == pytest.approx(math.log(41 / 7.5))
-    assert idf[2] == pytest.approx(math.log(41 / 10.5))
-    assert idf[3] == pytest.approx(math.log(41 / 0.5))
 
 
 def test_weights_turn_the_engines_idf_into_the_global_one():
@@ -199,15 +175,6 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     assert terms.idf == pytest.approx({1: math.log(41 / 7.5)})
     assert set(terms.sparse) == {"a", "b"}
     assert terms.failures == {}
-
-
-async def test_what_is_known_serves_though_the_prober_fails_now():
-    prober = Prober(a=(10, {1: 2}))
-    weigh = TermWeights(words, prober)
-    before = await weigh.weighed("1", [target("a", 10)])
-    prober.failing = {"a"}
-
-    assert await weigh.weighed("1", [target("a", 10)]) == before
 
 
 def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
@@ -335,22 +302,6 @@ async def test_the_terms_of_a_word_count_as_one():
     assert terms.ceiling == pytest.approx(first + second + third)
     assert terms.unknown == {3, 13}
     assert [asked for _, asked in prober.asked] == [(1, 2, 3, 90), (91, 92), (11, 12, 13)]
-
-
-async def test_probes_recover_the_document_frequencies_from_the_engine():
-    counted = {
-        name: Counter(term for text in texts for term in BM25.encode_document(text).indices)
-        for name, texts in demo_texts().items()
-    }
-    async with memory_engine() as engine:
-        for one in await filled(engine):
-            held = counted[one.collection]
-            (probed,) = await Queries(engine).probe([(one, [*held, 4_000_000_001])])
-
-            assert set(probed) == set(held)
-            for term, df in held.items():
-                recovered = document_frequency(one.documents, probed[term])
-                assert recovered == pytest.approx(df, abs=0.01)
 
 
 async def test_the_engine_returns_bm25_under_the_global_idf():
