@@ -156,11 +156,7 @@ OTHERS = {
     "the list": [("qdrant-collections", {})],
     "the list with an argument": [("qdrant-collections", {"tenant": "blue"})],
     "resources": [("list", None)],
-    "all collections": [("read", "qdrant://collections")],
-    "blue's collection read": [("read", f"qdrant://collections/{VAULT}")],
-    "the shared one read": [("read", f"qdrant://collections/{SHARED}")],
     "another scheme": [("read", f"file:///{VAULT}")],
-    "a path": [("read", "qdrant://collections/../collections")],
     "a map": [("qdrant-project", {"collections": ["*"], "query": "zebrafish"})],
     "a map of blue's": [("qdrant-project", {"collections": [VAULT]})],
     "no default": [("qdrant-store", {"information": "Where can this go?"})],
@@ -294,7 +290,6 @@ async def refusal_faults(one: World, who: str) -> list[str]:
         ("qdrant-get", {"ids": ["plan-1"]}),
         ("qdrant-store", {"information": "x", "collection_name": SHARED}),
         ("qdrant-collections", {}),
-        ("read", "qdrant://collections"),
     ]
     sentence = "This token names no tenant: it needs the claim 'tenant', a text."
     answers = await ask(one, who, calls)

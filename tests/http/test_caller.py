@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import app
+from mcp_server_qdrant.tools.project import APP
 from tests.listening import client_of, listening
 from tests.support import HELLO, make_settings, memory_engine, memory_services, said
 
@@ -91,7 +92,7 @@ async def test_every_kind_of_message_is_handled_for_its_own_caller(served, way):
     async def use(name):
         async with client_of(address, TOKENS[name], path=path, mode=mode) as client:
             await client.call_tool("qdrant-collections", {})
-            await client.read_resource("qdrant://collections")
+            await client.read_resource(APP)
 
     await asyncio.gather(use("ana"), use("ben"))
     await use("ada")

@@ -21,8 +21,6 @@ from mcp_server_qdrant.tools.services import Open, Services
 
 logger = logging.getLogger(__name__)
 
-LIST = "qdrant://collections"  # the resource that every tool that writes may change
-
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
 
 _SERVICES: ContextVar[Open | None] = ContextVar("services", default=None)
@@ -103,8 +101,6 @@ class ClosedTool(Tool):
             except ToolError as error:
                 return _refused(self.name, error, ending)
             ending.outcome = "ok"
-            if self.scope != READ:
-                await context.notify_resource_updated(LIST)
             return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
