@@ -7,7 +7,7 @@ from mcp.types import Tool
 from pydantic import BaseModel, ValidationError
 
 from mcp_server_qdrant.core.find import Tuning
-from mcp_server_qdrant.tools.schema import compact, explain
+from mcp_server_qdrant.tools.boundary import compact, explain
 from tests.support import memory_server
 
 MAX_BYTES = 6_000
