@@ -28,7 +28,6 @@ from tests.e2e.tenancy import (
 from tests.e2e.test_auth import post
 
 IDS = list(BLUE_IDS.values())
-OWN_TEXT = "cellar floods"
 EXACT = {"key": "tenant", "match": {"value": "blue"}}
 
 FILTERS = {
@@ -103,7 +102,6 @@ FINDS = {
     "the shared one": {"collections": [SHARED]},
     "semantic": {"algorithm": "semantic", "query": "quixotic spending of a marine company"},
     "keyword": {"algorithm": "keyword", "query": "zebrafish obsidian marzipan"},
-    "fuzzy": {"algorithm": "fuzzy", "query": "zebrafsh obsidan marzpan"},
     "typos": {"query": "zebrafsh quixotik obsidan marzpan supplyer"},
     "common words": {"query": "the plan of the cellar", "explain": True},
     "own words weighed": {"query": "cellar lamp boiler water", "explain": True},

@@ -126,35 +126,6 @@ async def test_a_word_that_was_deleted_since_is_no_correction(services):
     assert texts(page)[0] == TEXTS[0]
 
 
-async def test_fuzzy_search_finds_words_spelled_almost_like_those_asked_for(services):
-    await filled(services)
-    page = await find(services, "bondary", "*", algorithm="fuzzy", explain=True)
-
-    assert texts(page) == [TEXTS[0]]
-    (result,) = page.results
-    assert result.why["meaning"] is None
-    assert result.why["words"] == pytest.approx(result.relevance, abs=5e-6)
-
-
-async def test_fuzzy_search_looks_beyond_words_that_are_known(services):
-    await remember(services, "notes", "a grey whale", "a great gray whale", "the color red")
-    exact = await find(services, "whale great gray", "notes", algorithm="keyword")
-    fuzzy = await find(services, "whale greet gray", "notes", algorithm="fuzzy", limit=9)
-
-    assert texts(fuzzy)[0] == texts(exact)[0] == "a great gray whale"
-
-
-async def test_fuzzy_search_without_a_vocabulary_is_keyword_search():
-    async with memory_engine() as engine:
-        async with memory_services(engine=engine) as writer:
-            await filled(writer)
-        async with memory_services(engine=engine) as services:
-            page = await find(services, "boundary layer", "*", algorithm="fuzzy")
-            plain = await find(services, "boundary layer", "*", algorithm="keyword")
-
-    assert texts(page) == texts(plain)
-
-
 @pytest.mark.parametrize(
     ("fields", "lifted"),
     [
@@ -163,10 +134,9 @@ async def test_fuzzy_search_without_a_vocabulary_is_keyword_search():
         ({"algorithm": "semantic"}, False),
         ({"algorithm": "keyword"}, False),
         ({"algorithm": "keyword", "fuzzy_boost": 0.2}, True),
-        ({"algorithm": "fuzzy"}, True),
     ],
 )
-async def test_likeness_counts_in_hybrid_and_fuzzy_search_or_where_it_is_asked_for(fields, lifted):
+async def test_likeness_counts_in_hybrid_search_or_where_it_is_asked_for(fields, lifted):
     async with memory_services() as services:
         await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
         page = await find(services, "red lentil dal", "notes", explain=True, **fields)

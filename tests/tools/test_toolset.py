@@ -326,6 +326,10 @@ BAD_FINDS = [
     ({"query": "q", "top_k": 3}, "There is no argument 'top_k'; there are: query, collections,"),
     ({"query": "q", "top_k": None}, "There is no argument 'top_k'"),
     ({"query": "q", "tuning": {"top_k": 3}}, "tuning has no 'top_k': see its description."),
+    (
+        {"query": "q", "algorithm": "fuzzy"},
+        "algorithm must be 'hybrid', 'semantic' or 'keyword'.",
+    ),
     ({"query": "q", "tuning": {"fuzzy_boost": 3}}, "tuning.fuzzy_boost must be at most 0.2."),
     ({"query": "q", "tuning": "fast"}, "tuning: An object was expected"),
     ({"query": "q", "tuning": ["fast"]}, "tuning must be"),
@@ -490,16 +494,14 @@ async def test_a_corrected_word_is_told_in_text_and_data():
     assert "corrections" not in off.structured_content
 
 
-async def test_fuzzy_search_and_its_boost_are_offered():
+async def test_what_near_spelling_counts_can_be_said():
     async with memory_server() as client:
         await store(client, "the boundary layer of a wing", title="Boundary layer")
-        fuzzy = await find(client, "bondary", algorithm="fuzzy")
         lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
         refused = await client.call_tool(
             "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
         )
 
-    assert [one["title"] for one in fuzzy.structured_content["results"]] == ["Boundary layer"]
     assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
     assert " x fuzzy 1.200" in said(lifted)
     assert refusal(refused) == "Weights must not add up to more than 1."
