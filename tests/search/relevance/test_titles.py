@@ -60,19 +60,6 @@ def test_pure_meaning_leaves_hits_and_order_alone():
     assert lifted(hits, alpha=1.0) == hits
 
 
-@pytest.mark.parametrize(
-    ("most", "relevance"),
-    [(0.0, 0.4), (0.2, 0.5), (0.9, 0.844240)],  # 0.4 + 0.5 * most, bent at 0.8
-)
-def test_a_whole_title_lifts_by_its_weight_and_never_above_the_ceiling(
-    most, relevance, monkeypatch
-):
-    monkeypatch.setattr(module, "TITLE_GAIN", most)
-    (raised,) = lifted([hit(1, 0.4, title="Roses sun")])
-
-    assert raised.relevance == pytest.approx(relevance)
-
-
 @pytest.mark.parametrize("sparse", [None, {"bm25": IDF}])
 async def test_a_title_of_another_tool_outranks_the_same_match_in_the_text(sparse, monkeypatch):
     """Same vectors; the word stands in the title of one and in the text of the other."""

@@ -66,16 +66,6 @@ async def test_a_vocabulary_is_not_there_at_first_and_soon_is():
     assert await words.vocabularies([target()]) == {"notes": {"boundary": 1, "layer": 2, "heat": 1}}
 
 
-async def test_collections_are_read_one_after_the_other():
-    texts = Texts(a=["alpha"], b=["bravo"], c=["charlie"])
-    words = Lexicon(texts)
-    several = [target(name) for name in "abc"]
-    await sampled(words, *several)
-
-    assert texts.read == ["a", "b", "c"]
-    assert await known(words, "bravo", *several) == ["b"]
-
-
 @pytest.mark.parametrize(("points", "again"), [(110, 1), (90, 1), (111, 2), (89, 2)])
 async def test_a_collection_that_changed_by_more_than_a_tenth_is_read_again(points, again):
     clock = Clock()
