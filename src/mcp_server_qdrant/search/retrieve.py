@@ -79,7 +79,7 @@ async def candidates_of(
     legs: list[tuple[Target, LegQuery]] = []
     statuses: dict[str, Status] = {}
     for target in query.targets:
-        asked, statuses[target.collection] = _legs(target, query)
+        asked, statuses[target.collection] = _leg_query(target, query)
         if asked.dense or (asked.sparse and asked.sparse.indices):
             legs.append((target, asked))
     answers = await queries.search(
@@ -108,7 +108,7 @@ def failed(collection: str, error: QdrantMcpError) -> Status:
     return Status(collection, state, str(error))
 
 
-def _legs(target: Target, query: Query) -> tuple[LegQuery, Status]:
+def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:
     """What a collection is asked, and its status if it answers: which legs it lacks, and why."""
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
