@@ -10,11 +10,10 @@ holds anything else, is counted and left out.
 import asyncio
 import contextlib
 import io
-import itertools
 import json
 import pickle
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -99,29 +98,25 @@ class LocalFiles:
             self._rows[name] = await asyncio.to_thread(self._scan, name)
         return len(self._rows[name])
 
-    async def page(
-        self, name: str, limit: int, offset: PointId | None
-    ) -> tuple[dict[PointId, Payload], PointId | None]:
-        """Payloads by id, and where the next page begins (a number of points here)."""
-        count, first = await self.count(name), int(offset or 0)
-        ids = list(itertools.islice(self._rows[name], first, first + limit))
-        return await self.payloads(name, ids), first + limit if first + limit < count else None
-
-    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of those that exist."""
-        return {point.id: point.payload for point in await self.fetch(name, ids)}
-
-    async def fetch(
+    async def pages(
         self,
         name: str,
-        ids: Sequence[PointId],
+        size: int,
         *,
         vectors: bool = False,  # noqa: ARG002 - they are in the same row
-    ) -> list[Any]:
-        """Whole points."""
+    ) -> AsyncGenerator[list[Any]]:
+        """All points in pages."""
+        await self.count(name)
+        rows = list(self._rows[name].values())
+        for start in range(0, len(rows), size):
+            yield await asyncio.to_thread(self._read, name, rows[start : start + size])
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of those of these points that exist, by id."""
         await self.count(name)
         rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
-        return await asyncio.to_thread(self._read, name, rows)
+        found = await asyncio.to_thread(self._read, name, rows)
+        return {point.id: point.payload for point in found}
 
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, question = self._shapes[name], "SELECT point FROM points WHERE rowid = ?"

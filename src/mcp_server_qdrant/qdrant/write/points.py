@@ -36,7 +36,7 @@ from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
-    FILE_KEY,
+    HASH_KEY,
     PENDING_KEY,
     SOURCE_KEY,
     UPDATED_KEY,
@@ -62,7 +62,7 @@ _INDEXES: Mapping[str, Any] = {
 }
 # What else is filtered by: a server may refuse that without an index, the embedded engine does not.
 SERVER_INDEXES: Mapping[str, Any] = {
-    **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
+    **dict.fromkeys((VERSION_KEY, HASH_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
@@ -354,7 +354,7 @@ class Points:
 
         What another run has written to them meanwhile stays.
         """
-        old = one_of(f"{FILE_KEY}.hash", sorted(contents))
+        old = one_of(HASH_KEY, sorted(contents))
         for first in range(0, len(ids), IDS_PAGE):
             these = among(ids[first : first + IDS_PAGE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
