@@ -1,6 +1,5 @@
 """The write path, on the local engine."""
 
-import asyncio
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -154,15 +153,6 @@ async def test_the_same_text_twice_is_one_memory():
         assert len(await stored(engine)) == 1
 
 
-async def test_the_same_text_in_two_collections_is_two():
-    async with memory_services() as services:
-        (one,) = await remember(services, "notes", "roses")
-        (other,) = await remember(services, "garden", "roses")
-
-    assert one.document == other.document
-    assert one.ids != other.ids
-
-
 async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
     given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
     async with memory_engine() as engine, memory_services(engine=engine) as services:
@@ -277,14 +267,6 @@ async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
     assert now.keys() & first.keys()
 
 
-async def test_a_longer_text_adds_chunks():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", SHORTER, id="d")
-        (after,) = await remember(services, "notes", LONG, id="d")
-
-        assert {record.id for record in await stored(engine)} == set(after.ids)
-
-
 async def test_an_update_keeps_when_it_was_created():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         at(services, datetime(2026, 1, 1, tzinfo=UTC))
@@ -359,22 +341,6 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
     )
 
 
-async def test_a_near_name_is_made_where_that_is_said():
-    async with memory_services() as services:
-        await remember(services, "notes", "roses")
-        done = await services.store.store(NewDocument("moss"), "notes2", create=True)
-
-    assert done.created_collection
-
-
-async def test_a_name_unlike_all_others_is_simply_made():
-    async with memory_services() as services:
-        await remember(services, "notes", "roses")
-        done = await services.store.store(NewDocument("moss"), "recipes")
-
-    assert done.created_collection
-
-
 async def test_no_collection_is_made_outside_the_allow_list():
     async with (
         memory_engine() as engine,
@@ -398,15 +364,6 @@ async def test_the_officials_collection_is_written_with_its_own_vector_only():
 
     assert set(record.vector) == {"fast-bag-of-words"}
     assert texts(page) == ["roses need sun"]
-
-
-async def test_an_unnamed_vector_is_written_unnamed():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=COSINE)
-        await remember(services, "notes", "roses need sun")
-        (record,) = await stored(engine)
-
-    assert len(record.vector) == 64
 
 
 async def test_a_collection_of_keywords_alone_is_written_without_the_model():
@@ -563,16 +520,3 @@ async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_don
 
         assert found.text == "short"
         assert (await engine.count("notes")).count == 1
-
-
-async def test_two_updates_of_one_document_at_once_leave_one_of_them():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await services.store.store(NewDocument("begin", id="x"), "notes")
-        await asyncio.gather(
-            services.store.store(NewDocument(LONGER, id="x"), "notes"),
-            services.store.store(NewDocument("short", id="x"), "notes"),
-        )
-        (found,), _ = await services.lookup.get(["x"])
-
-        assert found.text in (LONGER, "short")
-        assert (await engine.count("notes")).count == found.chunks or found.text == LONGER

@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, Target
+from mcp_server_qdrant.core.datatypes import Document, Sparse, Target
 from mcp_server_qdrant.core.errors import (
     DiskFull,
     EncoderUnavailable,
@@ -119,17 +118,6 @@ def job(path: str, *given: str) -> Named:
     )
 
 
-async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file():
-    trial = Trial()
-    await trial.run(job("a", "one", "three"), job("b", "seven"))
-
-    point = trial.disk.points["a1"]
-    assert sorted(trial.finished) == ["a", "b"]
-    assert set(trial.disk.points) == {"a0", "a1", "b0"}
-    assert (point.dense, point.sparse) == ([5.0], Sparse((5,), (1.0,)))
-    assert point.payload["doc"]["file"]["path"] == "a"
-
-
 async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
     trial = Trial()
     trial.model.poison = "wrong"
@@ -173,28 +161,6 @@ async def test_a_point_that_is_refused_costs_its_own_file_only():
 
     assert trial.failed == {"a": "It is refused."}
     assert trial.finished == ["b"]
-
-
-async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
-    trial = Trial()
-    trial.model.down = True
-    await trial.run(job("a", "one"), job("b", "two"))
-
-    points = trial.disk.points.values()
-    assert (trial.failed, sorted(trial.finished)) == ({}, ["a", "b"])
-    assert trial.writer.pending
-    assert trial.disk.expecting == ["c"]
-    assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
-
-
-async def test_a_vector_without_a_name_cannot_be_left_out():
-    trial = Trial()
-    trial.model.down = True
-    trial.writer.target = replace(trial.writer.target, dense=DenseLeg("", 1, "cosine", "m"))
-    with pytest.raises(EncoderUnavailable, match="It cannot"):
-        await trial.run(job("a", "one"), job("b", "two"))
-
-    assert trial.failed == {}
 
 
 async def test_an_engine_that_is_away_for_a_moment_is_asked_again():

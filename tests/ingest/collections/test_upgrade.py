@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTooOld,
     RequestError,
-    UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.evaluation.labels import Label
@@ -29,7 +28,6 @@ from tests.support import (
     Engine,
     corpus,
     dense,
-    empty_edge,
     find,
     foreign,
     memory_engine,
@@ -247,11 +245,6 @@ async def test_keyword_vectors_of_another_tool_are_left_alone(engine):
         await upgrades(engine).keywords("theirs")
 
 
-async def test_a_collection_that_is_not_there_is_an_error(engine):
-    with pytest.raises(UnknownCollection):
-        await upgrades(engine).keywords("nowhere")
-
-
 async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine):
     new = FakeEncoder("fake/Other", size=32)
     async with memory_services(FakeEncoder(), new, engine=engine) as services:
@@ -362,12 +355,3 @@ async def test_a_text_that_is_another_one_at_each_look_is_not_waited_for():
 
     assert done.points == 0
     assert next(numbers) <= PASSES * PASSES
-
-
-@pytest.fixture
-async def embedded(engine_folder):
-    """The embedded engine, with `notes` in it as the official server leaves it."""
-    client = await empty_edge(engine_folder)
-    await official(client)
-    yield client
-    await client.close()

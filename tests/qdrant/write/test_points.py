@@ -45,27 +45,6 @@ async def vectors_of(engine: Engine, point) -> dict:
     return record.vector
 
 
-async def test_a_collection_is_made_with_both_legs_and_its_model():
-    async with memory_engine() as engine:
-        assert await points_of(engine).create("c", BLUEPRINT)
-        info = await engine.get_collection("c")
-
-    assert info.config.params.vectors == {
-        "v": models.VectorParams(size=2, distance=models.Distance.COSINE)
-    }
-    assert info.config.params.sparse_vectors["bm25"].modifier == models.Modifier.IDF
-    assert info.config.metadata == {"embedding_model": "m"}
-
-
-async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
-    async with memory_engine() as engine:
-        await points_of(engine).create("c", BLUEPRINT)
-        made = [name for name, _ in engine.calls]
-
-    assert made.count("create_collection") == 1
-    assert made.count("create_payload_indexes") == 1, "in one step"
-
-
 async def test_making_what_is_there_already_is_no_error():
     async with memory_engine() as engine:
         points = points_of(engine)
@@ -137,26 +116,6 @@ async def test_a_name_that_cannot_be_is_refused(name):
         assert engine.calls == []
 
 
-async def test_points_are_written_with_both_vectors():
-    async with memory_engine() as engine:
-        await filled(engine)
-        vectors = await vectors_of(engine, IDS[0])
-
-    assert vectors["v"] == pytest.approx([0.6, 0.8])
-    assert (vectors["bm25"].indices, vectors["bm25"].values) == ([1, 2], [0.5, 1.5])
-
-
-async def test_only_the_vectors_that_the_collection_has_are_written():
-    """The official server's collection stays as that server made it."""
-    async with memory_engine() as engine:
-        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-        await foreign(engine, "c", {}, vectors={"fast-x": params})
-        target = Target("c", 0, DenseLeg("fast-x", 2, "cosine", "m"), None)
-        await points_of(engine).upsert(target, [chunk(0)])
-
-        assert set(await vectors_of(engine, IDS[0])) == {"fast-x"}
-
-
 @pytest.mark.parametrize("sparse", [None, {"bm25": models.SparseVectorParams()}])
 async def test_an_unnamed_vector_is_written_unnamed(sparse):
     async with memory_engine() as engine:
@@ -168,24 +127,6 @@ async def test_an_unnamed_vector_is_written_unnamed(sparse):
         answer = await engine.query_points("c", query=[0.6, 0.8])
 
     assert answer.points[0].score == pytest.approx(1.0)
-
-
-async def test_a_text_without_terms_is_written_without_a_sparse_vector():
-    async with memory_engine() as engine:
-        await filled(engine, StoredPoint(IDS[0], {"document": "!"}, [1.0, 0.0], Sparse((), ())))
-
-        assert set(await vectors_of(engine, IDS[0])) == {"v"}
-
-
-async def test_points_are_read_by_id_and_missing_ones_left_out():
-    async with memory_engine() as engine:
-        points = await filled(engine)
-        found = await points.by_id("c", [IDS[2], IDS[9], IDS[0]])
-
-    assert {(d.id, d.text, d.chunk, d.document) for d in found} == {
-        (IDS[2], "chunk 2", 2, "d"),
-        (IDS[0], "chunk 0", 0, "d"),
-    }
 
 
 async def of_document(engine, count: int, document: str = "d"):
