@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.notation import NAMESPACE, point_id
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.writer import BATCH
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -199,14 +198,6 @@ async def test_what_is_given_empty_is_removed():
     assert not {"title", "tags", "source"} & set(record.payload)
 
 
-async def test_a_number_that_no_engine_keeps_is_refused_before_anything_is_written():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        with pytest.raises(RequestError, match=r"metadata\.serial has more than 64 bits"):
-            await remember(services, "notes", "roses", metadata={"serial": 2**64})
-
-    assert engine.calls == []
-
-
 async def test_a_long_text_becomes_chunks_that_name_their_document():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         (done,) = await remember(services, "notes", LONG, id="d")
@@ -234,23 +225,6 @@ async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
     assert after.ids[0] == before.ids[0]
     assert not set(after.ids[1:]) & set(before.ids)
     assert ids == {*after.ids, point_id("notes", "other", 0)}
-
-
-@pytest.mark.parametrize("batches", [1, 12])
-async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
-    reports = []
-
-    async def progress(done: int, of: int) -> None:
-        reports.append((done, of))
-
-    text = " ".join(f"word{n}" for n in range(2_000 * batches))
-    async with memory_services() as services:
-        done = await services.store.store(NewDocument(text), "notes", progress=progress)
-
-    total = len(done.ids)
-    told = [(min(n, total), total) for n in range(BATCH, total + BATCH, BATCH)]
-    assert (total > BATCH) == (batches > 1)
-    assert reports == (told if batches > 1 else [])
 
 
 async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
@@ -339,20 +313,6 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
         "There is no collection 'noets': make it with create=true (command: --create), or store "
         "into 'notes', if that is what was meant."
     )
-
-
-async def test_no_collection_is_made_outside_the_allow_list():
-    async with (
-        memory_engine() as engine,
-        memory_services(engine=engine, qdrant_collections=("team-*",)) as services,
-    ):
-        with pytest.raises(RequestError, match="may not use a collection named 'private'"):
-            await services.store.store(NewDocument("x"), "private", create=True)
-        done = await services.store.store(NewDocument("x"), "team-a")
-
-        assert [c.name for c in (await engine.get_collections()).collections] == ["team-a"]
-
-    assert done.created_collection
 
 
 async def test_the_officials_collection_is_written_with_its_own_vector_only():
@@ -492,16 +452,6 @@ async def test_a_long_text_comes_back_to_the_last_character(text):
         (found,), _ = await services.lookup.get(["x"])
 
     assert found.text == text
-
-
-async def test_the_id_of_a_found_point_updates_the_document_it_is_a_part_of():
-    async with memory_services() as services:
-        (first,) = await remember(services, "notes", "Alice 0100")
-        done = await services.store.store(NewDocument("Alice 0199", id=first.ids[0]), "notes")
-        (found,), _ = await services.lookup.get([first.ids[0]])
-
-    assert done.updated
-    assert found.text == "Alice 0199"
 
 
 LONGER = " ".join(f"sentence number {n}." for n in range(400))
