@@ -43,7 +43,6 @@ class Disk:
     def __init__(self) -> None:
         self.points: dict[str, Any] = {}
         self.settled: list[Any] = []
-        self.expecting: list[str] = []
         self.order: list[Any] = []
         self.errors: list[Exception] = []
         self.refused = "\0"
@@ -51,13 +50,10 @@ class Disk:
     async def upsert(self, target: Target, points: Sequence[Any]) -> None:
         if self.errors:
             raise self.errors.pop(0)
-        if any(self.refused in point.payload["document"] for point in points):
+        if any(self.refused in one.part.text for one in points):
             raise InvalidPoint("It is refused.")
-        self.points |= {point.id: point for point in points}
-        self.order += [point.id for point in points]
-
-    async def expect_pending(self, collection: str) -> None:
-        self.expecting.append(collection)
+        self.points |= {one.part.id: one for one in points}
+        self.order += [one.part.id for one in points]
 
     async def settle(self, collection: str, ids: Sequence[Any]) -> None:
         self.settled += ids
@@ -226,7 +222,7 @@ async def test_all_parts_are_marked_until_the_text_is_whole():
     trial = Trial()
     await trial.run(job("a", "one"), long_job("b", 3))
 
-    marked = {point.id for point in trial.disk.points.values() if "writing" in point.payload["doc"]}
+    marked = {one.part.id for one in trial.disk.points.values() if one.part.writing}
     assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
 
 

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import models
@@ -9,7 +10,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
@@ -25,15 +26,16 @@ def points_of(engine: Engine) -> Points:
     return Points(engine, ("document", "text"), [("project", "keyword")])  # type: ignore[arg-type]
 
 
-def chunk(n: int, document: str = "d", *, pending: bool = False) -> StoredPoint:
-    doc = {"id": document, "chunk": n, "chunks": 4, "start": n * 10, "end": n * 10 + 10}
-    payload = {"document": f"chunk {n}", "metadata": None, "doc": doc}
-    if pending:
-        doc["pending"] = "dense"
-    return StoredPoint(IDS[n], payload, None if pending else [0.6, 0.8], WORDS)
+def part(point: str, text: str, number: int, **doc: Any) -> Document:
+    return Document(point, "c", text, **{"document": "d", "chunk": number, "chunks": 4} | doc)
 
 
-async def filled(engine: Engine, *stored: StoredPoint) -> Points:
+def chunk(n: int, *, pending: bool = False) -> Encoded:
+    one = part(IDS[n], f"chunk {n}", n, start=n * 10, end=n * 10 + 10)
+    return Encoded(one, None if pending else [0.6, 0.8], WORDS)
+
+
+async def filled(engine: Engine, *stored: Encoded) -> Points:
     points = points_of(engine)
     await points.create("c", BLUEPRINT)
     await points.upsert(BOTH, stored or [chunk(n) for n in range(4)])
@@ -129,20 +131,9 @@ async def test_an_unnamed_vector_is_written_unnamed(sparse):
     assert answer.points[0].score == pytest.approx(1.0)
 
 
-async def of_document(engine, count: int, document: str = "d"):
-    points = points_of(engine)
-    await points.create("c", BLUEPRINT)
-    many = [
-        StoredPoint(
-            point_id("c", document, n),
-            {"document": "t", "doc": {"id": document, "chunk": n, "chunks": count}},
-            None,
-            WORDS,
-        )
-        for n in range(count)
-    ]
-    await points.upsert(BOTH, many)
-    return points
+async def of_document(engine, count: int):
+    parts = [part(point_id("c", "d", n), "t", n, chunks=count) for n in range(count)]
+    return await filled(engine, *(Encoded(one, None, WORDS) for one in parts))
 
 
 @pytest.mark.parametrize(
@@ -175,14 +166,11 @@ async def versions(*written: tuple[str | None, int, int | None], folder: Path | 
         first = point_id("c", "d", 0)
         many = []
         for version, number, writing in written:
-            doc = {"id": "d", "chunk": number, "chunks": 3, "version": version}
             named = part_id(first, version, number) if number and version else None
-            doc = {key: value for key, value in doc.items() if value is not None}
-            doc |= {"writing": writing} if writing else {}
             point = named or point_id("c", "d", number)
-            many.append(
-                StoredPoint(point, {"document": f"{version} {number}", "doc": doc}, None, WORDS)
-            )
+            state = {"chunks": 3, "version": version, "writing": writing}
+            one = part(point, f"{version} {number}", number, **state)
+            many.append(Encoded(one, None, WORDS))
         await points.upsert(BOTH, many)
         yield engine, points
 
@@ -278,10 +266,9 @@ class TestVersions:
             assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
 
 
-def _first_of(version: str) -> StoredPoint:
-    doc = {"id": "d", "chunk": 0, "chunks": 3, "version": version}
-    payload = {"document": f"{version} 0", "doc": doc}
-    return StoredPoint(point_id("c", "d", 0), payload, None, WORDS)
+def _first_of(version: str) -> Encoded:
+    one = part(point_id("c", "d", 0), f"{version} 0", 0, chunks=3, version=version)
+    return Encoded(one, None, WORDS)
 
 
 async def test_pending_points_are_found_filled_and_then_pending_no_more():
@@ -299,7 +286,7 @@ async def test_pending_points_are_found_filled_and_then_pending_no_more():
         assert (await vectors_of(engine, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
         assert "bm25" in await vectors_of(engine, IDS[1])
         (record,) = await engine.retrieve("c", [IDS[1]])
-        assert record.payload["doc"] == {"id": "d", "chunk": 1, "chunks": 4, "start": 10, "end": 20}
+        assert record.payload["doc"].keys() == {"id", "chunk", "chunks", "start", "end", "date"}
         assert record.payload["document"] == "chunk 1"
 
 
