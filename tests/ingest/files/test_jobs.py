@@ -12,7 +12,7 @@ import pytest
 
 from mcp_server_qdrant.core.disk import OUTSIDE
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.ingest.chunk import tokens
+from mcp_server_qdrant.ingest.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
@@ -50,7 +50,7 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
 
     assert isinstance(job, FileJob)
     assert len(job.parts) > 4
-    sizes = [tokens(encoded_text(part), None) for part in job.parts]
+    sizes = [token_count(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
     assert [part.text for part in job.parts] == [text[part.start : part.end] for part in job.parts]
     headings = {part.heading for part in job.parts}

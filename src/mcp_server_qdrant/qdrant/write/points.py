@@ -153,7 +153,7 @@ class Points:
         if seen is None:
             await self.upsert(target, [one], update_mode=models.UpdateMode.INSERT_ONLY)
         else:
-            only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
+            only, mode = models.Filter(must=as_seen(seen)), models.UpdateMode.UPDATE_ONLY
             await self.upsert(target, [one], update_filter=only, update_mode=mode)
 
     async def upsert(self, target: Target, parts: Sequence[Encoded], **only: Any) -> None:
@@ -259,7 +259,7 @@ class Points:
     async def delete_seen(self, seen: Document) -> None:
         """Remove all parts of a text in one step, but for what was written since it was seen."""
         ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
-        where = models.Filter(must=[among(ids), *unchanged(seen)])
+        where = models.Filter(must=[among(ids), *as_seen(seen)])
         await self._client.delete(seen.collection, where)
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
@@ -391,7 +391,7 @@ async def create(client: Any, name: str, **how: Any) -> bool:
         raise
 
 
-def unchanged(seen: Document) -> list[models.Condition]:
+def as_seen(seen: Document) -> list[models.Condition]:
     """The conditions that a point has not been written since it was seen; none for another tool's,
     which says nothing of when it was.
     """
