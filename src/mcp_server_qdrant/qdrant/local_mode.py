@@ -2,6 +2,7 @@
 
 meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a row per point, pickled
+imported.json                       collection -> the state of its import; this server's own
 
 The rows are unpickled with nothing but the classes that local mode uses; a row that is damaged, or
 holds anything else, is counted and left out.
@@ -34,6 +35,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain_vectors
 from mcp_server_qdrant.qdrant.write.bulk import Shape
 
 META = "meta.json"
+JOURNAL = "imported.json"
 LOCKED_SECONDS = 30.0  # another process may be writing
 _POLL_SECONDS = 0.1
 _PLAIN = {
@@ -69,9 +71,10 @@ def is_local_mode(folder: Path) -> bool:
 
 
 class LocalFiles:
-    """The collections of such a folder, which may be in use meanwhile.
+    """The collections of such a folder, which may be in use meanwhile, and their import.
 
-    `unreadable` counts the points left out by collection, once `count` was asked for.
+    `unreadable` counts the points left out by collection, once `count` was asked for. `states` are
+    `begun`, `done` or `refused`; a collection without one is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -79,6 +82,7 @@ class LocalFiles:
         self._shapes = _shapes(folder / META)
         self._rows: dict[str, list[int]] = {}
         self.unreadable: dict[str, int] = {}
+        self.states = _states(folder)
 
     async def names(self) -> list[str]:
         """All collections."""
@@ -99,6 +103,11 @@ class LocalFiles:
         for start in range(0, await self.count(name), size):
             rows = self._rows[name][start : start + size]
             yield await asyncio.to_thread(self._read, name, rows)
+
+    def record(self, name: str, state: str) -> None:
+        """Write the state of a collection's import down; durable when it returns."""
+        self.states[name] = state
+        write_atomically(self._folder / JOURNAL, json.dumps(self.states))
 
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, question = self._shapes[name], "SELECT point FROM points WHERE rowid = ?"
@@ -134,37 +143,17 @@ class LocalFiles:
         return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS))
 
 
-class ImportJournal:
-    """The state of each collection's import, in `imported.json` of the folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "imported.json"
-        self._states: dict[str, str] = {}
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            found = json.loads(self._path.read_text("utf-8"))
-            self._states = {str(name): str(state) for name, state in found.items()}
-
-    def state(self, name: str) -> str | None:
-        """`begun`, `done`, `refused` or None."""
-        return self._states.get(name)
-
-    def write(self, name: str, state: str) -> None:
-        """Durable when it returns."""
-        self._states[name] = state
-        write_atomically(self._path, json.dumps(self._states))
-
-
 @contextlib.asynccontextmanager
-async def import_due(folder: Path) -> AsyncIterator[ImportJournal | None]:
-    """Yield the journal where the folder holds collections of local mode that were not imported.
+async def import_due(folder: Path) -> AsyncIterator[bool]:
+    """True where the folder holds collections of local mode that were not imported.
 
     One process at a time is inside: the others wait here, and find the import done.
     """
     if not is_local_mode(folder) or not _outstanding(folder):
-        yield None
+        yield False
         return
     async with AsyncFileLock(folder / "imported.lock", mode=0o600, poll_interval=_POLL_SECONDS):
-        yield ImportJournal(folder) if _outstanding(folder) else None
+        yield _outstanding(folder)
 
 
 def _outstanding(folder: Path) -> bool:
@@ -173,8 +162,16 @@ def _outstanding(folder: Path) -> bool:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
     except (OSError, ValueError, LookupError, TypeError):
         return True
-    journal = ImportJournal(folder)
-    return any(journal.state(name) not in ("done", "refused") for name in names)
+    states = _states(folder)
+    return any(states.get(name) not in ("done", "refused") for name in names)
+
+
+def _states(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / JOURNAL).read_text("utf-8"))
+        return {str(name): str(state) for name, state in found.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _shapes(meta: Path) -> dict[str, Shape]:

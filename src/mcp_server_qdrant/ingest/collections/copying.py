@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, contained
-from mcp_server_qdrant.qdrant.local_mode import ImportJournal, LocalFiles
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PAGE = 128  # points with vectors and texts in one request
@@ -75,11 +75,7 @@ async def _check(source: Bulk, target: Bulk, name: str) -> None:
 
 
 async def bring_in(
-    source: LocalFiles,
-    target: Bulk,
-    journal: ImportJournal,
-    upgrade: Callable[[str], Awaitable[Any]],
-    now: datetime,
+    source: LocalFiles, target: Bulk, upgrade: Callable[[str], Awaitable[Any]], now: datetime
 ) -> None:
     """Import every collection that was not imported yet, and `upgrade` it.
 
@@ -87,29 +83,28 @@ async def bring_in(
     start; one whose name is taken stays where it is.
     """
     for name in await source.names():
-        if journal.state(name) in ("done", "refused"):
+        state = source.states.get(name)
+        if state in ("done", "refused"):
             continue
-        if journal.state(name) is None and name in await target.names():
-            journal.write(name, "refused")
+        if state is None and name in await target.names():
+            source.record(name, "refused")
             logger.warning("Not imported from local mode: there is a collection %r already.", name)
             continue
         try:
             with contained():
-                summary = await _bring_in(source, target, journal, name, now)
+                summary = await _bring_in(source, target, name, now)
                 await upgrade(name)
                 await target.note(name, summary)
         except QdrantMcpError as error:
             logger.warning("The import of %r from local mode is not finished: %s", name, error)
         else:
-            journal.write(name, "done")
+            source.record(name, "done")
             logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
 
 
-async def _bring_in(
-    source: LocalFiles, target: Bulk, journal: ImportJournal, name: str, now: datetime
-) -> str:
+async def _bring_in(source: LocalFiles, target: Bulk, name: str, now: datetime) -> str:
     """Copy the points; a summary."""
-    journal.write(name, "begun")
+    source.record(name, "begun")
     if name not in await target.names():
         await target.make(name, await source.shape(name))
         await target.note(name, UNFINISHED)
