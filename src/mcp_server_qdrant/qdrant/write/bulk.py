@@ -211,10 +211,6 @@ class Bulk:
     def _document(self, name: str, record: Any) -> Document:
         return document_of(name, record.id, record.payload, self._content_fields)
 
-    async def close(self) -> None:
-        """Leave the engine."""
-        await self._client.close()
-
 
 def _without(vector: str) -> models.Filter:
     return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
