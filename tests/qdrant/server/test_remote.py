@@ -79,6 +79,7 @@ async def test_writes_to_a_collection_that_refuses_unindexed_filters_index_their
         info["config"]["strict_mode_config"] = limits
         server.garbage["/collections/notes"] = {"result": info}
         await remember(services, "notes", "roses")
+        await services.store.writable("notes", "doc.file.source")
 
     indexed = [body["field_name"] for _, _, body in server.to("/collections/notes/index")]
     filtered = ("updated_at", "doc.writing", "doc.file.hash")

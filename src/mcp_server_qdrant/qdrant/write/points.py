@@ -63,7 +63,7 @@ _INDEXES: Mapping[str, Any] = {
 }
 # What else is filtered by: a server may refuse that without an index, the embedded engine does not.
 SERVER_INDEXES: Mapping[str, Any] = {
-    **dict.fromkeys((VERSION_KEY, HASH_KEY, *WRITERS), KEYWORD_INDEX),
+    **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
@@ -138,6 +138,8 @@ class Points:
         Once in this process: a collection lacks some where its creation was interrupted, or a
         setting added a field.
         """
+        if SOURCE_KEY in more and SERVER_INDEXES.keys() <= self._indexes.keys():
+            more = (*more, HASH_KEY)  # by which `delete_of_files` filters
         wanted = {**self._indexes, **dict.fromkeys(more, KEYWORD_INDEX)}
         missing = {key: one for key, one in wanted.items() if key not in present}
         new = {(collection, key) for key in missing} - self._indexed
