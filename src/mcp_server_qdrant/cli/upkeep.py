@@ -51,7 +51,10 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
             done = await upgrades.keywords(name)
         return upgraded(done, model, choice.mapped(name))
 
-    await _own(settings, collections, work)
+    try:
+        await _own(settings, collections, work)
+    finally:
+        await encoders.close()
 
 
 @click.command()
@@ -62,8 +65,7 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
 async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
-    A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
-    goes on where this one was.
+    A PATH is a folder of this server. Interrupted, the next run goes on where this one was.
     """
     settings = _load()
     from mcp_server_qdrant.app import upkeep
@@ -75,7 +77,7 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
         upkeep.check_writable(settings)
     progress = frame.Progress()
     async with (
-        upkeep.source(origin, settings) as source,
+        upkeep.engine(origin, settings) as source,
         upkeep.engine(goal, settings, new=True) as target,
     ):
 
