@@ -20,19 +20,14 @@ async def leave(
     """What the official server 0.8.1 leaves: one dense vector, `document` and `metadata`."""
     client = AsyncQdrantClient(path=str(folder))
     for name in names or ("notes",):
-        await fill(client, name, texts, vector, size)
+        await foreign(
+            client,
+            name,
+            {n: {"document": text, "metadata": {"n": n}} for n, text in enumerate(texts, 1)},
+            vectors={vector: models.VectorParams(size=size, distance=models.Distance.COSINE)},
+            values=lambda n: {vector: dense(texts[n - 1], size)},
+        )
     await client.close()
-
-
-async def fill(client: Any, name: str, texts: Any, vector: str, size: int) -> None:
-    """Make such a collection in any engine."""
-    await foreign(
-        client,
-        name,
-        {n: {"document": text, "metadata": {"n": n}} for n, text in enumerate(texts, 1)},
-        vectors={vector: models.VectorParams(size=size, distance=models.Distance.COSINE)},
-        values=lambda n: {vector: dense(texts[n - 1], size)},
-    )
 
 
 async def stored(folder: Path, name: str = "notes") -> dict[Any, models.Record]:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode
+from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode, source
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
+from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder
 from tests.local_mode import TEXTS, VECTOR, files, leave, replace, stored
 from tests.support import IDF, Engine, find, foreign, make_settings, registry, remember, texts
@@ -174,3 +176,15 @@ def test_commands_keep_to_the_allowed_collections(name):
 
     with pytest.raises(RequestError, match="is not among QDRANT_COLLECTIONS"):
         check_visible(name, settings)
+
+
+async def test_a_folder_of_local_mode_is_the_embedded_engines_once_it_is_imported(tmp_path):
+    await leave(tmp_path)
+    async with source(str(tmp_path), make_settings()) as local:
+        before = type(local)
+    async with edge(tmp_path) as engine:
+        await import_local_mode(settings_of(tmp_path), engine)
+        async with source(str(tmp_path), make_settings()) as embedded:
+            after = type(embedded)
+
+    assert (before, after) == (LocalFiles, Bulk)

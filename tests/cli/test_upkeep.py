@@ -1,10 +1,13 @@
 """What `upgrade` and `copy` say and refuse; tests/e2e/test_upkeep.py kills them."""
 
+import asyncio
+
 import pytest
 
 from mcp_server_qdrant.app.upkeep import unknown
 from mcp_server_qdrant.cli.upkeep import accepted, upgraded
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
+from tests.local_mode import leave
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def run(invoke, tmp_path):
 def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
     for arguments, sentence in (
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
-        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "There are no collections of"),
+        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
@@ -82,7 +85,10 @@ def test_an_engine_that_is_not_there_ends_with_1(run):
     assert "cannot be reached" in err
 
 
-def test_the_allow_list_holds_for_commands_too(run):
+def test_the_allow_list_holds_for_commands_too(run, tmp_path):
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+
     code, _, err = run("upgrade", "notes", QDRANT_COLLECTIONS="other*")
 
     assert code == 2
@@ -90,7 +96,11 @@ def test_the_allow_list_holds_for_commands_too(run):
 
 
 def test_read_only_holds_for_commands_too(run, tmp_path):
-    for arguments in (("upgrade", "notes"), ("copy", "notes", "--from", str(tmp_path / "other"))):
+    asyncio.run(leave(tmp_path / "official"))
+    for arguments in (
+        ("upgrade", "notes"),
+        ("copy", "notes", "--from", str(tmp_path / "official")),
+    ):
         code, out, err = run(*arguments, QDRANT_READ_ONLY="true")
         assert (code, out) == (2, "")
         assert "QDRANT_READ_ONLY is set" in err

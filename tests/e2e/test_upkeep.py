@@ -19,27 +19,19 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, host_pid
-from tests.local_mode import files, fill, leave
+from tests.local_mode import files, leave
 from tests.support import corpus
 
 MANY = corpus(1_000)
 ROUNDS = 3
-VECTOR = "fast-all-minilm-l6-v2"
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory) -> Path:
     """A folder that local mode wrote, of 1,000 points."""
     folder = tmp_path_factory.mktemp("official")
-    asyncio.run(leave(folder, texts=MANY, vector=VECTOR, size=384))
+    asyncio.run(leave(folder, texts=MANY, vector="fast-all-minilm-l6-v2", size=384))
     return folder
-
-
-async def filled(folder: Path) -> None:
-    """The same collection in the embedded engine."""
-    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
-    await fill(client, "notes", MANY, VECTOR, 384)
-    await client.close()
 
 
 def command(env: dict[str, str], *arguments: str) -> "subprocess.Popen[str]":
@@ -138,9 +130,9 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
 
 
-def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, rounds):
-    asyncio.run(filled(tmp_path / "source"))
-    words = ("copy", "notes", "--from", str(tmp_path / "source"))
+def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, official, rounds):
+    before = files(official)
+    words = ("copy", "notes", "--from", str(official))
     seconds = timed(env | {"QDRANT_LOCAL_PATH": str(tmp_path / "whole")}, *words)
     for round_ in range(rounds):
         folder = tmp_path / str(round_)
@@ -153,13 +145,14 @@ def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, rounds):
         assert out.strip().endswith(("both hold 1,000.", "both hold the same 1,000 points."))
         complete(folder, keywords=False)
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
+    assert files(official) == before
 
 
 def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_killed(
-    env, tmp_path, rounds
+    env, tmp_path, official, rounds
 ):
     folder = Path(env["QDRANT_LOCAL_PATH"])
-    asyncio.run(filled(folder))
+    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
     states = []
     for name, gone in (("all", []), ("some", [*range(1, 101)])):
         asyncio.run(without(folder, gone))
@@ -193,9 +186,11 @@ async def without(folder: Path, gone: list[int]) -> None:
     await client.close()
 
 
-def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(env, tmp_path):
+def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
+    env, tmp_path, official
+):
     folder = Path(env["QDRANT_LOCAL_PATH"])
-    asyncio.run(filled(folder))
+    assert run(env, "copy", "notes", "--from", str(official))[0] == 0
     server = RawServer(env, tmp_path)
     expected = search(server)
     answers: list[Any] = []

@@ -16,6 +16,7 @@ from qdrant_client import AsyncQdrantClient, models
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
+    UnknownCollection,
     contained,
 )
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point, is_local_mode
@@ -67,6 +68,8 @@ async def test_the_shape_is_that_of_the_collection(tmp_path):
     assert (await local.shape("plain")).metadata == {"embedding_model": "m"}
     assert (await local.shape("both")).plan()["bm25"] == (models.Modifier.IDF,)
     assert await local.count("both") == 0
+    with pytest.raises(UnknownCollection):
+        await local.shape("other")
 
 
 async def test_reading_changes_no_file_and_needs_no_lock(folder):

@@ -23,9 +23,9 @@ from mcp_server_qdrant.ingest.collections.copying import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
-from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due, is_local_mode
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -77,24 +77,37 @@ async def engine(
     client: AsyncQdrantBase
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
+    elif _is_of_local_mode(where):
+        client = open_local_mode(Path(where))
     elif "://" in where:
         client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
     elif new or _is_ours(where):
         client = await EdgeClient.open(Path(where), timeout=PATIENCE)
     else:
-        raise RequestError(
-            f"There are no collections of this server in {where}. Those of the official server "
-            "are imported from the folder that QDRANT_LOCAL_PATH names."
-        )
+        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
     try:
         yield Bulk(client, settings.qdrant_content_fields)
     finally:
         await client.close()
 
 
+@asynccontextmanager
+async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
+    """The same to be read only: a folder of local mode without its lock, and left as it is."""
+    if where is not None and _is_of_local_mode(where):
+        yield LocalFiles(Path(where))
+        return
+    async with engine(where, settings) as opened:
+        yield opened
+
+
 def _is_ours(where: str) -> bool:
     """True for a folder of the embedded engine, which may have been local mode's before."""
     return (Path(where) / "shards").is_dir()
+
+
+def _is_of_local_mode(where: str) -> bool:
+    return "://" not in where and not _is_ours(where) and is_local_mode(Path(where))
 
 
 def place(where: str | None, settings: Settings) -> str | Path:

@@ -65,7 +65,8 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
 async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines: ids, payloads and vectors as they are.
 
-    A PATH is a folder of this server. Interrupted, the next run goes on where this one was.
+    A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
+    goes on where this one was.
     """
     settings = _load()
     from mcp_server_qdrant.app import upkeep
@@ -77,7 +78,7 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
         upkeep.check_writable(settings)
     progress = frame.Progress()
     async with (
-        upkeep.engine(origin, settings) as source,
+        upkeep.source(origin, settings) as source,
         upkeep.engine(goal, settings, new=True) as target,
     ):
 

@@ -1,16 +1,19 @@
 """Opening the engine that the settings name."""
 
 import logging
+import sqlite3
 import warnings
 from pathlib import Path
+from pickle import UnpicklingError
 from urllib.parse import urlsplit
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from mcp_server_qdrant.qdrant.server.search import SearchClient
 
@@ -56,6 +59,21 @@ async def open_client(
             )
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
+
+
+def open_local_mode(folder: Path) -> AsyncQdrantBase:
+    """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
+
+    Raises EngineUnavailable where another process has it, EngineFailure where it is damaged.
+    """
+    try:
+        return TranslatedClient(path=str(folder))
+    except RuntimeError as error:  # its lock is taken
+        raise EngineUnavailable(
+            "The folder is in use by another process: end it, and try again."
+        ) from error
+    except (ValueError, LookupError, TypeError, OSError, sqlite3.Error, UnpicklingError) as error:
+        raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
 
 
 def _local_client() -> SearchClient:

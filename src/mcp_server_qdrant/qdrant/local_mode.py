@@ -24,10 +24,12 @@ from filelock import AsyncFileLock
 from pydantic import BaseModel
 from qdrant_client.http.models import models
 
+from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.disk import write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
+    UnknownCollection,
     contained,
 )
 from mcp_server_qdrant.qdrant.edge.check import check_points, plain_payload
@@ -80,7 +82,7 @@ class LocalFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._shapes = _shapes(folder / META)
-        self._rows: dict[str, list[int]] = {}
+        self._rows: dict[str, dict[PointId, int]] = {}
         self.unreadable: dict[str, int] = {}
         self.states = _states(folder)
 
@@ -90,6 +92,8 @@ class LocalFiles:
 
     async def shape(self, name: str) -> Shape:
         """The parameters of a collection."""
+        if name not in self._shapes:
+            raise UnknownCollection(name)
         return self._shapes[name]
 
     async def count(self, name: str) -> int:
@@ -98,11 +102,25 @@ class LocalFiles:
             self._rows[name] = await asyncio.to_thread(self._scan, name)
         return len(self._rows[name])
 
-    async def pages(self, name: str, size: int) -> AsyncGenerator[list[Any]]:
+    async def pages(
+        self,
+        name: str,
+        size: int,
+        *,
+        vectors: bool = False,  # noqa: ARG002 - they are in the same row
+    ) -> AsyncGenerator[list[Any]]:
         """All points in pages."""
-        for start in range(0, await self.count(name), size):
-            rows = self._rows[name][start : start + size]
-            yield await asyncio.to_thread(self._read, name, rows)
+        await self.count(name)
+        rows = list(self._rows[name].values())
+        for start in range(0, len(rows), size):
+            yield await asyncio.to_thread(self._read, name, rows[start : start + size])
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of those of these points that exist, by id."""
+        await self.count(name)
+        rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
+        found = await asyncio.to_thread(self._read, name, rows)
+        return {point.id: point.payload for point in found}
 
     def record(self, name: str, state: str) -> None:
         """Write the state of a collection's import down; durable when it returns."""
@@ -118,8 +136,8 @@ class LocalFiles:
             raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
         return [_point(row[0], shape) for row in found if row is not None]  # None: replaced now
 
-    def _scan(self, name: str) -> list[int]:
-        """A row for each point; the latest of several rows, as local mode has it."""
+    def _scan(self, name: str) -> dict[PointId, int]:
+        """Id -> row; the latest of several rows, as local mode has it."""
         rows: dict[Any, int] = {}
         damaged = 0
         question = "SELECT rowid, point FROM points ORDER BY 1 DESC"
@@ -134,7 +152,7 @@ class LocalFiles:
         except sqlite3.DatabaseError:
             damaged += 1  # nothing is known of the rest of the file
         self.unreadable[name] = damaged
-        return list(rows.values())
+        return rows
 
     def _storage(self, name: str) -> contextlib.closing[sqlite3.Connection]:
         """The collection's rows; SQLite itself undoes a write whose process was killed."""

@@ -16,8 +16,10 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
+from tests.local_mode import TEXTS, leave
 from tests.support import COSINE, IDF, Engine, dense, either_engine, foreign
 
 COUNT = 300
@@ -232,3 +234,12 @@ async def test_a_source_that_grows_meanwhile_is_told(both):
 
     with pytest.raises(EngineFailure, match="has 301 points, and its copy 300"):
         await copy(source, bulk(other), "notes")
+
+
+async def test_a_folder_of_local_mode_is_copied_without_opening_it(tmp_path, folder):
+    await leave(tmp_path)
+    local = LocalFiles(tmp_path)
+    async with either_engine("edge", folder / "edge") as engine:
+        assert await copy(local, bulk(engine), "notes") == len(TEXTS)
+        assert await copy(local, bulk(engine), "notes") == 0
+        assert await bulk(engine).count("notes") == len(TEXTS)

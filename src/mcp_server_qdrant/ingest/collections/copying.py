@@ -17,10 +17,13 @@ UNFINISHED = "its import from local mode is not finished: start the server again
 
 logger = logging.getLogger(__name__)
 
+Readable = Bulk | LocalFiles
 Progress = Callable[[int], None]
 
 
-async def copy(source: Bulk, target: Bulk, name: str, progress: Progress = lambda _: None) -> int:
+async def copy(
+    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
+) -> int:
     """The collection made, or completed, at the target; how many points were written.
 
     Raises RequestError where the target has a collection of this name that holds anything else,
@@ -41,11 +44,11 @@ async def copy(source: Bulk, target: Bulk, name: str, progress: Progress = lambd
 
 
 async def complete(
-    source: Bulk | LocalFiles, target: Bulk, name: str, progress: Progress = lambda _: None
+    source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
 ) -> int:
     """Write the points that the target lacks; how many those were."""
     written = seen = 0
-    async for points in source.pages(name, PAGE):
+    async for points in source.pages(name, PAGE, vectors=True):
         known = await target.payloads(name, [point.id for point in points]) if points else {}
         if new := [point for point in points if point.id not in known]:
             await target.put(name, new)
@@ -55,7 +58,7 @@ async def complete(
     return written
 
 
-async def _check(source: Bulk, target: Bulk, name: str) -> None:
+async def _check(source: Readable, target: Bulk, name: str) -> None:
     """Refuse a target that is anything else than a part of the source."""
     here, there = (await target.shape(name)).plan(), (await source.shape(name)).plan()
     if not there.items() <= here.items():  # more is what an upgrade gave it
@@ -63,7 +66,7 @@ async def _check(source: Bulk, target: Bulk, name: str) -> None:
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
         )
-    async for points in target.pages(name, PAGE, vectors=False):
+    async for points in target.pages(name, PAGE):
         known = await source.payloads(name, [point.id for point in points]) if points else {}
         for point in points:
             if known.get(point.id) != (point.payload or {}):

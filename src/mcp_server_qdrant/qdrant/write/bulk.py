@@ -187,8 +187,8 @@ class Bulk:
         """The exact number of points."""
         return int((await self._client.count(name, count_filter=where)).count)
 
-    def pages(self, name: str, size: int, *, vectors: bool = True) -> AsyncGenerator[list[Any]]:
-        """All points in pages, with payload, and with vectors unless they are not wanted."""
+    def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Any]]:
+        """All points in pages, with payload, and with vectors where wanted."""
         return pages(self._client, name, size, with_payload=True, with_vectors=vectors)
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
