@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (

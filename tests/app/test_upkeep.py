@@ -13,7 +13,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode, source
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder

@@ -147,15 +147,13 @@ FULL = Path("/dev/full")
 def test_a_log_that_finds_no_room_does_not_end_the_host(tmp_path):
     code = """
 import logging, sys
-from pathlib import Path
 from mcp_server_qdrant.hosting import host
-from mcp_server_qdrant.qdrant.edge.wire import service
 
 class Noisy(host.Work):
     async def end(self):
         logging.getLogger("any").warning("x")
 
-host.serve(service(Path(sys.argv[1])), Noisy, 0.05)
+host.serve([sys.argv[1] + "/any.json", "1", '{"idle_seconds": 0.05}'], lambda *_: Noisy())
 """
     with FULL.open("wb") as full:
         command = [sys.executable, "-c", code, str(tmp_path)]

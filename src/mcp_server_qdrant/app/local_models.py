@@ -5,27 +5,24 @@ from pathlib import Path
 from typing import Literal
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.encoders.local.hosted import CALL_SECONDS, Spec, host_name, service
+from mcp_server_qdrant.encoders.local.hosted import CALL_SECONDS, host_name, service
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.settings.environment import Settings, model_environment
-
-HOST = "mcp_server_qdrant.app.model_host"
-ENGINE = "mcp_server_qdrant.qdrant.edge.host"
 
 
 def open_host(settings: Settings) -> Link:
     """The connection to the host of local models, not used yet."""
     name = host_name(__version__, sys.executable, model_environment())
-    return Link(service(settings.cache_path / "hosts", name, module=HOST), CALL_SECONDS)
+    return Link(service(settings.cache_path / "hosts", name), CALL_SECONDS)
 
 
 def open_engine_host(settings: Settings) -> Link | None:
     """The connection to the host of the embedded engine, not used yet; None with a server."""
     if settings.qdrant_url is not None:
         return None
-    place = wire.service(settings.local_path, module=ENGINE)
-    return Link(place, settings.qdrant_timeout)
+    return Link(wire.service(settings.local_path), settings.qdrant_timeout)
 
 
 async def load_default(settings: Settings, host: Link) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
@@ -134,7 +134,7 @@ def test_importing_and_constructing_load_no_ml_stack():
     code = (
         "import sys\n"
         "from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder\n"
-        "from mcp_server_qdrant.encoders.local.hosted import Spec\n"
+        "from mcp_server_qdrant.encoders.local.listed import Spec\n"
         f"FastEmbedEncoder(Spec('dense', {MODEL!r}))\n"
         "assert not {'fastembed', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules)\n"
     )
@@ -271,7 +271,7 @@ def test_a_model_without_its_makers_name_is_offered_with_it():
 STUCK = f"""
 import sys
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 
 encoder = FastEmbedEncoder(Spec("dense", {MODEL!r}, sys.argv[1]))

@@ -10,21 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
+from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.local import hosted
 from mcp_server_qdrant.encoders.local.hosted import (
     CALL_SECONDS,
     HostedEncoder,
     HostedReranker,
-    Spec,
     host_name,
     service,
 )
-from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.ingest.chunk import split
 from tests.cross_encoder import MODEL as RERANKER
 from tests.cross_encoder import build_cross_encoder
 
@@ -48,7 +46,7 @@ def spec(model_dir: Path) -> Spec:
 
 @pytest.fixture
 def place(tmp_path: Path):
-    return service(tmp_path / "hosts", host_name("test"), IDLE, module=HOST)
+    return service(tmp_path / "hosts", host_name("test"), IDLE)
 
 
 @contextlib.asynccontextmanager
@@ -235,7 +233,7 @@ async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spe
 
 async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
     (tmp_path / "file").write_text("")
-    async with line(service(tmp_path / "file" / "hosts", "m", IDLE, module=HOST)) as host:
+    async with line(service(tmp_path / "file" / "hosts", "m", IDLE)) as host:
         encoder = HostedEncoder(host, spec)
         encoder.start()
 

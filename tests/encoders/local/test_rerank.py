@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
 from mcp_server_qdrant.encoders.local.serve import Operations
 from tests.cross_encoder import MODEL, build_cross_encoder
 
-rerank = Operations(lambda *_: []).rerank
+rerank = Operations().rerank
 TEXTS = ["moss and shade", "red roses in the sun", "red paint"]
 LOGITS = [-3.0, 1.0, -1.0]
 

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from mcp_server_qdrant.encoders.local import serve
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.serve import Models
 from mcp_server_qdrant.hosting import wire
 from tests.hosting.test_host import Somebody
@@ -25,7 +25,7 @@ class Busy(Models):
     state = "ready"
 
     def __init__(self) -> None:
-        super().__init__(lambda *_: [])
+        super().__init__()
         self.texts: list[str] = []
 
     def of(self, spec, client):
@@ -74,7 +74,7 @@ async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_d
 
 
 def test_a_model_goes_with_its_last_client(monkeypatch):
-    models, spec = Models(lambda *_: []), Spec("dense", "none")
+    models, spec = Models(), Spec("dense", "none")
     monkeypatch.setattr(serve.FastEmbedEncoder, "start", lambda _: None)
     clients = [Somebody(), Somebody()]
     assert len({id(models.of(spec, client)) for client in clients}) == 1

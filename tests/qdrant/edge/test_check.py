@@ -12,7 +12,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import InvalidPoint, RequestError
 from mcp_server_qdrant.qdrant.edge import check
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.support import nearest
 
 SCHEMA = {"name": "c", "vectors": {"d": {"size": 2}}, "sparse_vectors": {"s": {}}}

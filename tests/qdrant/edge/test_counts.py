@@ -18,8 +18,8 @@ from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.reads import Reads
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests import forked
 from tests.qdrant.edge.here import ODD, Store, delete, upsert

@@ -27,8 +27,8 @@ from mcp_server_qdrant.hosting.link import connect
 from mcp_server_qdrant.hosting.wire import Rendezvous, socket_path
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
-from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.support import nearest
 
 
@@ -217,7 +217,7 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
 async def opened_late(folder):
     """What a new client learns of a host that hangs, in a second."""
     try:
-        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK, module=HOST), 1.0)
+        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK), 1.0)
     except EngineUnavailable as error:
         return error
 
@@ -588,7 +588,7 @@ async def test_a_client_process_that_is_killed_does_not_keep_the_host(tmp_path):
     code = f"""
 import asyncio, pathlib, sys
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 async def main():
     folder = pathlib.Path({str(tmp_path)!r})
     client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))

@@ -16,7 +16,7 @@ from qdrant_client import models
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.support import nearest
 
 SIZE = 64

@@ -10,18 +10,18 @@ import json
 import logging
 from array import array
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 
 from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
-from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
-from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.chunk import Span
+from mcp_server_qdrant.encoders.encoder import Encoder, Vector
+from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link, Service
 
@@ -38,16 +38,14 @@ LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker tha
 logger = logging.getLogger(__name__)
 
 
-def service(
-    folder: Path, name: str, idle_seconds: float = IDLE_SECONDS, *, module: str = ""
-) -> Service:
-    """The model host of a folder and a name; a client that may start it names its `module`."""
+def service(folder: Path, name: str, idle_seconds: float = IDLE_SECONDS) -> Service:
+    """The model host of a folder and a name."""
     return Service(
-        module=module,
+        module="mcp_server_qdrant.encoders.local.serve",
         folder=folder.absolute(),
         name=name,
         wire=WIRE,
-        options=json.dumps({"name": name, "idle_seconds": idle_seconds}),
+        options={"idle_seconds": idle_seconds},
         called="The model host",
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
@@ -59,17 +57,6 @@ def host_name(*what: str) -> str:
     """The host for servers that agree in all this: another version or environment has its own."""
     whole = json.dumps([WIRE, *what])
     return f"model-host-{sha256(whole.encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One model and how it is loaded; any difference makes it another model."""
-
-    kind: Literal["dense", "rerank"]
-    model: str
-    cache_dir: str | None = None
-    model_path: str | None = None
-    threads: int | None = None
 
 
 class HostedModel:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.notation import some
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 State = Literal["idle", "loading", "downloading", "ready", "failed"]
 

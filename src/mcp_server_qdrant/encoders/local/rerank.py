@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
 

@@ -1,13 +1,18 @@
-"""Inside the model host: the models, and who is served.
+"""The model host: the process that holds the local models of all servers of a person.
 
-Queries are encoded in a thread of their own, callers in turns; other work beside them.
+One copy of each model serves five clients as well as one, with any engine; a server itself loads no
+machine learning libraries. Queries are encoded in a thread of their own, callers in turns; other
+work beside them.
+
+    python -m mcp_server_qdrant.encoders.local.serve RENDEZVOUS VERSION OPTIONS
 """
 
 import asyncio
 import logging
+import sys
 import time
 from array import array
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -16,11 +21,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable, contained
-from mcp_server_qdrant.encoders.encoder import Span
+from mcp_server_qdrant.encoders.chunk import Span, split
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
-from mcp_server_qdrant.hosting.host import Client, Work, operation
+from mcp_server_qdrant.hosting.host import Client, Work, operation, serve
 from mcp_server_qdrant.hosting.wire import Call
 
 THREADS = 64  # work other than queries at once; some only waits for a model
@@ -28,23 +33,19 @@ LOAD_SECONDS = 30.0  # that a passage waits for a model
 
 logger = logging.getLogger(__name__)
 
-Split = Callable[[str, int, str | None, int], list[Span]]
 Model = FastEmbedEncoder | FastEmbedReranker
 
 
 class Models(Work):
-    """Every model that a client has asked for, loaded once, and let go with its last client.
+    """Every model that a client has asked for, loaded once, and let go with its last client."""
 
-    `split(text, limit, tokenizer, overlap)` cuts a text.
-    """
-
-    def __init__(self, split: Split) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._models: WeakValueDictionary[Spec, Model] = WeakValueDictionary()
         self._held: WeakKeyDictionary[Client, dict[Spec, Model]] = WeakKeyDictionary()
         self._query_thread = ThreadPoolExecutor(1)
         self._threads = ThreadPoolExecutor(THREADS)
-        self._operations = Operations(split)
+        self._operations = Operations()
 
     @override
     def queue(self, call: Call) -> Hashable:
@@ -79,9 +80,6 @@ def _unforeseen(fault: str) -> EncoderUnavailable:
 class Operations:
     """What clients may ask of a model. Each blocks; some wait for the model."""
 
-    def __init__(self, split: Split) -> None:
-        self._split = split
-
     def state(self, model: Model, known: str | None, seconds: float) -> Any:
         """State, reason, size and token limit, as soon as the state is not the known one."""
         model.wait_while(known, seconds)
@@ -106,7 +104,7 @@ class Operations:
 
     def split(self, model: FastEmbedEncoder, text: str, limit: int, overlap: int) -> list[Span]:
         """Where a text is cut."""
-        return self._split(text, limit, self.tokenizer(model), overlap)
+        return split(text, limit, self.tokenizer(model), overlap)
 
     def tokenizer(self, model: FastEmbedEncoder) -> str | None:
         """The tokenizer as JSON."""
@@ -119,3 +117,7 @@ class Operations:
         began = time.monotonic()
         model.loaded(seconds)
         return model.score(query, texts, seconds - (time.monotonic() - began))
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1:], lambda *_: Models())

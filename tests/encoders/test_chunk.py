@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from mcp_server_qdrant.core.sentences import RULES
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
-from mcp_server_qdrant.ingest import chunk as chunking
-from mcp_server_qdrant.ingest.chunk import (
+from mcp_server_qdrant.encoders import chunk as chunking
+from mcp_server_qdrant.encoders.chunk import (
     BYTES_PER_TOKEN,
     CHARACTERS_PER_TOKEN,
     SPECIAL_TOKENS,
     tokens,
 )
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 LIMIT, OVERLAP = 128, 19
 
