@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.app.local_import import import_local_mode
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode, source
+from mcp_server_qdrant.app.upkeep import check_visible, source
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
