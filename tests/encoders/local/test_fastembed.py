@@ -5,9 +5,6 @@ import math
 import socket
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,10 +43,6 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def cosine(a, b) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
-
-
 # Vectors
 
 
@@ -61,32 +54,11 @@ def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
     assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
 
 
-def test_a_query_finds_the_text_about_it(encoder):
-    query = encoder.encode_query("How do I reset my password?")
-    near, far = encoder.encode_documents(["Forgotten login credentials", "Bread recipes"])
-
-    assert cosine(query, near) > cosine(query, far) + 0.2
-
-
-def test_documents_come_back_in_their_order(encoder):
-    texts = [f"{'many words ' * (7 * n % 23)}text number {n}" for n in range(20)]
-
-    vectors = encoder.encode_documents(texts)
-
-    assert len(vectors) == 20
-    for text, vector in zip(texts, vectors, strict=True):
-        assert cosine(vector, encoder.encode_query(text)) > 0.9999
-
-
 @pytest.mark.parametrize(
     ("word", "known"), [("broken", True), ("Drive", True), ("brokn", False), ("wiregaurd", False)]
 )
 def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
     assert (word in encoder.loaded().common([word])) is known
-
-
-def test_no_documents_are_no_vectors(encoder):
-    assert encoder.encode_documents([]) == []
 
 
 def test_one_odd_text_does_not_lose_the_batch(encoder):
@@ -97,21 +69,6 @@ def test_one_odd_text_does_not_lose_the_batch(encoder):
     assert [len(vector) for vector in vectors] == [384] * 6
     assert vectors[1] == pytest.approx(encoder.encode_query("😀"), abs=1e-5)
     assert vectors[-1][:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
-
-
-def test_a_query_with_a_lone_surrogate_is_encoded(encoder):
-    assert len(encoder.encode_query("\udfff what")) == 384
-
-
-def test_a_query_does_not_wait_for_the_documents(encoder):
-    with ThreadPoolExecutor(1) as pool:
-        documents = pool.submit(encoder.encode_documents, ["long text " * 100] * 48)
-        time.sleep(0.05)
-
-        encoder.encode_query("a query in between")
-
-        assert not documents.done()
-        assert len(documents.result()) == 48
 
 
 # What the model is
@@ -128,17 +85,6 @@ def test_its_limits_are_read_from_the_tokenizer(encoder):
 
 
 # Loading
-
-
-def test_importing_and_constructing_load_no_ml_stack():
-    code = (
-        "import sys\n"
-        "from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder\n"
-        "from mcp_server_qdrant.encoders.local.listed import Spec\n"
-        f"FastEmbedEncoder(Spec('dense', {MODEL!r}))\n"
-        "assert not {'fastembed', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_nothing_is_encoded_before_it_is_started():
@@ -160,18 +106,6 @@ def test_it_loads_from_the_cache_without_network(model_cache):
         encoder.encode_documents(["x"])
     assert loaded(encoder)
     assert (encoder.state, encoder.reason) == ("ready", None)
-
-
-def test_starting_twice_loads_once(model_cache):
-    encoder = encoder_of(cache_dir=model_cache)
-
-    encoder.start()
-    encoder.start()
-
-    assert [thread.name for thread in threading.enumerate()].count("load-model") <= 1
-    assert loaded(encoder)
-    encoder.start()
-    assert encoder.state == "ready"
 
 
 @pytest.mark.usefixtures("offline")

@@ -173,17 +173,6 @@ async def test_the_reranker_lives_there_too(place, tmp_path):
 # One for all
 
 
-async def test_two_servers_share_one_host_and_one_model(place, spec):
-    async with loaded(place, spec) as first:
-        pid = pid_of(place)
-        async with loaded(place, spec) as second:
-            await asyncio.gather(first.encode_query("a"), second.encode_query("b"))
-            assert pid_of(place) == pid
-        assert len(await first.encode_query("c")) == 384
-    await until(lambda: not alive(pid))
-    assert not place.rendezvous.exists()
-
-
 def test_another_version_or_environment_has_a_host_of_its_own():
     assert host_name("1.0", "{}") == host_name("1.0", "{}")
     assert len({host_name("1.0", "{}"), host_name("1.1", "{}"), host_name("1.0", "{1}")}) == 3
@@ -204,17 +193,6 @@ def memory(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
-async def test_what_the_host_makes_is_for_its_user_only(place, spec):
-    async with loaded(place, spec):
-        found = Rendezvous.read(place.rendezvous)
-        modes = [path.stat().st_mode & 0o077 for path in place.folder.iterdir()]
-        assert place.folder.stat().st_mode & 0o077 == 0
-        assert Path(found.address).stat().st_mode & 0o077 == 0
-
-    assert len(modes) == 3
-    assert set(modes) == {0}
-
-
 # Faults
 
 
@@ -229,18 +207,6 @@ async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spe
         assert all(len(vector) == 384 for vector in await asyncio.gather(*queries))
         assert len(await documents) == 40
         assert pid_of(place) != pid
-
-
-async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
-    (tmp_path / "file").write_text("")
-    async with line(service(tmp_path / "file" / "hosts", "m", IDLE)) as host:
-        encoder = HostedEncoder(host, spec)
-        encoder.start()
-
-        assert not await encoder.ready(180)
-        assert encoder.reason == "The model host could not be started: Not a directory."
-        with pytest.raises(EncoderUnavailable, match="could not be started"):
-            await encoder.encode_query("a")
 
 
 async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, spec, tmp_path):

@@ -195,18 +195,6 @@ async def test_a_host_of_another_version_is_named(tmp_path):
     await client.close()
 
 
-async def test_a_client_without_the_key_is_refused(tmp_path):
-    client = await opened(tmp_path)
-    found = Rendezvous.read(rendezvous(tmp_path))
-    assert rendezvous(tmp_path).stat().st_mode & 0o077 == 0
-    assert Path(found.address).stat().st_mode & 0o077 == 0
-    assert Path(found.address).parent.stat().st_mode & 0o077 == 0
-    stranger = found._replace(key=b"x" * 32)
-    assert await asyncio.to_thread(stranger.dial, 5.0) is None
-    assert (await client.get_collections()).collections == []
-    await client.close()
-
-
 async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EngineUnavailable) as failed:
@@ -302,21 +290,6 @@ async def test_a_new_host_opens_collections_before_it_is_asked(tmp_path):
 
     client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, max_open=2))
     await until(lambda: open_now() == ["c0", "c1"])
-    await client.close()
-
-
-@pytest.mark.parametrize(
-    "names", [["Notes", "notes", "NOTES"], ["con", "a.b", "a%2eb"], ["日本", "ü", "x" * 255]]
-)
-async def test_names_stay_distinct_on_disk(tmp_path, names):
-    client = await opened(tmp_path)
-    for i, name in enumerate(names):
-        await make(client, name)
-        await client.upsert(name, [point(k) for k in range(i + 1)])
-    files = [path.name for path in (tmp_path / "shards").iterdir()]
-
-    assert len({file.lower() for file in files}) == len(names)
-    assert [(await client.count(name)).count for name in names] == [1, 2, 3]
     await client.close()
 
 
@@ -548,13 +521,6 @@ def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):
     assert (tmp_path / "b" / "file").read_bytes() == (source / "file").read_bytes()
     assert (tmp_path / "b" / "empty").stat().st_size == 0
     assert edge_files.allocated(tmp_path / "b") < 1 << 20
-
-
-async def test_a_closed_client_says_so(tmp_path):
-    client = await opened(tmp_path)
-    await client.close()
-    with pytest.raises(EngineUnavailable, match="closed"):
-        await client.get_collections()
 
 
 async def test_an_operation_nobody_knows_is_refused(tmp_path):

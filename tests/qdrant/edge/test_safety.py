@@ -148,28 +148,6 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     await client.close()
 
 
-@posix
-async def test_a_write_whose_host_died_and_cannot_be_replaced_may_have_happened(
-    tmp_path, monkeypatch
-):
-    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
-    await client.create_collection("c", VECTORS)
-    pid = await stopped(tmp_path)
-    write = asyncio.create_task(client.delete("c", [1]))
-    await asyncio.sleep(0.05)
-
-    def refused(*_):
-        raise EngineUnavailable("It could not be started: the disk is full.")
-
-    monkeypatch.setattr(link, "connect", refused)
-    os.kill(pid, signal.SIGKILL)
-    with pytest.raises(EngineUnavailable, match=r"disk is full\. It may or may not have happened"):
-        await write
-    with pytest.raises(EngineUnavailable, match=r"disk is full\.$"):
-        await client.delete("c", [1])  # never sent
-    await client.close()
-
-
 POINT = [wire.pack([(1, {"d": [1.0, 2.0]}, {})])]
 
 
