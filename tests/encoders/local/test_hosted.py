@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +21,9 @@ from mcp_server_qdrant.encoders.local.hosted import (
 )
 from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.wire import Rendezvous
 from tests.cross_encoder import MODEL as RERANKER
 from tests.cross_encoder import build_cross_encoder
+from tests.hosts import pid_of, until
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
@@ -67,26 +66,6 @@ async def loaded(place, spec: Spec):
         assert await encoder.ready(180), encoder.reason
         yield encoder
         await encoder.close()
-
-
-def pid_of(place) -> int:
-    found = Rendezvous.read(place.rendezvous)
-    assert found is not None
-    return found.pid
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-async def until(condition, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 # What it can do
@@ -180,7 +159,7 @@ def test_another_version_or_environment_has_a_host_of_its_own():
 
 async def test_a_model_is_let_go_after_its_last_client_though_the_host_goes_on(place, spec):
     async with loaded(place, spec) as stays:
-        pid = pid_of(place)
+        pid = pid_of(place.rendezvous)
         async with loaded(place, replace(spec, threads=1)):
             both = memory(pid)
         await until(lambda: memory(pid) < both - 20_000)
@@ -198,7 +177,7 @@ def memory(pid: int) -> int:
 
 async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spec):
     async with loaded(place, spec) as encoder:
-        pid = pid_of(place)
+        pid = pid_of(place.rendezvous)
         documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 40))
         queries = [asyncio.create_task(encoder.encode_query(f"query {n}")) for n in range(9)]
         await asyncio.sleep(0.05)
@@ -206,7 +185,7 @@ async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spe
 
         assert all(len(vector) == 384 for vector in await asyncio.gather(*queries))
         assert len(await documents) == 40
-        assert pid_of(place) != pid
+        assert pid_of(place.rendezvous) != pid
 
 
 async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, spec, tmp_path):
@@ -228,7 +207,7 @@ async def test_a_host_that_cannot_load_the_model_again_is_told(place, model_dir,
     folder.symlink_to(model_dir.resolve(), target_is_directory=True)
     async with loaded(place, Spec("dense", MODEL, model_path=str(folder))) as encoder:
         folder.unlink()
-        os.kill(pid_of(place), signal.SIGKILL)
+        os.kill(pid_of(place.rendezvous), signal.SIGKILL)
 
         with pytest.raises(EncoderUnavailable, match="EMBEDDING_MODEL_PATH is not a folder"):
             await encoder.encode_query("a")

@@ -405,7 +405,8 @@ def test_a_write_to_a_shard_whose_files_are_gone_is_not_acknowledged(store):
 
 
 async def test_a_folder_that_is_replaced_under_the_host_is_opened_anew(tmp_path):
-    from tests.qdrant.edge.test_host import make, opened, pid_of, point
+    from tests.hosts import pid_of
+    from tests.qdrant.edge.test_host import make, opened, point
 
     client = await opened(tmp_path)
     await make(client)

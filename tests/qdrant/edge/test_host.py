@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -29,12 +27,8 @@ from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import alive, pid_of, rendezvous, state, until
 from tests.support import nearest
-
-
-def rendezvous(folder):
-    return edge_wire.service(folder).rendezvous
-
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 SIZE = 8
@@ -43,30 +37,6 @@ VECTOR = {"d": [1.0] * SIZE}
 
 async def opened(folder, options=QUICK):
     return await EdgeClient.open(folder, timeout=20, options=options)
-
-
-def pid_of(folder):
-    return json.loads(rendezvous(folder).read_text())["pid"]
-
-
-def state(pid):
-    """R, S, T (stopped), Z (zombie) or nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def alive(pid):
-    """Whether the process runs (a zombie does not)."""
-    return state(pid) not in {"", "Z"}
-
-
-async def until(condition, seconds=15.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 def point(i):

@@ -30,12 +30,8 @@ from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import pid_of, rendezvous
 from tests.qdrant.edge.here import Here, shards_in
-
-
-def rendezvous(folder):
-    return edge_wire.service(folder).rendezvous
-
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -100,7 +96,7 @@ async def test_a_frame_that_is_no_message_ends_the_line(data):
 
 async def stopped(folder):
     """The host's process id, once it is stopped."""
-    pid = Rendezvous.read(rendezvous(folder)).pid
+    pid = pid_of(folder)
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(0.05)
     return pid
@@ -235,7 +231,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp
     folder = tmp_path / "data"
     client = await EdgeClient.open(folder, timeout=20, options=QUICK)
     await client.create_collection("c", VECTORS)
-    pid = Rendezvous.read(rendezvous(folder)).pid
+    pid = pid_of(folder)
     if how == "moved":
         folder.rename(tmp_path / "elsewhere")
     else:
