@@ -97,8 +97,8 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     model = encoder.loaded(60)
     chunks = split(PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP)
 
-    whole = encoder.encode_documents([chunk.text for chunk in chunks])
-    shorter = encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
+    whole = encoder.documents([chunk.text for chunk in chunks])
+    shorter = encoder.documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
 
     assert all(one != other for one, other in zip(whole, shorter, strict=True))
 

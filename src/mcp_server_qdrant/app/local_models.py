@@ -29,7 +29,7 @@ async def load_default(settings: Settings, host: Link) -> None:
     """Have the default model loaded if it is a local one. Raises EncoderUnavailable."""
     if settings.embedding_provider == "fastembed":
         spec = local_model(settings, settings.chosen_model, settings.embedding_model_path)
-        await host.call("state", spec, None, 0.0)
+        await host.call("report", spec, None, 0.0)
 
 
 def local_model(

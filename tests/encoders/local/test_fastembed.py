@@ -47,7 +47,7 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
-    vector = encoder.encode_query("hello world")
+    vector = encoder.query("hello world")
 
     assert vector[:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
     assert type(vector[0]) is float
@@ -64,10 +64,10 @@ def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
 def test_one_odd_text_does_not_lose_the_batch(encoder):
     odd = ["\ud800 lone", "\ud83d\ude00", "", "a\x00b", "x" * 100_000, "hello world"]
 
-    vectors = encoder.encode_documents(odd)
+    vectors = encoder.documents(odd)
 
     assert [len(vector) for vector in vectors] == [384] * 6
-    assert vectors[1] == pytest.approx(encoder.encode_query("😀"), abs=1e-5)
+    assert vectors[1] == pytest.approx(encoder.query("😀"), abs=1e-5)
     assert vectors[-1][:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
 
 
@@ -92,7 +92,7 @@ def test_nothing_is_encoded_before_it_is_started():
 
     assert not loaded(encoder, 1)
     with pytest.raises(EncoderUnavailable, match=f"^The model {MODEL} is not loaded yet.$"):
-        encoder.encode_query("x")
+        encoder.query("x")
 
 
 def test_it_loads_from_the_cache_without_network(model_cache):
@@ -103,7 +103,7 @@ def test_it_loads_from_the_cache_without_network(model_cache):
     assert encoder.state == "loading"
     assert encoder.reason == f"The model {MODEL} is being loaded."
     with pytest.raises(EncoderUnavailable, match="is being loaded"):
-        encoder.encode_documents(["x"])
+        encoder.query("x")
     assert loaded(encoder)
     assert (encoder.state, encoder.reason) == ("ready", None)
 
@@ -121,7 +121,7 @@ def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
     )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):
-        encoder.encode_query("x")
+        encoder.query("x")
 
 
 @pytest.mark.usefixtures("offline")
@@ -137,7 +137,7 @@ def test_it_loads_once_the_model_has_appeared(tmp_path, put_model):
     encoder.start()
 
     assert loaded(encoder)
-    assert len(encoder.encode_query("x")) == 384
+    assert len(encoder.query("x")) == 384
 
 
 def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
@@ -213,7 +213,7 @@ encoder.start()
 encoder.wait_while("loading", 60)
 encoder.wait_while("downloading", 0.05)
 try:
-    encoder.encode_query("x")
+    encoder.query("x")
 except EncoderUnavailable as error:
     print(encoder.state, error)
 """

@@ -31,14 +31,11 @@ class Busy(Models):
     def of(self, spec, client):
         return self
 
-    def loaded(self, seconds: float) -> None:
-        """They are."""
-
-    def encode_query(self, text: str) -> list[float]:
+    def query(self, text: str, _: float) -> str:
         self.texts.append(text)
         if fault := FAULTS.get(text):
             raise fault
-        return []
+        return text.upper()
 
     async def encoded(self, *calls: wire.Call) -> tuple[list[str], list[Any]]:
         """The texts in the order in which they are encoded, and the replies."""
@@ -59,7 +56,7 @@ async def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded():
     texts, replies = await Busy().encoded(query(1), query(2, until=0.5), query(3))
 
     assert texts == ["text 1", "text 3"]
-    assert replies == [(1, b""), (3, b"")]
+    assert replies == [(1, "TEXT 1"), (3, "TEXT 3")]
 
 
 async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_done(monkeypatch):
@@ -70,7 +67,7 @@ async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_d
     assert repr(failure) == (
         "EncoderUnavailable('The model host failed: an unexpected RuntimeError.')"
     )
-    assert well == (2, b"")
+    assert well == (2, "TEXT 2")
 
 
 def test_a_model_goes_with_its_last_client(monkeypatch):

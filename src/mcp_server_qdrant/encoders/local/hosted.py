@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import logging
-from array import array
 from collections.abc import Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -25,7 +24,7 @@ from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link, Service
 
-WIRE = 7
+WIRE = 8
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -116,7 +115,7 @@ class HostedModel:
         try:
             while known not in ("ready", "failed"):
                 known, reason, size, limit = await self._host.call(
-                    "state", self._spec, known, POLL_SECONDS, timeout=CALL_SECONDS
+                    "report", self._spec, known, POLL_SECONDS, timeout=CALL_SECONDS
                 )
                 if known == "ready":
                     self._size, self._limit = size, limit
@@ -145,7 +144,7 @@ class HostedEncoder(HostedModel, Encoder):
     @override
     async def query_vector(self, text: str) -> Vector:
         row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
-        return tuple(array("f", row))
+        return tuple(row)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
@@ -153,7 +152,7 @@ class HostedEncoder(HostedModel, Encoder):
         for places in batches([len(text) for text in texts], SLICE):
             rows = await self._call("documents", [texts[place] for place in places])
             for place, row in zip(places, rows, strict=True):
-                made[place] = array("f", row).tolist()
+                made[place] = row.tolist()
         return made
 
     @override
@@ -207,7 +206,7 @@ class HostedReranker(HostedModel):
             raise RerankerUnavailable(self.reason or "", tried=False)
         left = seconds - (monotonic() - began)
         try:
-            scores = await self._call("rerank", query, list(texts), left, timeout=left)
+            scores = await self._call("score", query, list(texts), left, timeout=left)
         except EncoderUnavailable as error:
             raise RerankerUnavailable(str(error)) from error
         return [float(score) for score in scores]

@@ -28,7 +28,8 @@ T = TypeVar("T")
 
 
 class LocalModel(Generic[T]):
-    """One model of a kind. Construction is free; `start` loads it.
+    """One model of a kind, whose public methods clients may call. Construction is free; `start`
+    loads it.
 
     It comes from the folder that the spec names, else from the cache, else from the network.
     `reason` says in a sentence why it is not ready.
@@ -60,6 +61,11 @@ class LocalModel(Generic[T]):
         with self._changed:
             self._changed.wait_for(lambda: self.state != state, seconds)
 
+    def report(self, known: str | None, seconds: float) -> Any:
+        """State, reason, size and token limit, as soon as the state is not the known one."""
+        self.wait_while(known, seconds)
+        return self.state, self.reason, None, None
+
     def loaded(self, seconds: float = 0.0) -> T:
         """The model, waited for while it is being loaded, not while it is being downloaded.
 
@@ -71,12 +77,12 @@ class LocalModel(Generic[T]):
         return self._loaded
 
     @contextmanager
-    def running(self) -> Iterator[T]:
-        """The model while it runs. onnxruntime and tokenizers raise bare exceptions.
+    def running(self, seconds: float = 0.0) -> Iterator[T]:
+        """The model while it runs, waited for. onnxruntime and tokenizers raise bare exceptions.
 
         Raises EncoderUnavailable where it is not loaded or fails.
         """
-        model = self.loaded()
+        model = self.loaded(seconds)
         try:
             yield model
         except Exception as error:
