@@ -82,7 +82,7 @@ def import_services() -> None:
     """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
-    importlib.import_module("mcp_server_qdrant.app.engine")
+    importlib.import_module("mcp_server_qdrant.qdrant.client")
 
 
 async def open_lazily(settings: Settings) -> "Services":
@@ -113,9 +113,9 @@ async def open_services(settings: Settings) -> "Opened":
             for task in starting:
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.to_thread(import_services)
-            from mcp_server_qdrant.app import engine, models, tenants
+            from mcp_server_qdrant.app import models, tenants
 
-            client = await engine.open_engine(settings, settings.qdrant_timeout, line)
+            client = await hosts.open_engine(settings, settings.qdrant_timeout, line)
             undo.push_async_callback(client.close)
             opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
             undo.pop_all()

@@ -10,13 +10,15 @@ from typing import Any
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.app.engine import open_engine
+from mcp_server_qdrant.app.local_models import open_engine
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     RequestError,
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import visible_in
+from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import is_local_mode, open_client, open_local_mode
@@ -30,6 +32,11 @@ EMBEDDED_ONLY = (
     "Backups are of the embedded engine, and QDRANT_URL names a server: make snapshots there, "
     "or copy its collections to a folder with `mcp-server-qdrant copy NAME --to FOLDER`."
 )
+
+
+def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
+    """Upgrades of the collections of an engine, with this server's keywords."""
+    return Upgrades(bulk, bm25_of(settings.bm25_language), progress)
 
 
 @asynccontextmanager

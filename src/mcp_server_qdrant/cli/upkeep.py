@@ -35,14 +35,14 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
     settings = _load()
-    from mcp_server_qdrant.app.local_import import upgrades_of
+    from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_choice, open_encoders
 
     encoders, progress = open_encoders(settings), frame.Progress()
     choice = open_choice(settings, encoders)
 
     async def work(engine: Any, name: str) -> str:
-        upgrades = upgrades_of(settings, engine, progress)
+        upgrades = upkeep.upgrades_of(settings, engine, progress)
         if model:
             await frame.loaded(encoders.of(model))
             metadata = described(settings, encoders, model)

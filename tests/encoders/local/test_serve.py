@@ -52,13 +52,6 @@ async def test_queries_of_one_caller_leave_room_for_anothers():
     assert set(texts[:2]) == {"text 0", "text 9"}
 
 
-async def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded():
-    texts, replies = await Busy().encoded(query(1), query(2, until=0.5), query(3))
-
-    assert texts == ["text 1", "text 3"]
-    assert replies == [(1, "TEXT 1"), (3, "TEXT 3")]
-
-
 async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_done(monkeypatch):
     monkeypatch.setitem(FAULTS, "text 1", RuntimeError("/secret/path"))
     _, replies = await Busy().encoded(query(1), query(2))
