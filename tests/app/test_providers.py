@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
@@ -52,8 +51,7 @@ def opened(
     request: pytest.FixtureRequest, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> Open:
     """Opens the services with these settings; nothing runs in the background."""
-    impatient = partial(EmbeddingOptions, cooldown=1e-9)
-    monkeypatch.setattr("mcp_server_qdrant.app.models.EmbeddingOptions", impatient)
+    monkeypatch.setattr(OpenAIEncoder, "cooldown", 1e-9)
 
     @asynccontextmanager
     async def services(**values) -> AsyncIterator[Services]:

@@ -4,7 +4,7 @@ from functools import partial
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
-from mcp_server_qdrant.core.datatypes import MODEL_KEY, EmbeddingOptions
+from mcp_server_qdrant.core.datatypes import MODEL_KEY
 from mcp_server_qdrant.encoders.choice import (
     LOCAL,
     NONE,
@@ -98,7 +98,7 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
         settings.service_url,
         api_key=settings.service_key,
         dimensions=settings.embedding_dimensions if default else None,
-        bounds=EmbeddingOptions(text_tokens=settings.embedding_max_tokens),
+        max_tokens=settings.embedding_max_tokens,
     )
 
 

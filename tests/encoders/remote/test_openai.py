@@ -11,7 +11,6 @@ import pytest
 from fastembed import TextEmbedding
 
 from mcp_server_qdrant.core.bounded import LARGEST
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.embedding_stub import Stub, as_json, rows, served, words
@@ -19,7 +18,7 @@ from tests.support import dense
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 KEY = "s3cr3t-key"
-QUICK = {"seconds": 5.0, "query_seconds": 5.0}
+QUICK = {"seconds": 5.0, "query_seconds": 5.0, "backoff": 0.001}
 
 
 @pytest.fixture
@@ -35,11 +34,10 @@ def minilm(model_dir: Path) -> TextEmbedding:
 
 @asynccontextmanager
 async def opened(url: str, model: str = "acme/Bag", **options) -> AsyncIterator[OpenAIEncoder]:
-    known = {"api_key", "dimensions", "tries"}
-    bounds = QUICK | {k: v for k, v in options.items() if k not in known}
-    rest = {k: v for k, v in options.items() if k in known}
-    bounded = EmbeddingOptions(**bounds)
-    encoder = OpenAIEncoder(model, url, bounds=bounded, backoff=0.001, **rest)
+    known = {"api_key", "dimensions", "max_tokens"}
+    patience = QUICK | {k: v for k, v in options.items() if k not in known}
+    kind = type("Quick", (OpenAIEncoder,), patience)
+    encoder = kind(model, url, **{k: v for k, v in options.items() if k in known})
     try:
         yield encoder
     finally:
@@ -163,7 +161,7 @@ async def test_odd_texts_are_sent_as_valid_json(stub):
 
 
 async def test_tokens_are_guessed_up_to_the_limit_that_is_set():
-    async with opened("http://x", text_tokens=256) as encoder:
+    async with opened("http://x", max_tokens=256) as encoder:
         assert (encoder.token_limit(), await encoder.tokenizer_json()) == (256, None)
 
 

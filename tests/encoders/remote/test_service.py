@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, unit
-from tests.embedding_stub import Stub, as_json, served
+from tests.embedding_stub import as_json, served
 
 
 class Other(ServiceEncoder):
@@ -17,11 +16,6 @@ class Other(ServiceEncoder):
 
     def answer(self, whole):
         return [unit(one) for one in whole["embeddings"]]
-
-
-def opened(stub: Stub, **bounds: Any) -> Other:
-    options = EmbeddingOptions(seconds=5, query_seconds=5, **bounds)
-    return Other("embed-v4", stub.url, bounds=options, backoff=0.001)
 
 
 def bare(most: int = 100):
@@ -39,7 +33,7 @@ def bare(most: int = 100):
 async def test_a_query_is_asked_for_as_such():
     with served() as stub:
         stub.replies = [bare()] * 2
-        encoder = opened(stub)
+        encoder = Other("embed-v4", stub.url)
         await encoder.encode_query("what?")
         await encoder.encode_documents(["that"])
         await encoder.close()
