@@ -49,15 +49,6 @@ def poison(tmp_path, monkeypatch):
     return trace
 
 
-@pytest.mark.usefixtures("real_hosts")
-async def test_the_host_imports_nothing_from_the_working_directory(tmp_path, poison):
-    client = await EdgeClient.open(tmp_path / "db", timeout=20, options=QUICK)
-    assert (await client.get_collections()).collections == []
-    await client.close()
-
-    assert not poison.exists()
-
-
 def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
     place = tmp_path / "copy"
     place.mkdir()

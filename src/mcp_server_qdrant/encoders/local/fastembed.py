@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.encoders.chunk import Span, split
 from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
@@ -16,6 +15,8 @@ from mcp_server_qdrant.encoders.text import batches, clean
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
     from tokenizers import Tokenizer
+
+    from mcp_server_qdrant.encoders.chunk import Span
 
 LOAD_SECONDS = 30.0  # that a passage waits for a model
 
@@ -85,8 +86,10 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
         """Those of the words that the vocabulary has whole."""
         return self.loaded(seconds).common(words)
 
-    def split(self, text: str, limit: int, overlap: int) -> list[Span]:
+    def split(self, text: str, limit: int, overlap: int) -> "list[Span]":
         """Where a text is cut."""
+        from mcp_server_qdrant.encoders.chunk import split  # a search does not wait for it
+
         return split(text, limit, self.tokenizer(), overlap)
 
     def tokenizer(self) -> str | None:
