@@ -107,10 +107,7 @@ async def test_other_names_for_the_rows_are_understood(stub):
     ("status", "expected"),
     [
         (500, "The reranker failed (HTTP 500)."),
-        (429, "The reranker failed (HTTP 429)."),
         (401, "The reranker refused access (HTTP 401): its API key is missing or may not do this."),
-        (404, "The reranker has no such address or model (HTTP 404): check its URL and model."),
-        (413, "The reranker did not take the request (HTTP 413): is RERANK_MODEL right?"),
         (422, "The reranker did not take the request (HTTP 422): is RERANK_MODEL right?"),
         (204, "The reranker did not take the request (HTTP 204): is RERANK_MODEL right?"),
     ],
