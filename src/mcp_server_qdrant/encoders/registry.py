@@ -16,7 +16,7 @@ PLAIN = " without prefixes"
 class Registry:
     """The default encoder, and others for collections that name another model.
 
-    `make` opens the encoder of a model; `host` holds the local ones.
+    `make` opens the encoder of a model, with its prefixes; `host` holds the local models.
     """
 
     def __init__(

@@ -28,11 +28,10 @@ T = TypeVar("T")
 
 
 class LocalModel(Generic[T]):
-    """One model of a kind, whose public methods clients may call. Construction is free; `start`
-    loads it.
+    """One model of a kind. Construction is free; `start` loads it.
 
     It comes from the folder that the spec names, else from the cache, else from the network.
-    `reason` says in a sentence why it is not ready.
+    `reason` says in a sentence why it is not ready. Clients may call its public methods.
     """
 
     noun: ClassVar[str]
