@@ -207,7 +207,7 @@ async def test_progress_is_told_after_each_query(services):
     labels = [Label("key", {"pot": 1}), Label("shed", {"shed": 1})]
     await measure(services, labels, configurations([], []), searching=told.append)
 
-    assert told == [3, 6]
+    assert told == [4, 8]
 
 
 async def test_without_its_model_nothing_but_keyword_search_is_measured():

@@ -17,7 +17,7 @@ ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 MOST = 200
 SWEPT = {"score_threshold", *Tuning.model_fields} - {"algorithm", "explain"}
 # An algorithm of one leg has nothing to weigh.
-ONE_LEG = {"semantic", "keyword"}
+ONE_LEG = {"semantic", "keyword", "fuzzy"}
 
 
 @dataclass(frozen=True, slots=True)
