@@ -105,6 +105,32 @@ async def test_each_kind_of_change_keeps_what_was_there(engine):
         assert tags == [["lake"], ["lake"], ["sea"]]
 
 
+async def test_every_id_of_a_text_that_was_moved_twice_leads_to_its_versions(engine):
+    async with memory_of(engine) as memory:
+        found = (await memory.store("the boat is red", id=None))["id"]
+        before = (await memory.ask("store", id=found, tags=["sea"]))["before"]
+        second = await memory.ask("store", id=found, collection_name="archive", create=True)
+        await memory.ask("store", id=second["id"], collection_name="attic", create=True)
+
+        assert (await memory.get(before))["text"] == "the boat is red"
+        assert (await memory.get(f"{second['id']}@2026-01-01"))["text"] == "the boat is red"
+        moved = await memory.refused("get", ids=[found])
+        assert f"{found} was moved: it is id " in moved
+        assert " of attic now." in moved
+
+
+async def test_versions_of_hidden_collections_do_not_hide_those_of_others(engine):
+    async with memory_of(engine) as memory:
+        await memory.store("first", "pub")
+        await memory.store("second", "pub")
+        for number in range(22):
+            await memory.store(f"hidden {number}", "priv")
+    async with memory_of(engine, qdrant_collections=("pub",)) as memory:
+        (one,) = await memory.versions("x")
+
+    assert one["text"] == "first"
+
+
 async def test_a_change_that_changes_nothing_keeps_nothing(engine):
     async with memory_of(engine) as memory:
         await memory.store("the boat is red", tags=["sea"])
@@ -123,13 +149,11 @@ async def test_what_a_filter_deletes_comes_back_whole(engine):
     async with memory_of(engine) as memory:
         await memory.store(LONG, id="long", tags=["sea"])
         await memory.store("the boat is red", tags=["sea"])
-        part = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
-        for where in (part, {}):
-            asked = {"query_filter": where, "collection_name": "notes"}
-            count = (await memory.ask("delete", **asked))["count"]
-            done = await memory.ask("delete", **asked, confirm_count=count)
-            for version in done["versions"]:
-                await memory.ask("store", id=version)
+        asked = {"query_filter": {}, "collection_name": "notes"}
+        count = (await memory.ask("delete", **asked))["count"]
+        done = await memory.ask("delete", **asked, confirm_count=count)
+        for version in done["versions"]:
+            await memory.ask("store", id=version)
 
         assert (await memory.get("long"))["text"] == LONG
         assert (await memory.get("x"))["text"] == "the boat is red"

@@ -638,7 +638,7 @@ class TestStore:
             f"Updated in collection notes instead of all its {len(parts)} parts: id plan. The"
         )
 
-    async def test_a_found_id_of_another_collection_makes_no_second_memory(self):
+    async def test_an_id_of_another_collection_makes_no_second_memory_unasked(self):
         async with memory_server(collection_name="inbox") as client:
             await store(client, "moss", "inbox")
             point = await first_point(client, await store(client, "roses", "plants", id="plan"))
@@ -646,16 +646,20 @@ class TestStore:
                 "qdrant-store", {"information": "roses, pruned", "id": point}
             )
             right = await store(client, "roses, pruned", "plants", id=point)
-            own = await store(client, "a plan", None, id="plan")
+            own = await client.call_tool("qdrant-store", {"information": "a plan", "id": "plan"})
+            both = await store(client, "a plan", "inbox", id="plan")
+            again = await store(client, "a better plan", None, id="plan")
 
-        assert refusal(wrong) == (
-            f"id {point} is in 'plants': pass collection_name='plants' to update it there, or "
-            "collection_name='inbox' to store the text here as well."
-        )
+        for refused, one in ((wrong, point), (own, "plan")):
+            assert refusal(refused) == (
+                f"id {one} is in 'plants': pass collection_name='plants' to update it there, or "
+                "collection_name='inbox' to store the text here as well."
+            )
         assert said(right).startswith(
             "Updated in collection plants: id plan. The version before: id plan@"
         )
-        assert said(own) == "Remembered in collection inbox: id plan."
+        assert said(both) == "Remembered in collection inbox: id plan."
+        assert said(again).startswith("Updated in collection inbox: id plan.")
 
     async def test_a_time_of_creation_in_the_metadata_is_taken_over(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:

@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import near_names, visible_in
+from mcp_server_qdrant.core.notation import HISTORY, near_names, visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
@@ -162,6 +162,7 @@ def check_writable(settings: Settings) -> None:
 
 def unknown(name: str, names: Sequence[str]) -> RequestError:
     """The sentence for a name that is not there, with those that look like it, else with all."""
+    names = [one for one in names if one != HISTORY]
     near = near_names(name, names) or sorted(names)[:20]
     there = f"; there is {', '.join(near)}" if near else ""
     return RequestError(f"There is no collection {name!r}{there}.")

@@ -14,7 +14,7 @@ def run(folder: str) -> None:
     """Print what a running server recalls for the hook on stdin, and end the process; status 0."""
     try:
         hook = json.loads(sys.stdin.buffer.read())
-    except ValueError:
+    except (ValueError, RecursionError):
         hook = None
     if isinstance(hook, dict):
         text = recalled(Path(folder), hook, SECONDS)

@@ -35,13 +35,28 @@ class Named:
 class Matching:
     """The points that a filter matches in a collection: their exact number, and a few of them.
 
-    What is deleted of them is kept for so many `days`.
+    What is deleted of them is kept for so many `days`. Of the texts `partly` matched some parts
+    match, and others do not: they stay.
     """
 
     collection: str
     count: int
     examples: tuple[Document, ...]
     days: int
+    partly: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The result of a deletion by filter: the number of points, and how their texts are kept.
+
+    `changed` points were written meanwhile and stay, and so do the texts that match `partly`.
+    """
+
+    points: int
+    kept: tuple[Kept, ...]
+    changed: int = 0
+    partly: tuple[Document, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, PointId
 from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import amount, called
-from mcp_server_qdrant.core.writes import Kept, Matching, Named
+from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
@@ -91,30 +91,58 @@ class Deletion:
         """The points to confirm. Raises UnknownCollection, InvalidFilter."""
         await self.store.catalog.check_exists(collection)
         count, examples = await self.store.points.matched(collection, where, EXAMPLES)
-        days = self.store.history.days if count <= MOST_KEPT else 0
-        return Matching(collection, count, tuple(examples), days)
+        if count > MOST_KEPT:
+            return Matching(collection, count, tuple(examples), 0)
+        listed = await self.store.points.listed(collection, where, MOST_KEPT)
+        _, partly = await self._texts(collection, listed)
+        return Matching(collection, count, tuple(examples), self.store.history.days, tuple(partly))
 
-    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> list[Kept]:
+    async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> Deleted:
         """Delete what the filter matches if that is exactly `count` points, else nothing.
 
-        Those very points are deleted: what comes to match meanwhile stays. Returns how the texts
-        that they are of are kept; of more than `MOST_KEPT` points none is.
+        Those very points are deleted: what comes to match meanwhile stays, and so does what is
+        written meanwhile. A text goes as a whole: one of which only some parts match stays. Of
+        more than `MOST_KEPT` points no text is kept.
         """
         kept: dict[PointId, Kept] = {}
         await self.store.catalog.check_exists(collection)
-        ids = await self.store.points.matching_ids(collection, where, count + 1)
-        if len(ids) != count:
+        listed = await self.store.points.listed(collection, where, count + 1)
+        if len(listed) != count:
             raise RequestError(changed(count, await self.matching(where, collection)))
+        texts, partly = await self._texts(collection, listed)
+        wanted, gone = sum(map(len, texts)), 0
         try:
-            for first in range(0, count, BATCH):
-                with _after(first, count, "points"):
-                    some = ids[first : first + BATCH]
+            for some in _together(texts):
+                with _after(gone, wanted, "points"):
                     if count <= MOST_KEPT:
-                        await self._keep(collection, some, kept)
-                    await self.store.points.delete_points(collection, some)
+                        await self._keep(collection, [one.id for one in some], kept)
+                    gone += await self.store.points.delete_listed(some)
         finally:
             self._changed(collection)
-        return list(kept.values())
+        return Deleted(gone, tuple(kept.values()), wanted - gone, tuple(partly))
+
+    async def _texts(
+        self, collection: str, listed: Sequence[Document]
+    ) -> tuple[list[list[Document]], list[Document]]:
+        """The points by text, and the first parts of the texts of which others are not listed.
+
+        Parts without a first one are what is left of a text. Those that no reader sees, of a
+        version that was replaced, are in neither.
+        """
+        texts: dict[tuple[PointId, str | None], list[Document]] = {}
+        for one in listed:
+            texts.setdefault((one.head or one.id, one.version), []).append(one)
+        lacking = [key for key, parts in texts.items() if len(parts) < parts[0].chunks]
+        heads: dict[PointId, Document] = {}
+        ids = [head for head, _ in lacking]
+        for start in range(0, len(ids), BATCH):
+            found = await self.store.points.by_id(collection, ids[start : start + BATCH])
+            heads |= {one.id: one for one in found}
+        for head, version in lacking:
+            if head in heads:
+                del texts[head, version]
+        partly = [heads[h] for h, version in lacking if h in heads and heads[h].version == version]
+        return list(texts.values()), partly
 
     async def _keep(
         self, collection: str, ids: Sequence[PointId], kept: dict[PointId, Kept]
@@ -134,6 +162,18 @@ class Deletion:
     def _changed(self, collection: str) -> None:
         self.store.catalog.forget(collection)
         self.deleted(collection)
+
+
+def _together(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
+    """The points of texts, of so many texts at a time that there are about `BATCH` points."""
+    some: list[Document] = []
+    for parts in texts:
+        some += parts
+        if len(some) >= BATCH:
+            yield some
+            some = []
+    if some:
+        yield some
 
 
 @contextmanager

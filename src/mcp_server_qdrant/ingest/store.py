@@ -39,6 +39,7 @@ from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 LOAD_SECONDS = 30.0
+RACES = 5  # how often a text is stored again that another process has written meanwhile
 FALLBACK_TOKENS = 128
 OVERLAP = 0.15
 NUMBER = re.compile(r"\d+")
@@ -94,11 +95,17 @@ class Store:
         document, foreign = await self._document(new, collection)
         store = partial(self._store, new, collection, document, foreign, progress, seen, create)
         async with self.lock(collection, document):
-            try:
-                done = await store()
-            except UnknownCollection:  # another process deleted it since we looked
-                self.catalog.forget(collection)
-                done = await store()
+            for more in range(RACES, -1, -1):
+                try:
+                    done = await store()
+                    break
+                except UnknownCollection:  # another process deleted it since we looked
+                    if not more:
+                        raise
+                    self.catalog.forget(collection)
+                except Outdated:  # another process was quicker: its text is replaced, and kept
+                    if seen is not None or not more:
+                        raise
         if supersedes is not None:
             await self._retire(supersedes, done)
         gone = [old.id for old in (foreign, supersedes) if old is not None]
@@ -169,8 +176,7 @@ class Store:
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self.parts(new, collection, document, before, spans)
         replaced = Kept() if foreign is None else await self.history.keep(foreign)
-        exact = seen is not None and foreign is None
-        job = Job(parts=parts, before=before, exact=exact, progress=progress)
+        job = Job(parts=parts, before=before, exact=foreign is None, progress=progress)
         done = await self.put(job, target, encoder, compared=True)
         done = replace(done, created_collection=made, kept=kept)
         if foreign is None:

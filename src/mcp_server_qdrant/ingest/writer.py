@@ -68,6 +68,10 @@ class Job:
         raise RequestError(reason)
 
 
+async def _nothing(_: Sequence[Document]) -> None:
+    return None
+
+
 @dataclass(eq=False)
 class Writer:
     """Encodes and writes parts in one collection.
@@ -75,7 +79,8 @@ class Writer:
     `encode` makes dense vectors; None where the collection has none, or where they are `pending`:
     once there is no model, points are marked to get them later. `written` is called with the
     collection and what the encoders read of each batch. An engine that is away is asked again
-    after each of the `retries`.
+    after each of the `retries`. `before_swap` is called with the first parts of texts that are to
+    take the place of whatever is there.
     """
 
     target: Target
@@ -84,6 +89,7 @@ class Writer:
     points: Points
     written: Callable[[str, Sequence[str]], None]
     retries: Sequence[float] = ()
+    before_swap: Callable[[Sequence[Document]], Awaitable[None]] = _nothing
     pending: bool = False
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
@@ -194,14 +200,17 @@ class Writer:
 
     async def _swap(self, due: Sequence[tuple[Job, Encoded]]) -> None:
         """Write first parts, the one of an `exact` job only in the place of what it replaces."""
-        await self._upsert([one for job, one in due if not job.exact])
+        plain = [one for job, one in due if not job.exact]
+        if plain:
+            await self.before_swap([one.part for one in plain])
+            await self._upsert(plain)
         for job, one in due:
             if not job.exact:
                 continue
             await self.points.exchange(self.target, one, job.before)
             head = one.part
             now = await self.points.first(head.collection, head.document or "")
-            if now is None or (now.version, now.updated_at) != (head.version, head.updated_at):
+            if now is None or _written(now) != _written(head):
                 raise Outdated
 
     async def _upsert(self, parts: Sequence[Encoded]) -> None:
@@ -253,6 +262,11 @@ class Writer:
         if before is None or before.version == head.version:
             return []
         return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
+
+
+def _written(one: Document) -> tuple[str | None, ...]:
+    """What tells one write of a first part from another."""
+    return one.version, one.updated_at, one.text
 
 
 async def _together(jobs: AsyncIterator[Job]) -> AsyncIterator[Sequence[Job]]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from qdrant_client import models
@@ -137,6 +138,9 @@ class History:
         where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
         now = self._identity(old, place)
         with suppress(QdrantMcpError):  # it is moved
+            known = [one.payload[KEY]["ids"] for one in await self._found(where, NEWEST)]
+            ids = dict.fromkeys([*now["ids"], *self._identity(old, old.collection)["ids"]])
+            now["ids"] = list(ids | dict.fromkeys(chain(*known)))
             await self._client.set_payload(HISTORY, now, models.Filter(must=where), key=KEY)
 
     async def erase(self, wanted: str, collection: str | None = None) -> int:
@@ -154,13 +158,17 @@ class History:
         """The points of versions that meet the conditions, without their texts."""
         ordered = models.OrderBy(key=UNTIL, direction=order)
         where = models.Filter(must=list(of))
-        try:
-            found, _ = await self._client.scroll(
-                HISTORY, where, limit=LISTED, order_by=ordered, with_payload=[KEY]
-            )
-        except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
-            return []
-        return [one for one in found if self._visible(one.payload[KEY]["collection"])]
+        for most in (LISTED, MOST):  # the last ones may all be of hidden collections
+            try:
+                found, _ = await self._client.scroll(
+                    HISTORY, where, limit=most, order_by=ordered, with_payload=[KEY]
+                )
+            except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
+                return []
+            seen = [one for one in found if self._visible(one.payload[KEY]["collection"])]
+            if len(seen) == len(found) or len(found) < most:
+                break
+        return seen[:LISTED]
 
     async def _point(self, one: Document, until: str, *, deleted: bool) -> models.PointStruct:
         """A text as it is kept; the same version again is the same point."""
@@ -182,7 +190,8 @@ class History:
             "title": one.title,
             "begins": one.text[:BEGINNING],
         }
-        name = "\0".join((one.collection, held["ids"][0], one.revision))
+        # One that lacks parts does not take the place of the whole one.
+        name = "\0".join((one.collection, held["ids"][0], one.revision, str(len(parts))))
         point = self._points.identify(HISTORY, name, 0)
         return models.PointStruct(id=point, vector={}, payload={KEY: held, PARTS: text})
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
-from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id
+from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id, some
 from mcp_server_qdrant.core.writes import Kept, Matching, Named
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import kept_versions, noted
@@ -93,12 +93,12 @@ async def delete(  # the resolvers read the other arguments
         return _matching(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
-        f"Deleted {amount(count, 'point')} of {called(found.collection)}.",
-        *noted(kept_versions(done)),
+        f"Deleted {amount(done.points, 'point')} of {called(found.collection)}.",
+        *noted([*kept_versions(done.kept), *_staying(done.partly, done.changed)]),
     ]
-    versions = [one.id for one in done if one.id][:MAX_IDS]
+    versions = [one.id for one in done.kept if one.id][:MAX_IDS]
     return answer(
-        "\n".join(lines), {"deleted": count} | ({"versions": versions} if versions else {})
+        "\n".join(lines), {"deleted": done.points} | ({"versions": versions} if versions else {})
     )
 
 
@@ -141,7 +141,20 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
     place = called(found.collection)
     sure = "" if found.days else " for good"
     question = f"Delete {amount(found.count, 'point')} of the collection {place}{sure}? Such as:"
-    return "\n".join([question, *(f"- {_name(one)}" for one in found.examples)])
+    examples = [f"- {_name(one)}" for one in found.examples]
+    return "\n".join([question, *examples, *_staying(found.partly)])
+
+
+def _staying(partly: Sequence[Document], changed: int = 0) -> list[str]:
+    """Sentences on what a filter matches and is not deleted, and how to delete it."""
+    said = [f"Not deleted: {amount(changed, 'point')} changed meanwhile."] if changed else []
+    if partly:
+        ids = some([called(document_id(one)) for one in partly])
+        said.append(
+            f"Not deleted: {amount(len(partly), 'text')} of which only some parts match. Give ids "
+            f"to delete whole texts: {ids}."
+        )
+    return said
 
 
 def _gone(done: Named, kept: Sequence[Kept]) -> CallToolResult:
@@ -173,6 +186,7 @@ def _matching(found: Matching) -> CallToolResult:
         f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
         *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
+        *noted(_staying(found.partly)),
     ]
     return answer("\n".join(lines), _structured(found))
 

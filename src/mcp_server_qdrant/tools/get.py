@@ -31,6 +31,7 @@ from mcp_server_qdrant.tools.rendering import (
     superseded,
 )
 
+LISTED = 20  # versions of a text, the last ones
 if TYPE_CHECKING:
     from mcp_server_qdrant.qdrant.history import History
 
@@ -188,7 +189,8 @@ async def _versions(
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
-    lines += noted([f"qdrant-get reads one by its id, {BACK}."])
+    older = ["older ones by ID@TIME"] if len(found) >= LISTED else []
+    lines += noted([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
     return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
 
 
@@ -212,10 +214,15 @@ async def _earlier(
 async def gone(history: "History", wanted: str, collection: str | None) -> list[str]:
     """A sentence on a text that was deleted, and how to have it back."""
     versions = await history.versions(wanted, collection)
-    return [
-        f"{called(wanted)} was {one.ended}: qdrant-get reads id {called(one.id)}, {BACK}."
-        for one in versions[:1]
-    ]
+    if not versions:
+        return []
+    last = versions[0]
+    now = last.id.rpartition("@")[0]
+    if not last.deleted and now != wanted:
+        return [
+            f"{called(wanted)} was moved: it is id {called(now)} of {called(last.collection)} now."
+        ]
+    return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
 
 
 def _ended(one: Version) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
     said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
-        said.insert(0, f"kept {days} days: id {some(ids, NAMED)}; {BACK}.")
+        said.insert(0, f"kept {days} days: id {some([*map(called, ids)], NAMED)}; {BACK}.")
     return said
 
 

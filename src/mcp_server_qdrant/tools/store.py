@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     amount,
-    as_point_id,
     called,
     document_id,
     impossible,
@@ -158,9 +157,7 @@ def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
 
 
 async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
-    """Raise RequestError where a found id is another collection's than the default one."""
-    if not isinstance(as_point_id(id), str):
-        return  # a caller's own id, which each collection may have
+    """Raise RequestError where the id is of a text of another collection than the default one."""
     found, _ = await services.lookup.get([id], room=1)
     places = [document.collection for document in found]
     if places and default not in places:

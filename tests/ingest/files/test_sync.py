@@ -11,6 +11,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import NewDocument, Selection
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import SyncRun
@@ -525,3 +526,28 @@ async def test_the_state_of_one_run_saves_the_next_one_reading_it(engine, notes)
     assert counts(second) == (0, 1, 1, 5, 0)
     assert counts(third) == (0, 1, 0, 5, 0)
     assert counts(fourth) == (0, 0, 0, 6, 0)
+
+
+async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_version(engine, notes):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        corrected = NewDocument("Corrected by hand.", id="notes/n1.md")
+        await services.store.store(corrected, "things")
+        tagged = await services.store.points.first("things", "notes/n2.md")
+        assert tagged is not None
+        await services.revision.revise(tagged, Changes(tags=("by hand",)))
+        rewrite(notes / "n2.md", "# Note 2\n\nAnother text.\n")
+        rewrite(notes / "n3.md", "# Note 3\n\nAnother text.\n")
+        report = await sync(services, notes)
+        ours = await services.history.versions("notes/n1.md")
+        tags = await services.history.versions("notes/n2.md")
+        version = await services.history.version(tags[0].id)
+
+        assert "Corrected by hand." in [one.document.text for one in ours]
+        assert version is not None
+        assert version.parts[0].tags == ("by hand",)
+        assert await services.history.versions("notes/n3.md") == []
+        assert [path for path, _ in report.notes] == ["notes/n1.md", "notes/n2.md"]
+        assert report.notes[0][1].startswith(
+            "'notes/n1.md' was written by a caller and is replaced, kept 30 days: id notes/n1.md@"
+        )

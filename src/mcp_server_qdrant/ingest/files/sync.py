@@ -19,7 +19,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
-from mcp_server_qdrant.core.notation import iso, moment
+from mcp_server_qdrant.core.notation import called, iso, moment
 from mcp_server_qdrant.encoders.chunk import split, token_count
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.encoding import shortened
@@ -148,6 +148,7 @@ class SyncRun:
             return
         encode = self.pace(await self._encoder()) if self.model and waiting else None
         writer = self.store.writer(target, encode, RETRIES)
+        writer.before_swap = self.keep_edited
         try:
             await writer.run(self._jobs(waiting))
         finally:
@@ -324,6 +325,18 @@ class SyncRun:
         ]
         return numbered(parts, self.store.points.identify)
 
+    async def keep_edited(self, new: Sequence[Document]) -> None:
+        """Keep what callers wrote under the ids of these texts of files, and say so."""
+        name = self.request.collection
+        paths = {one.id: (one.file or {})["path"] for one in new}
+        for old in await self.store.points.by_id(name, list(paths)):
+            if _edited(old):
+                kept = await self.store.history.keep(old)
+                what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is replaced"
+                how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
+                why = f": {kept.fault}" if kept.fault else ""
+                self.report.notes.append((paths[old.id], f"{what}, {how}{why}"))
+
     async def remove_the_gone(self) -> None:
         """Remove what the files below the sources no longer hold."""
         self.report.phase = "Removing"
@@ -394,6 +407,13 @@ class FileJob(Job):
         report = self.run.report
         (report.changed if self.old else report.new).append(self.found.path)
         report.masked += self.masked
+
+
+def _edited(old: Document) -> bool:
+    """True for a text that a caller stored, or changed since a file was stored."""
+    nanoseconds = (old.file or {}).get("mtime")
+    when = moment(nanoseconds / 1e9) if isinstance(nanoseconds, int) else None
+    return when is None or old.updated_at not in (old.created_at, iso(when))
 
 
 def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:

@@ -21,7 +21,14 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
+from mcp_server_qdrant.core.notation import (
+    Identify,
+    first_id,
+    moment,
+    name_fault,
+    point_id,
+    sibling_id,
+)
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
@@ -258,6 +265,17 @@ class Points:
         must_not = [WRITING] if writing is False else None
         await self._client.delete(collection, models.Filter(must=must, must_not=must_not))
 
+    async def delete_listed(self, listed: Sequence[Document]) -> int:
+        """Remove these points of one collection; those written since stay. How many that were."""
+        name, ids = listed[0].collection, [one.id for one in listed]
+        times = [when for one in listed if one.document and (when := moment(one.updated_at))]
+        later: list[models.Condition] = []
+        if times:
+            after = models.DatetimeRange(gt=max(times))
+            later.append(models.FieldCondition(key=UPDATED_KEY, range=after))
+        await self._client.delete(name, models.Filter(must=[among(ids)], must_not=later))
+        return len(ids) - await self.count(name, ids)
+
     async def delete_seen(self, seen: Document) -> None:
         """Remove all parts of a text in one step, but for what was written since it was seen."""
         ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
@@ -285,17 +303,18 @@ class Points:
         found = await self._client.count(collection, count_filter=condition)
         return found.count, await self._some(collection, condition, examples)
 
-    async def matching_ids(
-        self, collection: str, where: Mapping[str, Any], limit: int
-    ) -> list[PointId]:
-        """The ids of the points that match a filter in REST form, at most `limit`."""
-        ids: list[PointId] = []
-        size = min(IDS_PAGE, limit)
-        async for page in pages(self._client, collection, size, parse(where), with_payload=False):
-            ids += [record.id for record in page]
-            if len(ids) >= limit:
+    async def listed(self, collection: str, where: Mapping[str, Any], limit: int) -> list[Document]:
+        """The points that match a filter in REST form, at most `limit`.
+
+        Of their payload only which document they are of, and when that was written.
+        """
+        found: list[Document] = []
+        size, keys = min(IDS_PAGE, limit), ["doc", UPDATED_KEY]
+        async for page in pages(self._client, collection, size, parse(where), with_payload=keys):
+            found += [self._document(collection, record) for record in page]
+            if len(found) >= limit:
                 break
-        return ids[:limit]
+        return found[:limit]
 
     async def _some(
         self, collection: str, where: models.Filter | None, limit: int

@@ -1,0 +1,137 @@
+"""Deletion by a filter: whole texts, and only as they were when they were listed; both engines."""
+
+from typing import Any
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.writes import Changes
+from tests.support import memory_services, parts_of, remember
+
+LONG = "\n\n".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
+ALL: dict[str, Any] = {}
+
+
+def matching(word: str) -> dict[str, Any]:
+    return {"must": [{"key": "document", "match": {"text": word}}]}
+
+
+async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", LONG, id="long")
+        await remember(services, "notes", "harbour number 59 alone", id="short")
+        where = {
+            "should": [
+                {"key": "doc.chunk", "match": {"value": 1}},
+                {"key": "doc.id", "match": {"value": "short"}},
+            ]
+        }
+        asked = await services.deletion.matching(where, "notes")
+        done = await services.deletion.by_filter(where, "notes", 2)
+        left = await parts_of(engine, "long")
+
+    assert (asked.count, done.points, done.changed) == (2, 1, 0)
+    assert [one.document for one in asked.partly] == ["long"]
+    assert [one.document for one in done.partly] == ["long"]
+    assert (await engine.count("notes")).count == len(left) == asked.partly[0].chunks > 2
+
+
+async def test_a_text_that_is_corrected_meanwhile_stays(engine):
+    async with memory_services(engine=engine) as services:
+        for number in range(3):
+            text = f"boat {number} of 2019"
+            await remember(services, "notes", text, id=f"b{number}", metadata={"year": 2019})
+        keep = services.store.history.keep
+
+        async def slow(one: Any, **how: Any) -> Any:
+            kept = await keep(one, **how)
+            if one.document == "b1" and how.get("deleted"):
+                await remember(services, "notes", "corrected", id="b1", metadata={"year": 2020})
+            return kept
+
+        services.store.history.keep = slow
+        where = {"must": [{"key": "metadata.year", "match": {"value": 2019}}]}
+        done = await services.deletion.by_filter(where, "notes", 3)
+        left = await services.store.points.first("notes", "b1")
+
+    assert (done.points, done.changed) == (2, 1)
+    assert left is not None
+    assert left.text == "corrected"
+
+
+async def test_parts_without_a_first_one_can_be_deleted(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", LONG, id="long")
+        count = (await engine.count("notes")).count
+        await engine.delete("notes", [point_id("notes", "long", 0)])
+
+        done = await services.deletion.by_filter(ALL, "notes", count - 1)
+
+    assert (done.points, done.partly) == (count - 1, ())
+    assert (await engine.count("notes")).count == 0
+
+
+async def test_what_no_reader_sees_of_a_replaced_text_does_not_take_the_text_along(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", LONG, id="long")
+        _, part, *_ = await parts_of(engine, "long")
+        (was,) = await engine.retrieve("notes", [part], with_payload=True, with_vectors=True)
+        second = models.PointStruct(id=was.id, payload=was.payload, vector=was.vector)
+        await services.deletion.by_ids(await services.deletion.named(["long"]))
+        await remember(services, "notes", "a short one", id="long")
+        await engine.upsert("notes", [second])  # as a killed server may leave it
+
+        where = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
+        done = await services.deletion.by_filter(where, "notes", 1)
+        left = await services.store.points.first("notes", "long")
+
+    assert (done.points, done.partly) == (0, ())
+    assert left is not None
+    assert left.text == "a short one"
+
+
+async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_version(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", LONG, id="long")
+        head = await services.store.points.first("notes", "long")
+        assert head is not None
+        whole = await services.store.history.keep(head, deleted=True)
+        second = services.store.points.part_ids(head, 1, 1)
+        await engine.delete("notes", second)
+        torn = await services.store.history.keep(head, deleted=True)
+
+        assert whole.id != torn.id
+        version = await services.history.version(str(whole.id))
+
+    assert version is not None
+    assert version.document.text == LONG
+
+
+@pytest.mark.parametrize("how", ["store", "revise"])
+async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowledged(engine, how):
+    async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
+        await remember(one, "notes", "seed", id="x")
+        exchange = one.store.points.exchange
+
+        async def late(*given: Any) -> None:
+            one.store.points.exchange = exchange
+            if how == "store":
+                await remember(other, "notes", "theirs", id="x")
+            else:
+                seen = await other.store.points.first("notes", "x")
+                assert seen is not None
+                await other.revision.revise(seen, Changes(title="theirs"))
+            await exchange(*given)
+
+        one.store.points.exchange = late
+        await one.store.store(NewDocument("ours", id="x"), "notes")
+        now = await one.store.points.first("notes", "x")
+        versions = await one.history.versions("x")
+
+    assert now is not None
+    assert now.text == "ours"
+    kept = {(one.document.text, one.document.title) for one in versions}
+    theirs = ("theirs", None) if how == "store" else ("seed", "theirs")
+    assert kept == {("seed", None), theirs}
