@@ -182,10 +182,10 @@ def test_a_file_that_others_may_write_is_refused(file, mode):
 
 ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
 TIMES_OF_NO_CALENDAR = {
-    "true": "token 1: expires: Input should be a valid datetime",
-    ".inf": "token 1: expires: Input should be a valid datetime, dates after 9999",
-    ".nan": "token 1: expires: Input should be a valid datetime, NaN values",
-    "99999999999999999999": "token 1: expires: Input should be a valid datetime, dates after 9999",
+    "true": "token 1: expires: must be a date and time",
+    ".inf": "token 1: expires: must be a date and time",
+    ".nan": "token 1: expires: must be a date and time",
+    "99999999999999999999": "token 1: expires: must be a date and time",
     "2026-02-30": "is not sound YAML.",
 }
 
@@ -204,18 +204,18 @@ TIMES_OF_NO_CALENDAR = {
         ("tokens: 1", "it must be a list of tokens."),
         (ANA, "it must be a list of tokens."),
         (f"- {ANA}", "token 1 must be a mapping with name, sha256, scopes"),
-        (line({"name": "ana"}), "token 1: sha256: Field required."),
-        (line(entry(ANA, name="a b")), "token 1: name: String should match pattern"),
-        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: String should match pattern"),
-        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: String should match pattern"),
-        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: Tuple should have"),
-        (line(entry(ANA, scopes=["root"])), "token 1: scopes: Input should be 'read', 'write' or"),
+        (line({"name": "ana"}), "token 1: sha256: is required."),
+        (line(entry(ANA, name="a b")), "token 1: name: must match ^"),
+        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: must match ^"),
+        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: must match ^"),
+        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: must not be empty"),
+        (line(entry(ANA, scopes=["root"])), "token 1: scopes: must be 'read', 'write' or"),
         (
             line(entry(ANA) | {"token": ANA}),
             "token 1 has another key than name, sha256, scopes, claims, expires.",
         ),
         (line(entry(ANA) | {ANA: 1}), "token 1 has another key than name, sha256,"),
-        (line(entry(ANA, expires="soon")), "token 1: expires: Input should be a valid datetime"),
+        (line(entry(ANA, expires="soon")), "token 1: expires: must be a date and time"),
         (line(entry(ANA)) + line(entry(ANA, "b")), "two tokens have the same sha256."),
     ],
 )

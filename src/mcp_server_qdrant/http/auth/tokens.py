@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.disk import others_may_write, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
+from mcp_server_qdrant.core.fields import wanted
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def parse(written: str) -> tuple[TokenEntry, ...]:
 
 
 def _fault(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    first = error.errors(include_input=False, include_url=False)[0]
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
@@ -92,7 +93,7 @@ def _fault(error: ValidationError) -> str:
         return f"{place} must be a mapping with {fields}"
     if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
         return f"{place} has another key than {fields}"
-    return f"{place}: {inside[0]}: {first['msg']}"
+    return f"{place}: {inside[0]}: {wanted(first)}"
 
 
 class NamedTokens:
