@@ -2,18 +2,27 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import ConfigError
+
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
 def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
+    kind = click.Choice(ALGORITHMS)
+    return [
+        kind.convert(one, option, context) for one in dict.fromkeys(_names(context, option, text))
+    ]
 
 
 def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
@@ -27,7 +36,7 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     "--queries",
     type=click.Path(path_type=Path),
     required=True,
-    help="Labelled queries: a JSON list, JSON lines, or a BEIR folder.",
+    help="Labelled queries: a JSON list.",
 )
 @click.option(
     "--collections",
@@ -37,16 +46,10 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 )
 @click.option(
     "--algorithms",
-    default="",
-    callback=_names,
+    default=",".join(ALGORITHMS),
+    show_default=True,
+    callback=_algorithms,
     help="Separated by commas; others are compared with the first.",
-)
-@click.option(
-    "--sweep",
-    "sweeps",
-    multiple=True,
-    metavar="NAME=FIRST:LAST:STEP",
-    help="Try these values of a parameter of qdrant-find, or NAME=VALUE,VALUE. Repeatable.",
 )
 @click.option(
     "-k",
@@ -67,8 +70,7 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
-    algorithms: Sequence[str],
-    sweeps: Sequence[str],
+    algorithms: Sequence[Algorithm],
     limit: int,
     output: Path | None,
 ) -> None:
@@ -77,19 +79,17 @@ async def evaluate(
     from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.metrics import score
     from mcp_server_qdrant.evaluation.run import measure
-    from mcp_server_qdrant.evaluation.sweep import configurations
 
     labels = read_labels(queries)
     if collections:
-        labels = [replace(label, collections=collections) for label in labels]
-    ways = configurations(algorithms, sweeps)
-    settings, total = frame.load(), len(labels) * len(ways)
+        labels = [one.model_copy(update={"collections": collections}) for one in labels]
+    settings, total = frame.load(), len(labels) * len(algorithms)
     frame.leave_folder()
     async with frame.opened(settings) as services:
         measured = await measure(
             services,
             labels,
-            ways,
+            algorithms,
             limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
