@@ -156,7 +156,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("list", {"start": "5"}, "start must be a whole number from 0."),
         ("list", {"start": -1}, "start must be a whole number from 0."),
         ("list", {"start": 2_001}, "A list ends after 2,000 texts: narrow it, or search."),
-        ("list", {"tags": [1]}, "tags must be a valid string."),
+        ("list", {"tags": [1]}, "tags must be a text."),
         ("list", {"collections": ["nots"]}, "Did you mean 'notes'?"),
         ("list", {"since": "never"}, "since is no date"),
         ("store", {"id": "x", "information": " ", **NOTES}, "information is empty"),
