@@ -44,7 +44,7 @@ async def test_a_file_gets_the_hash_and_the_terminal_the_token_alone(path):
     [
         (["ana"], "Missing option '--scope'"),
         (["ana", "--scope", "root"], "'read', 'write', 'admin'"),
-        (["a b", "--scope", "read"], "name: String should match pattern"),
+        (["a b", "--scope", "read"], "name: must match"),
         (["ana", "--scope", "read", "--claim", "team"], "A claim is NAME=VALUE."),
         (["ana", "--scope", "read", "--expires", "soon"], "does not match the formats"),
         (
@@ -79,13 +79,6 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
 
     assert (code, printed) == (2, "")
     assert said == "mcp-server-qdrant: The file cannot be written: No such file or directory.\n"
-
-
-async def test_an_end_is_in_utc(tmp_path):
-    path = tmp_path / "tokens.yaml"
-    run("ana", "--scope", "read", "--expires", "2100-01-31", "--file", path)
-
-    assert '"expires": "2100-01-31T00:00:00"' in path.read_text()
 
 
 def callers(path, *tokens):
@@ -140,17 +133,6 @@ def test_a_revoked_token_ends_and_the_others_stay(path):
     assert made(path, "ana", "--revoke") == ""
 
     assert callers(path, first, other) == [None, "ben"]
-
-
-def test_a_token_that_was_written_otherwise_is_left_to_its_writer(tmp_path):
-    path = tmp_path / "tokens.yaml"
-    text = f"- name: ben  # the robot\n  sha256: {'b' * 64}\n  scopes: [read]\n"
-    path.write_text(text)
-
-    code, printed, said = run("ben", "--replace", "--file", path)
-
-    assert (code, printed, path.read_text()) == (2, "", text)
-    assert "edit it by hand" in said
 
 
 def test_all_tokens_are_listed_without_their_hashes(path):

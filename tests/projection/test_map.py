@@ -9,7 +9,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import View
 from mcp_server_qdrant.projection.pca import unit
@@ -28,21 +28,6 @@ from tests.support import (
 async def view(services: Services, *collections: str, query: str | None = None, **more) -> View:
     search = SearchRequest(query=query, collections=collections or None) if query else None
     return await services.projector.view(collections or None, search=search, **more)
-
-
-async def test_the_search_of_a_map_is_that_of_qdrant_find(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "first", *corpus(30))
-        await remember(services, "second", *corpus(12)[::2])
-        for query in ("copper bridge", "ember", "n7 falcon", "delta delta"):
-            request = SearchRequest(query=query, limit=8, score_threshold=0)
-            seen = await services.projector.view(limit=20, search=request)
-            page = await services.pipeline.search(request)
-
-            assert [(n, one.document.id, one.relevance) for n, one, _ in seen.hits] == [
-                (n, one.document.id, one.relevance) for n, one in enumerate(page.results, 1)
-            ]
-            assert len(page.results) == 8
 
 
 async def test_query_and_hits_lie_where_their_vectors_do(engine):
@@ -115,14 +100,6 @@ async def test_one_point_two_points_and_none(engine):
         seen = await view(services, "one", query="alpha gamma")
         assert seen.map.panels[0].explained == pytest.approx((1, 0, 0))
         assert len(seen.hits) == 2
-
-
-async def test_an_unknown_collection_is_an_error_with_names_near_it(engine):
-    async with memory_services(engine=engine) as services:
-        await remember(services, "notes", "alpha")
-
-        with pytest.raises(UnknownCollection, match="Did you mean 'notes'"):
-            await view(services, "nots")
 
 
 async def test_the_same_state_is_drawn_once(engine):
@@ -235,16 +212,6 @@ async def test_a_map_that_failed_in_an_unforeseen_way_is_tried_again():
         services.projector.drawer = drawer
 
         assert (await view(services, "notes")).map.panels[0].count == 5
-
-
-async def test_where_no_collection_can_be_looked_up_it_is_an_error_too():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", *corpus(5))
-        assert await services.catalog.names() == ("notes",)
-        services.catalog.forget("notes")
-        engine.broken["notes"] = EngineFailure("It is damaged.")
-        with pytest.raises(BackendError, match=r"for the map: notes: It is damaged"):
-            await view(services)
 
 
 async def test_a_hit_whose_vector_cannot_be_read_has_no_place():

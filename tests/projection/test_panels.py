@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, Map
+from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.projection.panels import VALUES, facets, lay_out, near
 
 
@@ -61,13 +61,6 @@ def test_one_point_and_equal_points_lie_in_the_middle():
         assert panel.groups[0].spread == pytest.approx(0, abs=1e-6)
 
 
-def test_two_points_lie_apart():
-    (panel,) = lay_out([(target("a"), drawn([1, 0], [0, 1]))]).panels
-
-    assert panel.explained == pytest.approx((1, 0, 0))
-    assert sorted(panel.reduced[:, 0]) == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])
-
-
 def test_nothing_drawn_is_no_panel():
     assert lay_out([], ["a: keywords only"]).notes == ("a: keywords only",)
     assert lay_out([(target("a"), drawn())]).notes == ("a: it is empty",)
@@ -102,10 +95,6 @@ def test_nearest_comes_first_and_nothing_is_near_to_nowhere():
     assert near(middles, np.array([0, 1], np.float32)) == pytest.approx({"b": 0.5**0.5, "a": 0})
     assert list(near(middles, np.array([0, 1], np.float32))) == ["b", "a"]
     assert near(middles, np.zeros(2, np.float32)) == {"a": 0, "b": 0}
-
-
-def test_a_map_without_panels_is_sound():
-    assert Map(()).notes == ()
 
 
 def test_keys_with_few_values_tags_first():

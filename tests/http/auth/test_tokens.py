@@ -101,26 +101,6 @@ async def test_dates_of_yaml_need_no_quotes(tmp_path):
     assert await refused(verifier(path), ANA) == "The token has expired."
 
 
-async def test_a_changed_file_counts_at_once(file):
-    known = verifier(file)
-    assert (await known.caller(ANA)).name == "ana"
-
-    file.write_text(line(entry(BEN, "ben", scopes=["admin"])))
-
-    await refused(known, ANA)
-    assert "write" in (await known.caller(BEN)).scopes
-
-
-async def test_a_replaced_file_counts_at_once(file, tmp_path):
-    known = verifier(file)
-    other = tmp_path / "other"
-    other.write_text(line(entry(BEN, "ben")))
-    os.utime(other, ns=(file.stat().st_mtime_ns,) * 2)
-    other.replace(file)
-
-    await refused(known, ANA)
-
-
 async def test_a_file_of_the_same_size_and_time_counts_at_once(file):
     before = file.stat()
     known = verifier(file)
@@ -159,19 +139,6 @@ async def test_while_the_file_is_lost_or_broken_none_of_its_tokens_counts(file, 
     assert (await known.caller(ANA)).name == "ana"
 
 
-async def test_a_file_that_is_mended_from_outside_is_read_again(file):
-    known = verifier(file)
-    file.parent.chmod(0o777)
-    file.write_text(line(entry(BEN, "ben")))
-    with pytest.raises(VerifierUnavailable):
-        await known.caller(BEN)
-
-    file.parent.chmod(0o700)
-
-    assert (await known.caller(BEN)).name == "ben"
-    await refused(known, ANA)
-
-
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_a_file_that_others_may_write_is_refused(file, mode):
     file.chmod(mode)
@@ -181,13 +148,7 @@ def test_a_file_that_others_may_write_is_refused(file, mode):
 
 
 ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
-TIMES_OF_NO_CALENDAR = {
-    "true": "token 1: expires: must be a date and time",
-    ".inf": "token 1: expires: must be a date and time",
-    ".nan": "token 1: expires: must be a date and time",
-    "99999999999999999999": "token 1: expires: must be a date and time",
-    "2026-02-30": "is not sound YAML.",
-}
+NO_TIMES = ["true", ".inf", ".nan", "99999999999999999999"]
 
 
 @pytest.mark.parametrize(
@@ -198,8 +159,8 @@ TIMES_OF_NO_CALENDAR = {
         ("{? " * 50_000, "is not sound YAML."),
         ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
         *(
-            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), fault)
-            for when, fault in TIMES_OF_NO_CALENDAR.items()
+            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), "must be a date and time")
+            for when in NO_TIMES
         ),
         ("tokens: 1", "it must be a list of tokens."),
         (ANA, "it must be a list of tokens."),
