@@ -102,8 +102,8 @@ async def test_one_point_two_points_and_none(engine):
         assert len(seen.hits) == 2
 
 
-async def test_the_same_state_is_drawn_once(engine):
-    async with memory_services(engine=engine) as services:
+async def test_the_same_state_is_drawn_once():
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(20))
         first = await view(services, "notes", query="ember", limit=10)
         again = await view(services, "notes", query="copper", limit=10)
@@ -111,8 +111,8 @@ async def test_the_same_state_is_drawn_once(engine):
         assert again.map is first.map
 
 
-async def test_what_this_process_writes_shows_on_the_next_map(engine):
-    async with memory_services(engine=engine) as services:
+async def test_what_this_process_writes_shows_on_the_next_map():
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(5))
         first = await view(services, "notes")
         await remember(services, "notes", "beta")
@@ -124,9 +124,9 @@ async def test_what_this_process_writes_shows_on_the_next_map(engine):
         assert "now with a title" in third.map.panels[0].groups[0].points.titles
 
 
-async def test_what_another_process_writes_is_seen(engine):
+async def test_what_another_process_writes_is_seen():
     newest = ["2026-01-01T00:00:00Z"]
-    async with memory_services(engine=engine) as services:
+    async with memory_services() as services:
 
         async def changed_at(name: str) -> str | None:
             return newest[0]
@@ -139,8 +139,8 @@ async def test_what_another_process_writes_is_seen(engine):
         assert (await view(services, "notes")).map is not first
 
 
-async def test_the_last_eight_maps_are_kept(engine):
-    async with memory_services(engine=engine) as services:
+async def test_the_last_eight_maps_are_kept():
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(9))
         seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, 10)]
 
@@ -159,8 +159,8 @@ class Known:
         return getattr(self.catalog, name)
 
 
-async def test_maps_asked_for_at_the_same_time_are_drawn_once(engine):
-    async with memory_services(engine=engine) as services:
+async def test_maps_asked_for_at_the_same_time_are_drawn_once():
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(9))
         one, two = await asyncio.gather(view(services, "notes"), view(services, "notes"))
 

@@ -66,8 +66,8 @@ async def project(client: Client, **arguments):
     return result
 
 
-async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
-    async with memory_server(engine=engine) as client:
+async def test_hits_and_their_order_are_those_of_qdrant_find():
+    async with memory_server() as client:
         await store(client, "notes", *corpus(40))
         await store(client, "letters", *corpus(90)[40:])
         for arguments in (

@@ -214,7 +214,7 @@ async def test_the_page_has_one_address(one, path):
     assert response.next_request.url == f"{ADDRESS}/viz"
 
 
-async def test_what_the_page_gets_is_compressed_and_what_agents_get_is_not(one):
+async def test_answers_are_compressed_and_event_streams_are_not(one):
     zipped = {"accept-encoding": "gzip"}
     script = await one.client.get("/viz/plot.js", headers=zipped)
     answer = await one.post("search", {"query": "copper"}, **zipped)
