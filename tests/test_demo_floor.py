@@ -10,8 +10,8 @@ import pytest
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.evaluation.labels import read_labels
-from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
+from mcp_server_qdrant.evaluation.scores import Scores, categories, score
 from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts, store_demo
 from mcp_server_qdrant.settings.environment import Settings
 

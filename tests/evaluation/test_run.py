@@ -19,9 +19,9 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.labels import Expect, Label, read_labels
-from mcp_server_qdrant.evaluation.metrics import score
+from mcp_server_qdrant.evaluation.report import report, tables
 from mcp_server_qdrant.evaluation.run import Measured, measure
-from mcp_server_qdrant.evaluation.text import report, tables
+from mcp_server_qdrant.evaluation.scores import score
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.fakes import FakeEncoder

@@ -19,10 +19,8 @@ def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
 
 
 def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
-    kind = click.Choice(ALGORITHMS)
-    return [
-        kind.convert(one, option, context) for one in dict.fromkeys(_names(context, option, text))
-    ]
+    named, kind = dict.fromkeys(_names(context, option, text)), click.Choice(ALGORITHMS)
+    return [kind.convert(one, option, context) for one in named or ALGORITHMS]
 
 
 def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
@@ -75,10 +73,10 @@ async def evaluate(
     output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
-    from mcp_server_qdrant.evaluation import text
     from mcp_server_qdrant.evaluation.labels import read_labels
-    from mcp_server_qdrant.evaluation.metrics import score
+    from mcp_server_qdrant.evaluation.report import report, tables
     from mcp_server_qdrant.evaluation.run import measure
+    from mcp_server_qdrant.evaluation.scores import score
 
     labels = read_labels(queries)
     if collections:
@@ -97,13 +95,13 @@ async def evaluate(
     scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
-    click.echo(text.tables(measured, scores))
+    click.echo(tables(measured, scores))
     if output:
-        _write(output, text.report(measured, scores))
+        _write(output, report(measured, scores))
 
 
-def _write(output: Path, report: dict[str, Any]) -> None:
+def _write(output: Path, figures: dict[str, Any]) -> None:
     try:
-        output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+        output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error

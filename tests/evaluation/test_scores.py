@@ -6,8 +6,8 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.evaluation.metrics import categories, latency, score
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
+from mcp_server_qdrant.evaluation.scores import categories, latency, score
 
 
 def keys(names: str) -> list[Key]:

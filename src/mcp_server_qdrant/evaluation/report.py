@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server_qdrant.evaluation.metrics import Scores, categories, latency
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
+from mcp_server_qdrant.evaluation.scores import Scores, categories, latency
 
 SIGNIFICANT = 0.05
 TITLES = {"mrr@10": "MRR@10", "ndcg@10": "nDCG@10"}
