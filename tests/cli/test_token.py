@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import Unauthorized
-from mcp_server_qdrant.http.auth.tokens import NamedTokens, read
+from mcp_server_qdrant.http.auth.tokens import NamedTokens, read_tokens
 
 
 def run(*arguments):
@@ -159,7 +159,7 @@ def test_the_settings_name_the_file(path, monkeypatch):
 
     assert "ana" in run("list")[1]
     assert run("ana", "--revoke")[0] == 0
-    assert read(path) == ()
+    assert read_tokens(path) == ()
 
 
 @pytest.mark.parametrize(
@@ -194,4 +194,4 @@ def test_every_command_of_the_page_on_tokens_does_what_it_says(tmp_path):
         assert "list" not in command or printed == shown
 
     assert len(commands) == 7
-    assert [one.name for one in read(tmp_path / "tokens.yaml")] == ["robot"]
+    assert [one.name for one in read_tokens(tmp_path / "tokens.yaml")] == ["robot"]

@@ -19,7 +19,7 @@ from mcp_server_qdrant.http.auth.tokens import (
     line,
     new_token,
     parse,
-    read,
+    read_tokens,
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -219,7 +219,7 @@ def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path):
     change(path, entry(ANA))
     change(path, entry(BEN, "ben"))
 
-    assert [one.name for one in read(path)] == ["ana", "ben"]
+    assert [one.name for one in read_tokens(path)] == ["ana", "ben"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert ANA not in path.read_text()
 

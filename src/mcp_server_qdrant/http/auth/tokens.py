@@ -114,7 +114,7 @@ class NamedTokens:
             self._single = (
                 TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),
             )
-        self._text = text(path) if path else ""
+        self._text = read_text(path) if path else ""
         self._entries = parse(self._text)
         self._sound = True
 
@@ -137,7 +137,7 @@ class NamedTokens:
     def _follow(self, path: Path) -> None:
         """Take over what the file holds now."""
         try:
-            if (now := text(path)) != self._text:
+            if (now := read_text(path)) != self._text:
                 self._entries = parse(now)
                 logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
             self._text, self._sound = now, True
@@ -147,12 +147,12 @@ class NamedTokens:
             self._text, self._entries, self._sound = "", (), False
 
 
-def read(path: Path) -> tuple[TokenEntry, ...]:
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     """The tokens in a file that nobody else may write. Raises ConfigError."""
-    return parse(text(path))
+    return parse(read_text(path))
 
 
-def text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The text of a file that nobody else may write. Raises ConfigError."""
     try:
         if fault := others_may_write(path):

@@ -101,10 +101,10 @@ class Desk:
         found = await self._collections()
         facets = (await self._services()).facets
 
-        async def of(name: str) -> list[str]:
+        async def tags_of(name: str) -> list[str]:
             return list(dict.fromkeys(value for _, value in await facets.tags(name, TAGS)))
 
-        each, _failed = await gathered([one["name"] for one in found], of, AT_ONCE)
+        each, _failed = await gathered([one["name"] for one in found], tags_of, AT_ONCE)
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:
