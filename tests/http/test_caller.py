@@ -100,7 +100,7 @@ async def test_every_kind_of_message_is_handled_for_its_own_caller(served, way):
     assert {one: names.count(one) for one in set(names)} == {"ana": 4, "ben": 4, "ada": 4}
 
 
-@each_way
+@pytest.mark.parametrize(("served", "way"), [(WAYS[0], WAYS[0])], indirect=["served"])
 async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
     address, notes = served
     path, mode, _ = way

@@ -5,6 +5,7 @@ import io
 import json
 import re
 
+import numpy as np
 import pytest
 from mcp import Client
 from mcp.client.extension import advertise
@@ -14,10 +15,9 @@ from qdrant_client import models
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.core.maps import Neighbours, Panel, Region
 from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.neighbours import neighbours
-from mcp_server_qdrant.tools import project as project_tool
 from mcp_server_qdrant.tools.project import APP
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -113,18 +113,19 @@ async def test_the_structured_result_tells_what_an_agent_needs(engine):
 
 
 async def test_regions_are_told_by_name_and_size(monkeypatch):
-    pytest.importorskip("openTSNE")
-    monkeypatch.setattr(maps, "neighbours", neighbours)
-    monkeypatch.setattr(project_tool, "PATIENCE", 120.0)
-    topics = ("wing lift", "compiler grammar", "protein gene")
+    async def laid(panel: Panel) -> Neighbours:
+        places = np.zeros((panel.count, 2), np.float32)
+        region = Region("wing lift", ["wing lift", "drag"], panel.count, 0)
+        return Neighbours(places, np.zeros(panel.count, np.uint8), (region,))
+
+    monkeypatch.setattr(maps, "neighbours", laid)
     async with memory_server() as client:
-        await store(client, "notes", *(f"{topics[n % 3]} {n}" for n in range(60)))
+        await store(client, "notes", *corpus(20))
         result = await project(client)
 
-        regions = result.structured_content["panels"][0]["regions"]
-        assert {one["name"] for one in regions} <= set(topics)
-        assert regions
-        assert f"{regions[0]['name']} ({regions[0]['points']})" in said(result)
+    (region,) = result.structured_content["panels"][0]["regions"]
+    assert region == {"name": "wing lift", "words": ["wing lift", "drag"], "points": 20}
+    assert "wing lift (20)" in said(result)
 
 
 async def test_the_same_request_gives_the_same_bytes(engine):
