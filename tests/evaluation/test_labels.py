@@ -86,7 +86,7 @@ def test_the_example_of_the_documents_can_be_read(write):
         ([{"query": "a\x00", "expected": ["a"]}], "query: The text contains a NUL"),
         ([{"query": "q", "expected": []}], "query 1: expected: must not be empty."),
         ([{"query": "q", "expected": {"a": 1}}], "expected: must be a list."),
-        ([{"query": "q", "expected": [1.5]}], "expected: 0: must be a text."),
+        ([{"query": "q", "expected": [1.5]}], "expected: 0: must be a string."),
         ([{"query": "q", "expect": {}}], "expect: It must hold ids with a grade above 0, or"),
         ([{"query": "q", "expect": {"tag": "a"}}], "expect: there is no 'tag'; there are ids,"),
         ([{"query": "q", "expect": {"tags": "a", "ids": "b"}}], "expect: It must hold"),

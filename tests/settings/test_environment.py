@@ -194,7 +194,7 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
         ("QDRANT_SEARCH_LIMIT", "0", "must be greater than 0"),
         ("QDRANT_READ_ONLY", "maybe", "must be true or false"),
         ("QDRANT_COLLECTIONS", '["a"', "names separated by commas, or a JSON list"),
-        ("QDRANT_COLLECTIONS", '["a", 1]', "must be a text"),
+        ("QDRANT_COLLECTIONS", '["a", 1]', "must be a string"),
         ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
         ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),

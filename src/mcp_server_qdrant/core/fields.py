@@ -128,7 +128,7 @@ _KINDS = {  # what a value must be, by how pydantic calls the fault
     ),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
-    "string_type": "a text",
+    "string_type": "a string",
     "string_unicode": "valid Unicode text",
 }
 
