@@ -147,7 +147,7 @@ class Services:
 
     def faults(self) -> list[str]:
         """A sentence on each thing in the background that died, but for the sync of folders."""
-        parts = (self.shared.tasks, self.lexicon.tasks)
+        parts = (self.shared.tasks, self.lexicon.tasks, self.pipeline.understanding.tags.tasks)
         return [sentence for part in parts for sentence in part.faults.values()]
 
     async def demo(self, name: str) -> int:
@@ -175,6 +175,7 @@ class Services:
         """Stop the work in the background."""
         await self.background.close()
         await self.projector.close()
+        await self.pipeline.understanding.tags.close()
         await self.lexicon.close()
         await self.catalog.close()
 

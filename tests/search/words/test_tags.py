@@ -7,6 +7,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineTimeout
+from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.search.query import TagMatch
@@ -43,6 +44,11 @@ class Facets:
         if self.failing:
             raise EngineTimeout("late")
         return found[:limit]
+
+
+async def settle(index: TagIndex) -> None:
+    """Let what is under way end."""
+    await asyncio.gather(*index.tasks._running)
 
 
 def test_words_and_runs_of_up_to_three_can_be_tags():
@@ -104,7 +110,7 @@ async def test_tags_are_remembered_for_a_minute():
     assert facets.asked == ["c", "c"]
 
 
-async def test_those_of_before_serve_while_the_engine_is_slow_and_for_a_minute(monkeypatch):
+async def test_those_of_before_serve_while_the_engine_is_slow_and_are_asked_for_once(monkeypatch):
     facets, clock = Facets(c=["apollo"]), Clock()
     index = TagIndex(facets, tokens, clock)
     await index.named("apollo", [target()])
@@ -114,22 +120,38 @@ async def test_those_of_before_serve_while_the_engine_is_slow_and_for_a_minute(m
 
     for _ in range(3):
         assert await index.named("apollo", [target()])
+    facets.gate.set()
+    await settle(index)
+
     assert facets.asked == ["c", "c"]
 
 
-async def test_an_answer_from_before_a_store_does_not_count():
+async def test_a_first_search_waits_a_moment_and_then_goes_without(monkeypatch):
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
+    facets = Facets(c=["apollo"])
+    facets.gate = asyncio.Event()
+    index = TagIndex(facets, tokens)
+
+    assert await index.named("apollo", [target()]) == {}
+    facets.gate.set()
+    await settle(index)
+    assert set(await index.named("apollo", [target()])) == {"c"}
+    assert facets.asked == ["c"]
+
+
+async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
     facets = Facets(c=[])
     facets.gate = asyncio.Event()
     index = TagIndex(facets, tokens, Clock())
-    before = asyncio.ensure_future(index.named("zeus", [target()]))
-    while not facets.asked:
-        await asyncio.sleep(0)
+    assert await index.named("zeus", [target()]) == {}
 
     facets.held["c"] = ["zeus"]
     index.changed("c")
     facets.gate.set()
+    await settle(index)
+    monkeypatch.setattr(module, "WAIT_SECONDS", 5)
 
-    assert await before == {}
     assert set(await index.named("zeus", [target()])) == {"c"}
 
 
@@ -142,11 +164,31 @@ async def test_where_tags_cannot_be_had_there_are_none_or_those_of_before():
     facets.failing = False
     clock.now += CACHE_SECONDS
     await index.named("apollo", [target()])
+    await settle(index)
     facets.failing = True
     clock.now += CACHE_SECONDS
     await index.named("apollo", [target()])
+    await settle(index)
 
     assert set(await index.named("apollo", [target()])) == {"c"}
+
+
+async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
+    told = []
+
+    async def sleep(_: float) -> None:
+        told.extend(index.tasks.faults.values())
+        index._facets = facets
+
+    async def stumble(collection, limit):
+        raise ValueError("of nobody's making")
+
+    facets = Facets(c=["apollo"])
+    index = TagIndex(stumble, tokens)
+    index.tasks = Tasks(sleep=sleep)
+
+    assert set(await index.named("apollo", [target()])) == {"c"}
+    assert told == ["The look-up of tags stopped: an unexpected ValueError; it starts again in 1 s"]
 
 
 async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():
@@ -156,6 +198,20 @@ async def test_nothing_is_asked_of_collections_that_are_empty_or_not_searched():
     assert await index.named("apollo", [target(points=0), Target("d", 9, None, None)]) == {}
     assert await index.named("??", [target()]) == {}
     assert facets.asked == []
+
+
+async def test_closing_ends_what_is_under_way(monkeypatch):
+    monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
+    facets = Facets(c=["apollo"])
+    facets.gate = asyncio.Event()
+    index = TagIndex(facets, tokens)
+    await index.named("apollo", [target()])
+
+    (task,) = index.tasks._running
+    await index.close()
+    await asyncio.wait([task])
+
+    assert task.cancelled()
 
 
 # The whole way, on both engines

@@ -1,27 +1,29 @@
 """The tags of collections that a query names.
 
-The tags of a collection are remembered for a minute. A search waits a second for them at most, then
-goes on with what was known before.
+The tags of a collection are remembered for a minute. A search waits a moment for them, then goes on
+with what was known before.
 """
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from functools import partial
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, near_names, some
-from mcp_server_qdrant.qdrant.read.query import in_time
+from mcp_server_qdrant.core.tasks import Tasks, gathered
 from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.relevance import folded_tag
 from mcp_server_qdrant.search.texts import Tokens
 
 CACHE_SECONDS = 60.0
-WAIT_SECONDS = 1.0
-CHECK_SECONDS = 5.0
+WAIT_SECONDS = 0.25
 MOST = 1_000
 NAMED = 30  # in an answer
+AT_ONCE = 8
 QUERY_WORDS = 64
 LONGEST = 3
 
@@ -33,12 +35,9 @@ Stored = tuple[str, str]  # payload key, value
 Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how many at most
 
 
-@dataclass(slots=True)
-class _Remembered:
-    """The tags of a collection by the name under which they are compared; they serve `until`."""
-
-    tags: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
-    until: float = 0.0
+# The tags of a collection, by the name under which they are compared, and until when they serve.
+_Remembered = tuple[Mapping[str, tuple[Stored, ...]], float]
+NEVER: _Remembered = {}, 0.0
 
 
 class TagIndex:
@@ -51,37 +50,24 @@ class TagIndex:
         self._tokens = tokens
         self._clock = clock
         self._known: dict[str, _Remembered] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self.tasks = Tasks()
+        self._gate = asyncio.Semaphore(AT_ONCE)
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
+        wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
         if not any(map(str.isalnum, query)):
             return {}
-        wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
-        known = {name: self._known.setdefault(name, _Remembered()) for name in wanted}
-        await self._look_up({n: one for n, one in known.items() if one.until <= self._clock()})
-        if not any(one.tags for one in known.values()):
+        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
+        if tasks := [self._looking_up(name) for name in stale]:
+            await asyncio.wait(tasks, timeout=WAIT_SECONDS)
+        known = {name: self._known.get(name, NEVER)[0] for name in wanted}
+        if not any(known.values()):
             return {}
         names = names_in(query)
-        matches = {name: match(names, one.tags) for name, one in known.items()}
+        matches = {name: match(names, tags) for name, tags in known.items()}
         return {name: found for name, found in matches.items() if found}
-
-    async def _look_up(self, stale: Mapping[str, _Remembered]) -> None:
-        """Ask for the tags; where that fails, or takes too long, the old ones go on serving."""
-        answers = await self._all([*stale], WAIT_SECONDS)
-        for one, answer in zip(stale.values(), answers, strict=True):
-            one.until = self._clock() + CACHE_SECONDS
-            if not isinstance(answer, QdrantMcpError):
-                one.tags = by_name(answer)
-
-    async def _all(
-        self, names: Sequence[str], seconds: float
-    ) -> list[Sequence[Stored] | QdrantMcpError]:
-        """The tags of each collection as the engine counts them now."""
-
-        async def ask(some: Sequence[str]) -> Sequence[Sequence[Stored]]:
-            return [await self._facets(name, MOST) for name in some]
-
-        return await in_time([[name] for name in names], ask, seconds)
 
     async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:
         """Raise RequestError where no text has any of these tags, naming those that there are.
@@ -90,11 +76,11 @@ class TagIndex:
         """
         if not wanted:
             return
-        there: Counter[str] = Counter()
-        for answer in await self._all([target.collection for target in targets], CHECK_SECONDS):
-            if isinstance(answer, QdrantMcpError) or len(answer) >= MOST:
-                return
-            there.update(value for _, value in answer)
+        names = [target.collection for target in targets]
+        found, failed = await gathered(names, self._all)
+        if failed or any(len(tags) >= MOST for tags in found.values()):
+            return
+        there = Counter(value for tags in found.values() for _, value in tags)
         if there and there.keys().isdisjoint(wanted):
             near = [one for tag in wanted for one in near_names(tag, there)]
             listed = dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])
@@ -103,17 +89,40 @@ class TagIndex:
                 f"{some([*map(called, listed)], NAMED)}."
             )
 
+    async def _all(self, name: str) -> Sequence[Stored]:
+        """The tags as the engine counts them now."""
+        async with self._gate:
+            return await self._facets(name, MOST)
+
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
         """The terms of the query that name tags, so that they need not stand in a text."""
         names = {name for match in matches.values() for name in match.names}
         return frozenset(term for name in names for term in self._tokens(name))
 
     def changed(self, collection: str) -> None:
-        """Something was stored there: its tags are looked up at the next search.
-
-        What a search under way is told is of before the store, and not remembered.
-        """
+        """Something was stored there: its tags are looked up at the next search."""
         self._known.pop(collection, None)
+        self._under_way.pop(collection, None)  # it may have asked before the store
+
+    def _looking_up(self, name: str) -> "asyncio.Task[None]":
+        task = self._under_way.get(name)
+        if task is None:
+            look_up = partial(self._look_up, name)
+            task = self._under_way[name] = self.tasks.start("The look-up of tags", look_up)
+        return task
+
+    async def _look_up(self, name: str) -> None:
+        """Ask for the tags; where that fails, the old ones go on serving."""
+        tags, _ = self._known.get(name, NEVER)
+        with suppress(QdrantMcpError):
+            tags = by_name(await self._all(name))
+        if self._under_way.get(name) is asyncio.current_task():
+            self._known[name] = tags, self._clock() + CACHE_SECONDS
+            del self._under_way[name]
+
+    async def close(self) -> None:
+        """Stop looking things up."""
+        await self.tasks.close()
 
 
 def names_in(query: str) -> dict[str, frozenset[int]]:
