@@ -379,7 +379,7 @@ def test_the_algorithms_are_compared_with_precision_from_thumbs(page):
     columns = page.locator(".ranks .column")
     columns.first.wait_for()
 
-    assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword", "Fuzzy"]
+    assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword"]
     figures = columns.first.locator(".hint").inner_text()
     assert figures.endswith("100 % in common with hybrid, precision 50 % of 2")
     assert FIRST in columns.first.locator("li").first.inner_text()

@@ -18,7 +18,7 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
 from mcp_server_qdrant.search.texts import Reader, Terms
-from mcp_server_qdrant.search.words.spelling import Speller, Variants
+from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
@@ -83,10 +83,9 @@ class Understanding:
             passages = request.limit or WITHIN
         depth, pool = depth_of(len(targets), max(limit, passages))
         # Near spelling counts by the algorithm, or where the caller asks for it.
-        asked = "fuzzy_boost" in request.model_fields_set
-        spelled = asked or request.algorithm in ("hybrid", "fuzzy")
-        # What must be found as it is written, or differ, may stand further down.
-        thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
+        spelled = "fuzzy_boost" in request.model_fields_set or request.algorithm == "hybrid"
+        # What must be found as it is written may stand further down.
+        thorough = bool(exact) or preferred.rerank
         return Query(
             request=preferred,
             rules=self.rules,
@@ -126,12 +125,6 @@ class Understanding:
         Semantic search asks the collections for their words too, but only to correct the spelling.
         """
         text = request.query
-        if request.algorithm == "fuzzy":
-            variants = await self.speller.expand(text, targets)
-            terms, tags = await asyncio.gather(
-                self._probe(text, targets, variants), self.tags.named(text, tagged)
-            )
-            return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
             self._probe(text, probed), self._embed(text, targets), self.tags.named(text, tagged)
@@ -149,11 +142,9 @@ class Understanding:
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
 
-    async def _probe(
-        self, text: str, targets: Sequence[Target], variants: Variants | None = None
-    ) -> Terms:
+    async def _probe(self, text: str, targets: Sequence[Target]) -> Terms:
         with recorder().phase("probe"):
-            return await self.terms.weighed(text, targets, variants)
+            return await self.terms.weighed(text, targets)
 
     async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
         with recorder().phase("embed"):
@@ -169,8 +160,8 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)
-    if algorithm in ("keyword", "fuzzy") and target.dense is not None:
-        note = f"{algorithm} search needs a bm25 vector, and it has none"
+    if algorithm == "keyword" and target.dense is not None:
+        note = "keyword search needs a bm25 vector, and it has none"
         return replace(target, dense=None, note=None if target.sparse else note)
     return target
 

@@ -1,7 +1,10 @@
-"""The boundary between tools and clients: the one place where errors become tool errors."""
+"""The boundary between tools and clients: small, closed schemas, and errors as sentences.
+
+The one place where errors become tool errors.
+"""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextvars import ContextVar
 from typing import Any
 
@@ -10,18 +13,22 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.fields import without_null
+from mcp_server_qdrant.core.fields import wanted, without_null
 from mcp_server_qdrant.core.notation import line
-from mcp_server_qdrant.tools.schema import compact, explain
 from mcp_server_qdrant.tools.services import Open, Services
 
-logger = logging.getLogger(__name__)
+_NAMED = frozenset({"properties", "$defs"})
+_SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
+    *(("default", None), ("default", [])),
+    ("additionalProperties", True),
+)
 
-LIST = "qdrant://collections"  # the resource that every tool that writes may change
+logger = logging.getLogger(__name__)
 
 AsyncTool = Callable[..., Awaitable[CallToolResult]]
 
@@ -103,8 +110,6 @@ class ClosedTool(Tool):
             except ToolError as error:
                 return _refused(self.name, error, ending)
             ending.outcome = "ok"
-            if self.scope != READ:
-                await context.notify_resource_updated(LIST)
             return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,3 +166,44 @@ class ClosedTool(Tool):
             output.pop("description", None)  # the tool's own says it
             tool.fn_metadata.output_schema = output
         return tool
+
+
+def compact(schema: Any) -> Any:
+    """The schema without titles, null alternatives and empty defaults, which no model needs.
+
+    Null and omitted mean the same to every tool, and are still accepted.
+    """
+    if isinstance(schema, list):
+        return [compact(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _NAMED:
+            kept[key] = {name: compact(item) for name, item in value.items()}
+        elif key == "anyOf":
+            kept |= _without_null(value)
+        elif key != "title" and (key, value) not in _SAID_ANYWAY:
+            kept[key] = compact(value)
+    return kept
+
+
+def _without_null(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    others = [compact(choice) for choice in choices if choice != {"type": "null"}]
+    return others[0] if len(others) == 1 else {"anyOf": others}
+
+
+def explain(error: ValidationError) -> str:
+    """The faults of a call's arguments, one sentence each, without the values."""
+    faults = error.errors(include_url=False, include_input=False)
+    return " ".join(dict.fromkeys(map(_sentence, faults[:3])))
+
+
+def _sentence(fault: ErrorDetails) -> str:
+    name, *inside = map(str, fault["loc"] or ["arguments"])
+    field = next((one for one in inside if one.isidentifier()), None)
+    if fault["type"] == "extra_forbidden":
+        return f"{name} has no {field!r}: see its description."
+    name = f"{name}.{field}" if field else name
+    said = wanted(fault)
+    return f"{name}: {said}." if fault["type"] == "value_error" else f"{name} {said}."

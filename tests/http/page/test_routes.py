@@ -21,7 +21,7 @@ ASKED = [
     {},
     {"algorithm": "semantic"},
     {"algorithm": "keyword", "limit": 3},
-    {"algorithm": "fuzzy"},
+    {"algorithm": "keyword"},
     {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_boost": 0.1},
     {"recency_weight": 1.0, "priority": "hard"},
     {"collections": ["letters"], "correct": False, "tags": ["even"]},
@@ -151,7 +151,7 @@ async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
         assert (await page.client.get("/")).status_code == 307
         assert (await page.client.get("/viz")).status_code == 200
         assert (await page.client.get("/viz/app.js")).status_code == 200
-        for name in calls(Desk(lambda _: (), None, None, None)):
+        for name in calls(Desk(lambda _: (), None, None)):
             refused = await page.client.post(name, content="{}", headers=HEADERS)
             assert refused.status_code == 401, name
             assert refused.json()["error_description"]
