@@ -54,7 +54,7 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 queries on notes; 10 results each\n")
     assert "\nkeyword " in done.stdout
-    assert len(told["runs"]) == 3
+    assert len(told["runs"]) == 4
     assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])
 
 

@@ -185,7 +185,7 @@ async def test_progress_is_told_after_each_query(services):
     labels = [label("key", {"pot": 1}), label("shed", {"shed": 1})]
     await measure(services, labels, get_args(Algorithm), searching=told.append)
 
-    assert told == [3, 6]
+    assert told == [4, 8]
 
 
 async def test_without_its_model_nothing_but_keyword_search_is_measured():

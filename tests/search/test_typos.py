@@ -126,6 +126,15 @@ async def test_a_word_that_was_deleted_since_is_no_correction(services):
     assert texts(page)[0] == TEXTS[0]
 
 
+async def test_fuzzy_search_corrects_a_misspelled_word_and_uses_no_vectors(services):
+    await filled(services)
+    page = await find(services, "bondary", "*", algorithm="fuzzy", explain=True)
+
+    assert texts(page)[0] == TEXTS[0]
+    assert page.corrections
+    assert page.results[0].why["meaning"] is None
+
+
 @pytest.mark.parametrize(
     ("fields", "lifted"),
     [
@@ -134,9 +143,10 @@ async def test_a_word_that_was_deleted_since_is_no_correction(services):
         ({"algorithm": "semantic"}, False),
         ({"algorithm": "keyword"}, False),
         ({"algorithm": "keyword", "fuzzy_boost": 0.2}, True),
+        ({"algorithm": "fuzzy"}, True),
     ],
 )
-async def test_likeness_counts_in_hybrid_search_or_where_it_is_asked_for(fields, lifted):
+async def test_likeness_counts_in_hybrid_and_fuzzy_search_or_where_it_is_asked_for(fields, lifted):
     async with memory_services() as services:
         await remember(services, "notes", "Of lentils and rice.", title="Red lentil dal")
         page = await find(services, "red lentil dal", "notes", explain=True, **fields)

@@ -67,7 +67,7 @@ async def test_tuning_describes_each_of_its_fields_with_its_values():
     description = tools["qdrant-find"]["tuning"]["description"]
 
     assert [name for name in Tuning.model_fields if f" {name} " not in description] == []
-    assert "algorithm hybrid|semantic|keyword (" in description
+    assert "algorithm hybrid|semantic|keyword|fuzzy (" in description
     assert "fuzzy_boost 0-0.2 (" in description
 
 

@@ -327,8 +327,8 @@ BAD_FINDS = [
     ({"query": "q", "top_k": None}, "There is no argument 'top_k'"),
     ({"query": "q", "tuning": {"top_k": 3}}, "tuning has no 'top_k': see its description."),
     (
-        {"query": "q", "algorithm": "fuzzy"},
-        "algorithm must be 'hybrid', 'semantic' or 'keyword'.",
+        {"query": "q", "algorithm": "vague"},
+        "algorithm must be 'hybrid', 'semantic', 'keyword' or 'fuzzy'.",
     ),
     ({"query": "q", "tuning": {"fuzzy_boost": 3}}, "tuning.fuzzy_boost must be at most 0.2."),
     ({"query": "q", "tuning": "fast"}, "tuning: An object was expected"),

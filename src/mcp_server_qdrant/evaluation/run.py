@@ -129,13 +129,13 @@ async def models_ready(
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
 
-    Keyword search needs none. The words that typos are corrected to are read first.
+    Keyword and fuzzy search need none. The words that typos are corrected to are read first.
     """
     names = tuple({name: None for query in queries for name in query.collections})
     targets = await services.catalog.resolve(names)
     await services.lexicon.vocabularies(targets)
     await services.lexicon.settled()
-    if {*algorithms} == {"keyword"}:
+    if {*algorithms} <= {"keyword", "fuzzy"}:
         return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
         encoder = services.encoders.of(model)

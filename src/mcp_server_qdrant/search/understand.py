@@ -83,7 +83,8 @@ class Understanding:
             passages = request.limit or WITHIN
         depth, pool = depth_of(len(targets), max(limit, passages))
         # Near spelling counts by the algorithm, or where the caller asks for it.
-        spelled = "fuzzy_boost" in request.model_fields_set or request.algorithm == "hybrid"
+        asked = "fuzzy_boost" in request.model_fields_set
+        spelled = asked or request.algorithm in ("hybrid", "fuzzy")
         # What must be found as it is written may stand further down.
         thorough = bool(exact) or preferred.rerank
         return Query(
@@ -160,8 +161,8 @@ def _narrowed(target: Target, algorithm: Algorithm) -> Target:
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)
-    if algorithm == "keyword" and target.dense is not None:
-        note = "keyword search needs a bm25 vector, and it has none"
+    if algorithm in ("keyword", "fuzzy") and target.dense is not None:
+        note = f"{algorithm} search needs a bm25 vector, and it has none"
         return replace(target, dense=None, note=None if target.sparse else note)
     return target
 
