@@ -20,7 +20,7 @@ from mcp_server_qdrant.ingest.chunk import (
     BYTES_PER_TOKEN,
     CHARACTERS_PER_TOKEN,
     SPECIAL_TOKENS,
-    tokens,
+    token_count,
 )
 
 LIMIT, OVERLAP = 128, 19
@@ -215,7 +215,7 @@ def test_a_line_that_leads_to_the_next_stays_with_it(lead, tokenizer_json):
     answer = "Yes, it is known to run on all of them, the old and the new ones."
     first = "It was written in the year of the flood, long before any of us was born."
     text = f"{first}\n\n{lead}{answer}"
-    limit = tokens(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
+    limit = token_count(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
 
     assert cut(text, limit, tokenizer_json) == [text.split("\n", maxsplit=1)[0], f"{lead}{answer}"]
 

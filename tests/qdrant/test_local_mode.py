@@ -39,12 +39,7 @@ async def local(folder):
 
 
 async def everything(local: LocalFiles, name: str = "notes") -> dict:
-    found, offset = {}, None
-    while True:
-        page, offset = await local.page(name, 7, offset)
-        found |= {point.id: point for point in await local.fetch(name, list(page), vectors=True)}
-        if offset is None:
-            return found
+    return {point.id: point async for page in local.pages(name, 7) for point in page}
 
 
 async def test_ids_payloads_and_vectors_are_those_that_qdrant_client_reads(folder, local):

@@ -374,14 +374,6 @@ BAD_STORES = [
     ({"information": "a", "id": "x" * 1001}, "id: It has more than 1,000 characters"),
     ({"information": "a", "tags": ["x"] * 257}, "tags: It has more than 256 items"),
     (
-        {"information": "a", "collection_name": "notes", "tags": [f"t{n}" for n in range(101)]},
-        "has 101 tags: at most 100 are stored",
-    ),
-    (
-        {"information": "a", "collection_name": "notes", "tags": ["x" * 129]},
-        "has a tag of more than 128 characters",
-    ),
-    (
         {"information": "a", "collection_name": "notes", "metadata": {"k": "v" * 65_536}},
         "has metadata of 65,544 bytes as JSON: at most 65,536 are stored",
     ),

@@ -48,15 +48,15 @@ async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None
         with contextlib.suppress(RequestError):  # it has keywords of its own
             await upgrades.keywords(name)
 
-    async with import_due(settings.local_path) as journal:
-        if journal is None:
+    async with import_due(settings.local_path) as due:
+        if not due:
             return
         try:
             source = LocalFiles(settings.local_path)
         except EngineFailure as error:
             logger.warning("%s", error)
             return
-        await bring_in(source, bulk, journal, upgrade, datetime.now(UTC))
+        await bring_in(source, bulk, upgrade, datetime.now(UTC))
 
 
 def upgrades_of(

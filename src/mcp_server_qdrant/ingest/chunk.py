@@ -51,7 +51,7 @@ def split(
     return list(_whole(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
 
 
-def tokens(text: str, tokenizer_json: str | None) -> int:
+def token_count(text: str, tokenizer_json: str | None) -> int:
     """The tokens of a text, special ones not counted; guessed where there is no tokenizer."""
     _, exact, _ = _counting(tokenizer_json)
     return exact(_readable(text))

@@ -10,7 +10,7 @@ import pytest
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.background import Background, Pace, State, SyncedFolder
+from mcp_server_qdrant.ingest.files.background import Background, FolderState, Pace, SyncedFolder
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
@@ -74,7 +74,7 @@ BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
 
 
 def test_a_person_is_told_how_it_goes():
-    state = State()
+    state = FolderState()
     said = [state.sentence("notes")]
     state.last, state.fault = report(files=1200), None
     said.append(state.sentence("notes"))

@@ -76,7 +76,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class State:
+class FolderState:
     """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
     running: Report | None = None
@@ -128,7 +128,7 @@ class Background:
     def __init__(self, sync: Sync, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
         self._sync = sync
         self._locks = locks
-        self._states = {folder: State() for folder in folders}
+        self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
 
     def start(self) -> None:
