@@ -28,7 +28,7 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 VECTOR = "fast-all-minilm-l6-v2"

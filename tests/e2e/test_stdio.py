@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
@@ -57,25 +56,6 @@ async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp
     assert "collections" not in found.structured_content
     assert "72 % water" in found.content[0].text
     assert full.structured_content["results"][0]["metadata"] == {"device": "router"}
-
-
-def test_the_handshake_is_answered_before_any_model_or_engine_is_loaded(env, tmp_path):
-    server = RawServer(env, tmp_path, popen=subprocess.Popen)
-
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
-
-    assert server.hello["result"]["serverInfo"]["name"] == "mcp-server-qdrant"
-    assert "onnxruntime" not in maps
-    server.close()
-
-
-def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, tmp_path):
-    server = RawServer(env, tmp_path)
-    server.call("qdrant-store", information="A text.", collection_name="notes")
-
-    status, log = server.close()
-
-    assert (status, log) == (0, "")
 
 
 def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path):

@@ -17,7 +17,7 @@ from mcp_server_qdrant.app.upkeep import back_up, restore
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
 from tests.e2e.raw import clean_environment
 from tests.support import make_settings

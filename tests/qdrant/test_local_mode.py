@@ -19,7 +19,8 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
     contained,
 )
-from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point, is_local_mode
+from mcp_server_qdrant.qdrant.client import is_local_mode
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point
 from mcp_server_qdrant.qdrant.write.bulk import Shape
 from tests.local_mode import TEXTS, VECTOR, files, leave, pickled, replace, row, rows, stored
 from tests.support import COSINE, IDF, dense

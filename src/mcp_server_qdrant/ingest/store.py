@@ -23,10 +23,10 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, stamp
 from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
-from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
 from mcp_server_qdrant.ingest.near import near_memory
 from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of

@@ -67,11 +67,6 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not of local mode")
 
 
-def is_local_mode(folder: Path) -> bool:
-    """True for a folder that local mode wrote."""
-    return (folder / META).is_file()
-
-
 class LocalFiles:
     """The collections of such a folder, which may be in use meanwhile, and their import.
 
@@ -167,7 +162,7 @@ async def import_due(folder: Path) -> AsyncIterator[bool]:
 
     One process at a time is inside: the others wait here, and find the import done.
     """
-    if not is_local_mode(folder) or not _outstanding(folder):
+    if not (folder / META).is_file() or not _outstanding(folder):
         yield False
         return
     async with AsyncFileLock(folder / "imported.lock", mode=0o600, poll_interval=_POLL_SECONDS):

@@ -12,7 +12,7 @@ import pytest
 
 from mcp_server_qdrant.core.disk import OUTSIDE
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.ingest.chunk import token_count
+from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader

@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCo
 from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 

@@ -1,21 +1,12 @@
-"""One collection to another place, ids, payloads and vectors as they are.
+"""One collection to another place, ids, payloads and vectors as they are."""
 
-So a folder of the official server becomes the embedded engine's; its files stay untouched.
-"""
+from collections.abc import Callable
 
-import logging
-from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Any
-
-from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, contained
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PAGE = 128  # points with vectors and texts in one request
-UNFINISHED = "its import from local mode is not finished: start the server again to go on"
-
-logger = logging.getLogger(__name__)
 
 Readable = Bulk | LocalFiles
 Progress = Callable[[int], None]
@@ -75,43 +66,3 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
                     f"that the source has not, or has otherwise (id {point.id}): delete one of "
                     "the two."
                 )
-
-
-async def bring_in(
-    source: LocalFiles, target: Bulk, upgrade: Callable[[str], Awaitable[Any]], now: datetime
-) -> None:
-    """Import every collection that was not imported yet, and `upgrade` it.
-
-    What was interrupted goes on. A collection that fails is logged and tried again at the next
-    start; one whose name is taken stays where it is.
-    """
-    for name in await source.names():
-        state = source.states.get(name)
-        if state in ("done", "refused"):
-            continue
-        if state is None and name in await target.names():
-            source.record(name, "refused")
-            logger.warning("Not imported from local mode: there is a collection %r already.", name)
-            continue
-        try:
-            with contained():
-                summary = await _bring_in(source, target, name, now)
-                await upgrade(name)
-                await target.note(name, summary)
-        except QdrantMcpError as error:
-            logger.warning("The import of %r from local mode is not finished: %s", name, error)
-        else:
-            source.record(name, "done")
-            logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
-
-
-async def _bring_in(source: LocalFiles, target: Bulk, name: str, now: datetime) -> str:
-    """Copy the points; a summary."""
-    source.record(name, "begun")
-    if name not in await target.names():
-        await target.make(name, await source.shape(name))
-        await target.note(name, UNFINISHED)
-    await complete(source, target, name)
-    lost = source.unreadable.get(name, 0)
-    said = f"{await source.count(name)} points imported from local mode on {now:%Y-%m-%d}"
-    return f"{said}; {lost} could not be read" if lost else said

@@ -20,8 +20,8 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import iso, moment
+from mcp_server_qdrant.encoders.chunk import split, token_count
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
-from mcp_server_qdrant.ingest.chunk import split, token_count
 from mcp_server_qdrant.ingest.encoding import shortened
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import (

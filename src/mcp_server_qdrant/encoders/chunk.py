@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
 
 Count = Callable[[str], int]
-Span = tuple[int, int]
+Span = tuple[int, int]  # start and end in characters
 
 SECTION = 20_000  # characters split at once: the splitter's time grows with the square
 CHARACTERS_PER_TOKEN = 16  # at most, even where a long word is a single token
