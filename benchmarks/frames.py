@@ -54,8 +54,6 @@ SCRIPT = """async ([count]) => {
   found['3-D'] = await frames(() => plot.rotate(0.02, 0));
   found['3-D paint, ms'] = Number(plot.canvas.dataset.frame);
   plot.arrange('pca');
-  plot.moves.clear();
-  plot.camera.blend(plot.camera.goal(), plot.camera.goal(), 1);
   plot.moving = false;
   plot.paint();
   found['rest, ms'] = Math.max(...Array.from({ length: 10 }, () => {

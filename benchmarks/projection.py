@@ -23,7 +23,6 @@ from qdrant_client import models
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.panels import lay_out
 from mcp_server_qdrant.qdrant.read.draw import Drawer
@@ -112,19 +111,18 @@ async def figures_of(services: Services, args: argparse.Namespace) -> dict[str, 
     await services.pipeline.search(
         SearchRequest(query="warm up", collections=("notes",))
     )  # the model is loaded
-    await timed(figures, "first map", lambda: projector.view(MapRequest(("notes",), args.points)))
+    await timed(figures, "first map", lambda: projector.view(("notes",), args.points))
     with_map, without = [], []
     for number in range(args.queries):
         search = SearchRequest(
             query=f"{WORDS[number % 10]} question {number}", collections=("notes",)
         )
-        request = MapRequest(("notes",), args.points, search)
-        with_map.append(await seconds(lambda r=request: projector.view(r)))
+        with_map.append(await seconds(lambda s=search: projector.view(("notes",), args.points, s)))
         other = SearchRequest(query=f"{WORDS[number % 10]} demand {number}", collections=("notes",))
         without.append(await seconds(lambda r=other: services.pipeline.search(r)))
     figures["query on the map, p50 and p95"] = percentiles(with_map)
     figures["find without a map, p50 and p95"] = percentiles(without)
-    seen = await projector.view(request)
+    seen = await projector.view(("notes",), args.points, search)
     for turn in ("first", "again"):
         encoded = await timed(figures, f"as JSON ({turn})", lambda: asyncio.to_thread(encode, seen))
     titles = sum(len(t) for p in encoded["panels"] for t in p["titles"])

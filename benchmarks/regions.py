@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_server_qdrant.app.opening import open_lazily
-from mcp_server_qdrant.core.maps import MapRequest, Panel
+from mcp_server_qdrant.core.maps import Panel
 from mcp_server_qdrant.encoders.multilingual import sure
 from mcp_server_qdrant.projection.names import LANGUAGE
 from mcp_server_qdrant.settings.environment import Settings
@@ -44,8 +44,7 @@ def main() -> None:
 async def panels(points: int) -> Sequence[Panel]:
     services = await open_lazily(Settings())
     try:
-        request = MapRequest(("*",), points, patience=900.0)
-        return (await services.projector.view(request)).map.panels
+        return (await services.projector.view(("*",), points, patience=900.0)).map.panels
     finally:
         await services.close()
 

@@ -10,9 +10,8 @@ import pytest
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.evaluation.labels import read_labels
-from mcp_server_qdrant.evaluation.metrics import Scores, categories, score
 from mcp_server_qdrant.evaluation.run import measure
-from mcp_server_qdrant.evaluation.sweep import Configuration
+from mcp_server_qdrant.evaluation.scores import Scores, categories, score
 from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts, store_demo
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -71,7 +70,7 @@ async def test_no_category_of_the_demos_queries_falls_below_its_floor(services):
     for name in NAMES:
         await store_demo(services.store, name)
     labels = read_labels(DEMO / "queries.json")
-    done = await measure(services, labels, [Configuration("hybrid")])
+    done = await measure(services, labels, ["hybrid"])
     (scores,) = score(done)
     groups = {"all": None} | categories(done.queries)
     reached = {name: _means(scores, places) for name, places in groups.items()}

@@ -9,11 +9,9 @@ ROW = '[{"query": "q", "expected": "a"}]'
     ("content", "arguments", "sentence"),
     [
         (None, (), "queries.json cannot be read: No such file"),
-        ("not JSON", (), "queries.json, line 1 is not JSON"),
+        ("not JSON", (), "queries.json is no JSON list of labelled queries"),
         (ROW, (), "There is no collection yet"),
         (ROW, ("--collections", "a"), "no collection 'a'"),
-        (ROW, ("--algorithms", "fast"), "no algorithm 'fast'"),
-        (ROW, ("--sweep", "x=1"), "--sweep x=1: there is no 'x'"),
     ],
 )
 def test_a_fault_is_one_sentence_and_status_2(invoke, tmp_path, content, arguments, sentence):

@@ -34,13 +34,6 @@ def test_every_command_is_known_here():
     assert set(COMMANDS) == {"", *main.commands} - {"recall"}  # which reads no settings
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_the_option(command):
-    options = (main.commands[command] if command else main).params
-
-    assert "--env-file" in [name for option in options for name in option.opts]
-
-
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("token", "doctor")])
 @pytest.mark.parametrize("before", [True, False])
 def test_the_file_is_read_wherever_the_option_stands(invoke, command, before, tmp_path):

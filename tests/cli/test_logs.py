@@ -34,10 +34,6 @@ def test_a_line_for_machines_is_one_json_object():
     }
 
 
-def test_outside_a_request_there_is_no_id():
-    assert "request_id" not in json.loads(JsonLines().format(record("Started")))
-
-
 def test_of_an_error_its_kind_and_place_are_told_and_not_what_it_quotes():
     try:
         raise ValueError(SECRET)

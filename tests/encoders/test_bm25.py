@@ -4,13 +4,14 @@ import math
 from datetime import date
 
 import pytest
+from qdrant_edge import Language
 
+from mcp_server_qdrant.core.bm25 import LANGUAGES
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.encoders.bm25 import (
     AVERAGE_LENGTH,
     K1,
-    LANGUAGES,
     MONTHS,
     B,
     Bm25Encoder,
@@ -133,6 +134,12 @@ def test_a_language_stems_its_words():
     german = Bm25Encoder("German")
 
     assert german.tokens("die Häuser") == german.tokens("Häusern")
+
+
+def test_the_languages_of_keyword_search_are_those_of_the_engine():
+    assert [
+        name for name in dir(Language) if name[0].isalpha() and name.lower() not in LANGUAGES
+    ] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -99,7 +99,7 @@ async def test_every_call_is_handled_for_its_own_caller(served, way):
     assert {one: names.count(one) for one in set(names)} == {"ana": 3, "ben": 3, "ada": 3}
 
 
-@each_way
+@pytest.mark.parametrize(("served", "way"), [(WAYS[0], WAYS[0])], indirect=["served"])
 async def test_scopes_decide_which_tools_are_listed_and_callable(served, way):
     address, notes = served
     path, mode, _ = way
@@ -200,20 +200,3 @@ async def test_a_message_without_a_caller_is_not_handled():
             await client.call_tool("qdrant-collections", {})
 
     assert "without a caller" in repr(caught.value)
-
-
-async def test_nobody_calls_where_nobody_is_asked():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        notes = Recording(services)
-
-        async def opened():
-            return notes
-
-        settings = make_settings(auth_mode="none")
-        monitor = Monitor(settings)
-        server = make_server(settings, opened, monitor=monitor)
-        served = app(server, "streamable-http", settings, monitor)
-        async with listening(served) as at, client_of(at, "any") as client:
-            await client.call_tool("qdrant-collections", {})
-
-    assert notes.callers == [("catalog", None), ("described", None), ("faults", None)]

@@ -187,21 +187,6 @@ def test_no_more_collections_are_named_than_may_be():
     assert told["degraded_searches_total",] == 2
 
 
-def test_no_figure_has_a_second_one_for_when_it_began():
-    metrics = Metrics(Load())
-    metrics.refused("calls")
-
-    assert "_created" not in metrics.text("up", "ready", {}).decode()
-
-
-def test_two_servers_in_a_process_have_their_own_figures():
-    one, other = Metrics(Load()), Metrics(Load())
-    one.refused("calls")
-
-    assert figures(one.text("up", "ready", {}).decode())["refused_requests_total", "calls"] == 1
-    assert figures(other.text("up", "ready", {}).decode())["refused_requests_total", "calls"] == 0
-
-
 async def test_a_line_for_each_call_says_nothing_of_what_was_asked_or_stored(caplog):
     caplog.set_level(logging.DEBUG)
     async with watched() as one:

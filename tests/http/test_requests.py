@@ -41,13 +41,6 @@ async def test_any_other_is_replaced(given):
     assert exchange.body == made.encode()
 
 
-async def test_two_requests_have_two_ids():
-    one, other = [await Exchange(Identified(answering), "GET", "/x").done() for _ in range(2)]
-
-    assert one.body != other.body
-    assert request_id() is None
-
-
 async def test_the_line_says_what_was_answered_and_nothing_of_the_query(caplog):
     caplog.set_level(logging.INFO, LOGGER)
 
@@ -77,14 +70,3 @@ async def test_a_request_that_fails_has_its_line_too(caplog):
         await Exchange(Identified(failing), "POST", "/mcp").done()
 
     assert caplog.records[0].fields["status"] == 0
-
-
-async def test_what_is_no_request_passes():
-    seen = []
-
-    async def lifespan(scope, *_):
-        seen.append(scope["type"])
-
-    await Identified(lifespan)({"type": "lifespan"}, None, None)
-
-    assert seen == ["lifespan"]

@@ -8,7 +8,6 @@ import pytest
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.maps import MapRequest
 from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -43,7 +42,7 @@ async def test_a_map_drawn_before_the_marks_are_off_lacks_nothing(modelless, mon
 
     async def count() -> int:
         modelless.catalog.forget("homelab")
-        view = await modelless.projector.view(MapRequest(("homelab",), patience=0.01))
+        view = await modelless.projector.view(("homelab",), patience=0.01)
         (panel,) = view.map.panels
         return panel.count
 

@@ -141,16 +141,6 @@ def test_a_search_is_told_with_places_and_none():
     assert encoded["notes"] == ["b: keywords only", "One result lies elsewhere."]
 
 
-def test_no_vector_leaves():
-    encoded = encode(View(Map((panel(group("a", [1], [[0, 0, 0]])),))))
-
-    assert set(encoded) == {"panels", "query", "queries", "hits", "notes", "coming"}
-    points = {"scale", "xyz", "ids", "documents", "titles", "snippets"}
-    about = {"model", "explained", "groups", "neighbours", "facets"}
-    assert set(encoded["panels"][0]) == points | about
-    assert set(encoded["panels"][0]["groups"][0]) == {"collection", "total", "count"}
-
-
 def test_regions_facets_and_the_second_layout_go_along():
     spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
     made = panel(group("a", [1, 2], spots), neighbours=[[3, -30], [0.5, 12]])
@@ -167,10 +157,3 @@ def test_regions_facets_and_the_second_layout_go_along():
         np.array([[3, -30], [0.5, 12]]), abs=30 / 32_767
     )
     assert encode(View(Map((), coming=True)))["coming"] is True
-
-
-def test_the_places_of_a_search_travel_without_the_points():
-    spots = [[0.5, -0.25, 0.125], [-1.5, 0.0, 0.75]]
-    view = View(Map((panel(group("a", [1, 2], spots), neighbours=[[3, -30], [0.5, 12]]),)))
-
-    assert set(encode(view, points=False)["panels"][0]) == {"model", "explained", "groups"}

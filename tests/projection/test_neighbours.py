@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, MapRequest, Neighbours, Panel
+from mcp_server_qdrant.core.maps import Drawn, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.neighbours import NONE, neighbours, put_among, regions
 from mcp_server_qdrant.projection.panels import lay_out
@@ -64,23 +64,8 @@ def go(monkeypatch) -> dict[int, asyncio.Event]:
 def test_a_further_vector_lies_among_its_like(laid):
     corner = laid.basis.project(np.eye(SIZE)[1])
 
-    assert put_among(laid, corner).tolist() == [0, 9]
+    assert put_among(laid, corner) == [0, 9]
     assert put_among(panel(vectors()), corner) is None
-
-
-async def test_it_is_made_in_the_background_and_then_there():
-    pytest.importorskip("openTSNE")
-    async with memory_services() as services:
-        await remember(services, "notes", *corpus(30))
-        request = MapRequest(("notes",))
-        first = await services.projector.view(request)
-        assert (first.map.coming, first.map.panels[0].neighbours) == (True, None)
-        assert "in a minute or two" in first.map.notes[-1]
-        later = await services.projector.view(replace(request, patience=60))
-
-        assert later.map.coming is False
-        assert later.map.panels[0].neighbours.places.shape == (30, 2)
-        assert np.isfinite(later.map.panels[0].neighbours.places).all()
 
 
 async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
@@ -102,12 +87,11 @@ async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
 async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(go):
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
-        request = MapRequest(("notes",))
-        await services.projector.view(request)
+        await services.projector.view(("notes",))
         (old,) = services.projector._maps.values()
         await remember(services, "notes", "one more about copper")
         go[31].set()
-        seen = await services.projector.view(replace(request, patience=60))
+        seen = await services.projector.view(("notes",), patience=60)
 
         assert old.laying.cancelled()
         assert len(seen.map.panels[0].neighbours.places) == 31
@@ -116,18 +100,19 @@ async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(go
 async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
-        request = MapRequest(("notes",))
-        await services.projector.view(request)
+        seen = await services.projector.view(("notes",))
+        assert (seen.map.coming, seen.map.panels[0].neighbours) == (True, None)
+        assert "in a minute or two" in seen.map.notes[-1]
         (first,) = services.projector._maps.values()
         await remember(services, "notes", "one more about copper")
-        await services.projector.view(request)
+        await services.projector.view(("notes",))
         go[30].set()
         await first.laying
-        seen = await services.projector.view(request)
+        seen = await services.projector.view(("notes",))
 
         assert (seen.map.coming, len(seen.map.panels[0].neighbours.places)) == (True, 30)
         go[31].set()
-        later = await services.projector.view(replace(request, patience=60))
+        later = await services.projector.view(("notes",), patience=60)
         assert len(later.map.panels[0].neighbours.places) == 31
 
 
@@ -136,7 +121,7 @@ async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(monkeypatch):
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
-        seen = await services.projector.view(MapRequest(("notes",), patience=60))
+        seen = await services.projector.view(("notes",), patience=60)
 
         assert seen.map.notes[-1] == "The layout by neighbours failed."
         assert seen.map.panels[0].count == 30
@@ -146,7 +131,7 @@ async def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: False)
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
-        seen = await services.projector.view(MapRequest(("notes",)))
+        seen = await services.projector.view(("notes",))
 
         assert seen.map.coming is False
         assert "install opentsne scikit-learn" in seen.map.notes[-1]
@@ -186,8 +171,3 @@ def test_what_holds_nowhere_together_has_no_name():
 
     assert found.regions == ()
     assert (found.region_of == NONE).all()
-
-
-@WANTED
-def test_the_same_points_make_the_same_regions():
-    assert regions(*scattered(90)).regions == regions(*scattered(90)).regions

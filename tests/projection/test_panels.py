@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, Map
-from mcp_server_qdrant.projection.panels import lay_out, near
+from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.projection.panels import VALUES, facets, lay_out, near
 
 
 def target(name: str, model: str = "m", size: int = 2, points: int = 0) -> Target:
@@ -61,13 +61,6 @@ def test_one_point_and_equal_points_lie_in_the_middle():
         assert panel.groups[0].spread == pytest.approx(0, abs=1e-6)
 
 
-def test_two_points_lie_apart():
-    (panel,) = lay_out([(target("a"), drawn([1, 0], [0, 1]))]).panels
-
-    assert panel.explained == pytest.approx((1, 0, 0))
-    assert sorted(panel.reduced[:, 0]) == pytest.approx([-math.sqrt(0.5), math.sqrt(0.5)])
-
-
 def test_nothing_drawn_is_no_panel():
     assert lay_out([], ["a: keywords only"]).notes == ("a: keywords only",)
     assert lay_out([(target("a"), drawn())]).notes == ("a: it is empty",)
@@ -104,5 +97,30 @@ def test_nearest_comes_first_and_nothing_is_near_to_nowhere():
     assert near(middles, np.zeros(2, np.float32)) == {"a": 0, "b": 0}
 
 
-def test_a_map_without_panels_is_sound():
-    assert Map(()).notes == ()
+def test_keys_with_few_values_tags_first():
+    facts = [{"status": ("open",), "tags": ("a", "b")}, {"status": ("done",)}, {"tags": ("b",)}]
+    tags, status = facets(facts)
+
+    assert (tags.key, tags.values, tags.codes.tolist()) == ("tags", ("b", "a"), [0, 2, 0])
+    assert (status.key, status.values, status.codes.tolist()) == (
+        *("status", ("open", "done")),
+        [0, 1, 2],
+    )
+
+
+def test_a_key_with_one_value_or_many_or_few_points_is_none():
+    facts = [{"one": ("x",), "many": (str(n),)} for n in range(VALUES + 1)]
+    facts[0] = {**facts[0], "rare": ("y",)}
+
+    assert facets(facts) == ()
+
+
+def test_age_is_by_day_month_or_year_and_rises():
+    for days, shown in (
+        (["2026-01-02", "2026-01-01"], ("2026-01-01", "2026-01-02")),
+        ([f"2026-0{n % 3 + 1}-{n + 10}" for n in range(12)], ("2026-01", "2026-02", "2026-03")),
+        ([f"{2000 + n}-01-01" for n in range(20)], tuple(str(2012 + n) for n in range(8))),
+    ):
+        (age,) = facets([{"created_at": (day,)} for day in days])
+        assert age.values == shown
+    assert age.codes.tolist() == [0] * 0 + [8] * 12 + list(range(8))

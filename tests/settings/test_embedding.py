@@ -78,17 +78,6 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "sentence"),
-    [
-        ("embedding_service_url", "localhost:1", "must be a URL such as"),
-        ("embedding_dimensions", 0, "must be greater than 0"),
-    ],
-)
-def test_wrong_values_are_refused(name, value, sentence):
-    assert sentence in refusal(**{name: value})
-
-
 def test_a_prefix_is_known_set_or_none():
     found = settings()
 

@@ -1,12 +1,10 @@
 """The settings: their names, their defaults, and the sentence for a wrong one."""
 
 import importlib.util
-import os
 import re
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import FilterableField
@@ -78,10 +76,6 @@ def test_a_former_setting_that_hid_texts_is_refused(monkeypatch):
         loaded(monkeypatch, TENANT_CHECK_URL="http://localhost:9000/check")
 
 
-def test_no_variable_is_read_twice():
-    assert len(set(VARIABLES)) == len(VARIABLES)
-
-
 def test_without_any_variable_the_embedded_engine_and_minilm_serve():
     settings = load()
 
@@ -119,10 +113,6 @@ def test_of_both_spellings_the_shorter_wins(monkeypatch):
 
 def test_an_empty_variable_is_not_set(monkeypatch):
     assert loaded(monkeypatch, QDRANT_URL="", FASTMCP_PORT="").fastmcp_port == 8000
-
-
-def test_variables_of_other_programs_do_no_harm(monkeypatch):
-    loaded(monkeypatch, QDRANT_SOMETHING="x", FASTMCP_OTHER="y")
 
 
 @pytest.mark.parametrize(
@@ -193,26 +183,24 @@ def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
 @pytest.mark.parametrize(
     ("variable", "value", "what"),
     [
-        ("FASTMCP_PORT", "eighty", "valid integer"),
-        ("FASTMCP_SERVER_PORT", "eighty", "valid integer"),
-        ("FASTMCP_PORT", "70000", "must be less than or equal to 65535"),
+        ("FASTMCP_PORT", "eighty", "must be a whole number"),
+        ("FASTMCP_PORT", "70000", "must be at most 65535"),
         ("FASTMCP_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING', 'ERROR' or 'CRITICAL'"),
         ("COLLECTION_NAME", "notes/2026", "'notes/2026' cannot be a collection's name"),
         ("QDRANT_LOCAL_PATH", __file__, "is a file or lies below one"),
         ("QDRANT_LOCAL_PATH", f"{__file__}/data", "is a file or lies below one"),
+        ("QDRANT_URL", "http://a host", "must be a URL such as"),
+        ("EMBEDDING_SERVICE_URL", "http://host:99999", "must be a URL such as"),
         ("QDRANT_SEARCH_LIMIT", "0", "must be greater than 0"),
-        ("QDRANT_TIMEOUT", "0", "must be greater than 0"),
-        ("QDRANT_SEARCH_TIMEOUT", "-2", "must be greater than 0"),
-        ("QDRANT_READ_ONLY", "maybe", "valid boolean"),
+        ("QDRANT_READ_ONLY", "maybe", "must be true or false"),
         ("QDRANT_COLLECTIONS", '["a"', "names separated by commas, or a JSON list"),
-        ("QDRANT_COLLECTIONS", '["a", 1]', "valid string"),
-        ("EMBEDDING_THREADS", "0", "must be greater than 0"),
+        ("QDRANT_COLLECTIONS", '["a", 1]', "must be a string"),
         ("AUTH_MODE", "nobody", "'none', 'token' or 'oauth'"),
         ("FILTERABLE_FIELDS", "nonsense", "it must be a JSON list of objects"),
         ("FILTERABLE_FIELDS", FIELD, "it must be a JSON list of objects"),
-        ("FILTERABLE_FIELDS", '[{"name": "a"}]', "description: Field required"),
+        ("FILTERABLE_FIELDS", '[{"name": "a"}]', "description: is required"),
         ("FILTERABLE_FIELDS", f"[{FIELD.replace('>=', '~')}]", "condition: must be"),
-        ("FILTERABLE_FIELDS", f"[{FIELD.replace('year', 'a.b')}]", "name: String should match"),
+        ("FILTERABLE_FIELDS", f"[{FIELD.replace('year', 'a.b')}]", "name: must match ^"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, variable, value, what):
@@ -224,12 +212,7 @@ def test_a_wrong_value_is_one_sentence_that_names_the_variable(monkeypatch, vari
     assert what in text
     assert text.endswith(".")
     assert "\n" not in text
-    assert "https://" not in text
-
-
-def test_settings_cannot_be_changed():
-    with pytest.raises(ValidationError):
-        load().fastmcp_port = 1  # type: ignore[misc]
+    assert "pydantic" not in text
 
 
 def test_only_known_names_can_be_given_in_code():
@@ -256,12 +239,6 @@ def test_the_example_file_is_what_the_settings_say():
     assert (ROOT / ".env.example").read_text("utf-8") == example_script().example()
 
 
-def test_the_example_file_holds_every_variable():
-    text = (ROOT / ".env.example").read_text("utf-8")
-
-    assert {name for name in VARIABLES if not re.search(rf"\b{name}\b", text)} == set()
-
-
 def test_the_example_file_with_everything_uncommented_is_the_defaults(tmp_path):
     lines = (ROOT / ".env.example").read_text("utf-8").splitlines()
     assigned = [line[2:] for line in lines if re.match(r"# [A-Z][A-Z0-9_]+=", line)]
@@ -278,14 +255,3 @@ def test_every_description_is_a_sentence():
     assert meanings.keys() == Settings.model_fields.keys()
     wrong = [text for text in meanings.values() if not re.match(r"[A-Z`].*\.$", text)]
     assert wrong == []
-
-
-def test_the_environment_is_clean_for_these_tests():
-    assert not set(VARIABLES) & set(os.environ)
-
-
-def test_the_languages_of_keyword_search_are_those_the_encoder_knows():
-    from mcp_server_qdrant.encoders import bm25
-    from mcp_server_qdrant.settings import engine as settings
-
-    assert settings.LANGUAGES == bm25.LANGUAGES

@@ -9,29 +9,6 @@ from tests.support import make_settings
 LONG = "a-token-of-some-length"
 
 
-def test_the_limits_have_sensible_defaults(loaded):
-    made = loaded()
-
-    assert made.http_max_calls == 64
-    assert made.forwarded_allow_ips == ("127.0.0.1",)
-    assert made.log_format == "text"
-    assert not made.fastmcp_stateless_http
-
-
-def test_every_one_can_be_set(loaded):
-    made = loaded(
-        FASTMCP_STATELESS_HTTP="true",
-        HTTP_MAX_CALLS="8",
-        FORWARDED_ALLOW_IPS="10.0.0.7, 192.168.0.0/16, ::1",
-        LOG_FORMAT="json",
-    )
-
-    assert made.fastmcp_stateless_http
-    assert made.http_max_calls == 8
-    assert made.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")
-    assert made.log_format == "json"
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
@@ -89,8 +66,10 @@ def test_lists_are_split_at_commas():
         auth_audience="a, https://b.example",
         fastmcp_allowed_hosts="mcp.example.com,*.internal",
         fastmcp_allowed_origins="*, https://app.example.com",
+        forwarded_allow_ips="10.0.0.7, 192.168.0.0/16, ::1",
     )
 
     assert settings.auth_audience == ("a", "https://b.example")
     assert settings.fastmcp_allowed_hosts == ("mcp.example.com", "*.internal")
     assert settings.fastmcp_allowed_origins == ("*", "https://app.example.com")
+    assert settings.forwarded_allow_ips == ("10.0.0.7", "192.168.0.0/16", "::1")

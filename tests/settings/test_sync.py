@@ -40,7 +40,7 @@ def test_a_list_says_more(monkeypatch):
         ("~/notes", 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
         ('{"/a": "x/y"}', "SYNC_SOURCES: collection: 'x/y' cannot be a collection's name"),
         ("[" * 100_000, 'SYNC_SOURCES: must be JSON such as {"~/notes": "notes"}.'),
-        ('[{"path": "/a"}]', "SYNC_SOURCES: collection: Field required."),
+        ('[{"path": "/a"}]', "SYNC_SOURCES: collection: is required."),
         (
             '[{"path": "/a", "collection": "c", "x": 1}]',
             "SYNC_SOURCES: x: is no part of this setting",

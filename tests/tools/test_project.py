@@ -101,6 +101,8 @@ async def test_the_structured_result_tells_what_an_agent_needs():
         assert set(letters) == {"name", "points", "drawn", "centre", "spread", "near"}
         assert next(iter(panel["query"]["near"])) == "letters"
         assert len(panel["explained"]) == len(panel["query"]["at"]) == len(notes["centre"]) == 2
+        solid = (await project(client, query="copper", dimensions=3)).structured_content
+        assert {len(hit["at"]) for hit in solid["hits"]} == {3}
         assert "map" not in result.structured_content
         assert all(
             set(h) == {"id", "collection", "relevance", "title", "at"}
@@ -123,26 +125,6 @@ async def test_regions_are_told_by_name_and_size(monkeypatch):
     (region,) = result.structured_content["panels"][0]["regions"]
     assert region == {"name": "wing lift", "words": ["wing lift", "drag"], "points": 20}
     assert "Regions: wing lift (20)." in said(result)
-
-
-async def test_three_dimensions():
-    async with memory_server() as client:
-        await store(client, "notes", *corpus(20))
-        content = (await project(client, query="copper", dimensions=3)).structured_content
-
-        assert len(content["panels"][0]["explained"]) == 3
-        assert {len(hit["at"]) for hit in content["hits"]} == {3}
-
-
-async def test_what_was_deleted_is_off_the_next_map():
-    async with memory_server() as client:
-        await store(client, "notes", *corpus(5))
-        first = await project(client, query="n3")
-        ids = [first.structured_content["hits"][0]["id"]]
-        await client.call_tool("qdrant-delete", {"ids": ids, "collection_name": "notes"})
-        (notes,) = (await project(client)).structured_content["panels"][0]["collections"]
-
-        assert (notes["points"], notes["drawn"]) == (4, 4)
 
 
 async def test_the_text_stays_under_1500_bytes():

@@ -2,18 +2,25 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import ConfigError
+
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
 def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
+    named, kind = dict.fromkeys(_names(context, option, text)), click.Choice(ALGORITHMS)
+    return [kind.convert(one, option, context) for one in named or ALGORITHMS]
 
 
 def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
@@ -27,7 +34,7 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     "--queries",
     type=click.Path(path_type=Path),
     required=True,
-    help="Labelled queries: a JSON list, JSON lines, or a BEIR folder.",
+    help="Labelled queries: a JSON list.",
 )
 @click.option(
     "--collections",
@@ -37,16 +44,10 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 )
 @click.option(
     "--algorithms",
-    default="",
-    callback=_names,
+    default=",".join(ALGORITHMS),
+    show_default=True,
+    callback=_algorithms,
     help="Separated by commas; others are compared with the first.",
-)
-@click.option(
-    "--sweep",
-    "sweeps",
-    multiple=True,
-    metavar="NAME=FIRST:LAST:STEP",
-    help="Try these values of a parameter of qdrant-find, or NAME=VALUE,VALUE. Repeatable.",
 )
 @click.option(
     "-k",
@@ -67,29 +68,26 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
-    algorithms: Sequence[str],
-    sweeps: Sequence[str],
+    algorithms: Sequence[Algorithm],
     limit: int,
     output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
-    from mcp_server_qdrant.evaluation import text
     from mcp_server_qdrant.evaluation.labels import read_labels
-    from mcp_server_qdrant.evaluation.metrics import score
+    from mcp_server_qdrant.evaluation.report import report, tables
     from mcp_server_qdrant.evaluation.run import measure
-    from mcp_server_qdrant.evaluation.sweep import configurations
+    from mcp_server_qdrant.evaluation.scores import score
 
     labels = read_labels(queries)
     if collections:
-        labels = [replace(label, collections=collections) for label in labels]
-    ways = configurations(algorithms, sweeps)
-    settings, total = frame.load(), len(labels) * len(ways)
+        labels = [one.model_copy(update={"collections": collections}) for one in labels]
+    settings, total = frame.load(), len(labels) * len(algorithms)
     frame.leave_folder()
     async with frame.opened(settings) as services:
         measured = await measure(
             services,
             labels,
-            ways,
+            algorithms,
             limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
@@ -97,13 +95,13 @@ async def evaluate(
     scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
-    click.echo(text.tables(measured, scores))
+    click.echo(tables(measured, scores))
     if output:
-        _write(output, text.report(measured, scores))
+        _write(output, report(measured, scores))
 
 
-def _write(output: Path, report: dict[str, Any]) -> None:
+def _write(output: Path, figures: dict[str, Any]) -> None:
     try:
-        output.write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+        output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error

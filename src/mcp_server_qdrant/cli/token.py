@@ -70,11 +70,11 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         from mcp_server_qdrant.http.auth import tokens
 
         if name == LIST:
-            _list(tokens.read(_named(file)))
+            _list(tokens.read_tokens(_named(file)))
             return
         known = given["revoke"] or given["replace"]
         place = _named(file) if known else file
-        there = tokens.read(place) if place and place.exists() else ()
+        there = tokens.read_tokens(place) if place and place.exists() else ()
         old = next((one for one in reversed(there) if one.name == name), None)
         if known and not old:
             raise ConfigError(f"{name} has no token in {place}.")

@@ -1,4 +1,4 @@
-"""The BM25 of this server's vectors."""
+"""The BM25 of this server's vectors, and the languages that the engine has."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -17,3 +17,12 @@ class Markers(NamedTuple):
 
 NO_MARKERS = Markers((), {})
 ENGLISH = "english"  # the language of texts without markers
+NEUTRAL = "none"  # neither stems nor drops stop words
+# fmt: off
+LANGUAGES = (
+    "arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch",
+    "english", "finnish", "french", "german", "greek", "hebrew", "hinglish", "hungarian",
+    "indonesian", "italian", "japanese", "kazakh", "nepali", "norwegian", "portuguese",
+    "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish", NEUTRAL,
+)
+# fmt: on

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BeforeValidator, Field
+from pydantic_core import ErrorDetails
 
 from mcp_server_qdrant.core.notation import SURROGATE
 
@@ -117,3 +118,39 @@ Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
 Tags = Annotated[tuple[Word, ...] | None, BeforeValidator(_split)]
 Id = Annotated[str, BeforeValidator(_as_text)]  # a text to us; other tools number theirs
 JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
+
+_KINDS = {  # what a value must be, by how pydantic calls the fault
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type", "finite_number"), "a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    **dict.fromkeys(
+        ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"), "a date and time"
+    ),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    "string_type": "a string",
+    "string_unicode": "valid Unicode text",
+}
+
+
+def wanted(fault: ErrorDetails) -> str:
+    """The end of a sentence on a value that pydantic refused, without the value."""
+    limits = fault.get("ctx", {})
+    if kind := _KINDS.get(fault["type"]):
+        return f"must be {kind}"
+    match fault["type"]:
+        case "value_error":
+            return str(limits["error"]).rstrip(".")
+        case "missing":
+            return "is required"
+        case "literal_error":
+            return f"must be {limits['expected']}"
+        case "too_short" | "string_too_short":
+            return "must not be empty"
+        case "too_long":
+            return f"must have at most {limits['max_length']} items"
+        case "string_pattern_mismatch":
+            return f"must match {limits['pattern']}"
+    said = fault["msg"].replace("Input should be", "must be")
+    said = said.replace("greater than or equal to", "at least")
+    return said.replace("less than or equal to", "at most")

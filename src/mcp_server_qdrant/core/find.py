@@ -1,8 +1,8 @@
 """The parameters of qdrant-find, each declared once: type, bounds, default, texts.
 
 From here derive the tool's schema and the check of its arguments, the request of the read path,
-the settings that hold a server's defaults, docs/settings.md, the defaults of the page, and what an
-evaluation can sweep. Those with a setting are `Preferences`; a call may say otherwise.
+the settings that hold a server's defaults, docs/settings.md, and the defaults of the page. Those
+with a setting are `Preferences`; a call may say otherwise.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,6 @@ from mcp_server_qdrant.core.fields import (
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
 LINES = 2  # results without a passage at the end of a page
-# What each leg of a hybrid search counts; together at most 1.
-LEG_WEIGHTS = frozenset({"semantic_weight", "keyword_weight"})
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]

@@ -1,6 +1,6 @@
-"""The data of a map: panels of points, groups, the place of a query. All of it is frozen.
+"""The data of a map, all of it frozen: panels of points, groups, the place of a query.
 
-Arrays are numpy's, float32; nothing here imports numpy. No vector of the engine leaves in these.
+Arrays are numpy's, float32; nothing here imports numpy.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage
-from mcp_server_qdrant.core.find import SearchRequest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,21 +16,7 @@ MOST_POINTS = 10_000
 USUAL_POINTS = 1_000
 SEEN = 3  # axes of a map
 
-Position = tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MapRequest:
-    """A map to draw: the collections as qdrant-find takes them, `limit` points in all.
-
-    `search` is carried out by the pipeline of qdrant-find, and its hits are placed; it says
-    itself which collections it searches. The layout by neighbours is waited for `patience` seconds.
-    """
-
-    collections: tuple[str, ...] | None = None
-    limit: int = USUAL_POINTS
-    search: SearchRequest | None = None
-    patience: float = 0.0
+Position = Sequence[float]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -76,10 +76,16 @@ class Tasks:
 
 
 async def gathered(
-    names: Sequence[str], ask: Callable[[str], Awaitable[T]]
+    names: Sequence[str], ask: Callable[[str], Awaitable[T]], at_once: int = 10_000
 ) -> tuple[dict[str, T], dict[str, QdrantMcpError]]:
     """The answers by name, and our errors by name; any other error is raised."""
-    answers = await asyncio.gather(*map(ask, names), return_exceptions=True)
+    gate = asyncio.Semaphore(at_once)
+
+    async def answer_of(name: str) -> T:
+        async with gate:
+            return await ask(name)
+
+    answers = await asyncio.gather(*map(answer_of, names), return_exceptions=True)
     found: dict[str, T] = {}
     failed: dict[str, QdrantMcpError] = {}
     for name, answer in zip(names, answers, strict=True):

@@ -19,19 +19,23 @@ from qdrant_edge import (
     Bm25,
     Bm25Config,
     DisabledStemmer,
-    Language,
     StopwordsSet,
     TokenizerType,
 )
 
-from mcp_server_qdrant.core.bm25 import AVERAGE_LENGTH, ENGLISH, K1, NO_MARKERS, B
+from mcp_server_qdrant.core.bm25 import (
+    AVERAGE_LENGTH,
+    ENGLISH,
+    K1,
+    LANGUAGES,
+    NEUTRAL,
+    NO_MARKERS,
+    B,
+)
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
 from mcp_server_qdrant.encoders.text import clean
-
-NEUTRAL = "none"
-LANGUAGES = (*sorted(name.lower() for name in dir(Language) if name[0].isalpha()), NEUTRAL)
 
 WORD = re.compile(r"[^\W_]+")
 

@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.core.bm25 import ENGLISH, Markers
+from mcp_server_qdrant.core.bm25 import ENGLISH, LANGUAGES, NEUTRAL, Markers
 from mcp_server_qdrant.core.datatypes import Sparse
-from mcp_server_qdrant.encoders.bm25 import LANGUAGES, NEUTRAL, Bm25Encoder
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.text import clean
 
 logger = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import Document, Result
+from mcp_server_qdrant.core.datatypes import Algorithm, Document, Result
 from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ class JudgedQuery:
 
 @dataclass(slots=True)
 class Run:
-    """One configuration: per query what it found as asked and in depth, and its milliseconds.
+    """One algorithm: per query what it found as asked and in depth, and its milliseconds.
 
     `failures` holds why searches failed, `lapses` how collections fared that were not searched as
     they should.
     """
 
-    configuration: Configuration
+    algorithm: Algorithm
     found: list[list[Key]] = field(default_factory=list)
     deep: list[list[Key]] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
@@ -113,21 +113,19 @@ def _doubts(lost: Sequence[str], unknown: int) -> list[str]:
 
 async def _grades(lookup: Lookup, label: Label, names: Sequence[str]) -> dict[Key, int]:
     """The documents that answer a query; an id that is nowhere is that of no collection."""
-    if label.where is not None:
-        found = [await lookup.matching(name, label.where) for name in names]
+    if where := label.where:
+        found = [await lookup.matching(name, where) for name in names]
         return {key_of(document): 1 for documents in found for document in documents}
     grades: dict[Key, int] = {}
-    own = [([name] if name in names else [], ids) for name, ids in label.within.items()]
-    for homes, ids in [(names, label.ids), *own]:
-        named = [await lookup.named(name, list(ids)) for name in homes if ids]
-        for one, grade in ids.items():
-            keys = [key_of(there[one]) for there in named if one in there]
-            grades |= dict.fromkeys(keys or [("", one)], grade)
+    named = [await lookup.named(name, list(label.ids)) for name in names]
+    for one, grade in label.ids.items():
+        keys = [key_of(there[one]) for there in named if one in there]
+        grades |= dict.fromkeys(keys or [("", one)], grade)
     return grades
 
 
 async def models_ready(
-    services: "Services", queries: Iterable[JudgedQuery], configurations: Iterable[Configuration]
+    services: "Services", queries: Iterable[JudgedQuery], algorithms: Iterable[Algorithm]
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
 
@@ -137,7 +135,7 @@ async def models_ready(
     targets = await services.catalog.resolve(names)
     await services.lexicon.vocabularies(targets)
     await services.lexicon.settled()
-    if all(configuration.algorithm in ("keyword", "fuzzy") for configuration in configurations):
+    if {*algorithms} <= {"keyword", "fuzzy"}:
         return
     for model in dict.fromkeys(target.dense.model for target in targets if target.dense):
         encoder = services.encoders.of(model)
@@ -150,22 +148,22 @@ async def models_ready(
 async def measure(
     services: "Services",
     labels: Sequence[Label],
-    configurations: Sequence[Configuration],
+    algorithms: Sequence[Algorithm],
     *,
     limit: int = LIMIT,
     searching: Callable[[int], Any] = lambda _: None,
 ) -> Measured:
-    """Search every query in every configuration, one after the other.
+    """Search every query by every algorithm, one after the other.
 
     `searching` is told how many searches are done. Raises RequestError, and BackendError where none
-    of a configuration succeeded.
+    of an algorithm succeeded.
     """
     queries, doubts = await resolve(services, labels)
-    await models_ready(services, queries, configurations)
-    runs = [Run(configuration) for configuration in configurations]
+    await models_ready(services, queries, algorithms)
+    runs = [Run(algorithm) for algorithm in algorithms]
     for place, query in enumerate(queries, 1):
-        # One query in all configurations before the next: what else the machine does meanwhile
-        # meets them alike.
+        # One query by all algorithms before the next: what else the machine does meanwhile meets
+        # them alike.
         for run in runs:
             await _search(services, run, query, limit)
         searching(place * len(runs))
@@ -176,13 +174,18 @@ async def measure(
 
 async def _search(services: "Services", run: Run, query: JudgedQuery, limit: int) -> None:
     """Search one query and note the result."""
-    pipeline = services.pipeline
-    text, collections = query.label.query, query.label.collections
+    asked = SearchRequest(
+        query=query.label.query,
+        collections=query.label.collections,
+        algorithm=run.algorithm,
+        score_threshold=0.0,
+    )
+    search = services.pipeline.search
     try:
         # First in depth, so that the timed search meets the caches that a server has.
-        deep = await pipeline.search(run.configuration.request(text, collections, DEEP))
+        deep = await search(asked.model_copy(update={"limit": DEEP}))
         start = time.perf_counter()
-        page = await pipeline.search(run.configuration.request(text, collections, limit))
+        page = await search(asked.model_copy(update={"limit": limit}))
         run.milliseconds.append((time.perf_counter() - start) * 1000)
     except BackendError as error:
         run.failures.append(str(error))
@@ -213,7 +216,7 @@ def _losses(runs: Sequence[Run]) -> list[str]:
     """A sentence for each thing that was not searched as it should be."""
     said = []
     for run in runs:
-        name = run.configuration.name
+        name = run.algorithm
         if run.failures:
             count = len(run.failures)
             said.append(f"{name}: {count} searches failed and count as missed: {run.failures[0]}")

@@ -11,6 +11,7 @@ from mcp.server import MCPServer
 from mcp.server.auth.routes import cors_middleware
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from typing_extensions import override
@@ -20,7 +21,7 @@ from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
-from mcp_server_qdrant.http.page.routes import PAGE, compressed
+from mcp_server_qdrant.http.page.routes import PAGE
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
 
@@ -58,7 +59,8 @@ def app(
             session_idle_timeout=IDLE_SECONDS,
             max_sessions=SESSIONS,
         )
-    bounded = RequestBodyLimitMiddleware(compressed(served), BODY)
+    zipped = GZipMiddleware(served, minimum_size=1_000, compresslevel=6)  # but for event streams
+    bounded = RequestBodyLimitMiddleware(zipped, BODY)
     limited = monitor.load.around(bounded, monitor.metrics.refused)
     return Identified(_protected(served, limited, settings, path))
 

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import Drawn, Map, MapRequest, Panel, View
+from mcp_server_qdrant.core.maps import USUAL_POINTS, Map, Panel, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
@@ -74,15 +73,23 @@ class Projector:
         """The collection was written to."""
         self._writes[collection] += 1
 
-    async def view(self, request: MapRequest) -> View:
-        """The map of the collections, and on it the search, if one is asked for.
+    async def view(
+        self,
+        collections: tuple[str, ...] | None = None,
+        limit: int = USUAL_POINTS,
+        search: SearchRequest | None = None,
+        patience: float = 0.0,
+    ) -> View:
+        """The map of the collections, of `limit` points in all, and on it the search, if any.
 
-        Raises UnknownCollection, and BackendError where no collection could be read.
+        The search says itself which collections it searches. The layout by neighbours is waited for
+        `patience` seconds. Raises UnknownCollection, and BackendError where nothing could be read.
         """
-        targets = await self.catalog.resolve(request.collections)
-        if request.search is None:
-            return View(await self._map(targets, request))
-        found, page = await asyncio.gather(self._map(targets, request), self.search(request.search))
+        targets = await self.catalog.resolve(collections)
+        drawing = self._map(targets, limit, patience)
+        if search is None:
+            return View(await drawing)
+        found, page = await asyncio.gather(drawing, self.search(search))
         by_name = {target.collection: target for target in targets}
         return await place(found, page, by_name, self.drawer, self.encoders)
 
@@ -99,30 +106,30 @@ class Projector:
         if running := [one for entry in self._maps.values() for one in entry.stop()]:
             await asyncio.wait(running)
 
-    async def _map(self, targets: Sequence[Target], request: MapRequest) -> Map:
+    async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
         """The map of the targets: the kept one, or one that is being drawn, or a new one."""
-        entry = await self._entry(targets, request)
+        entry = await self._entry(targets, limit, patience)
         drawn = await asyncio.shield(entry.drawing)
-        if not (installed() and _large(drawn)):
+        if not (installed() and any(map(_large, drawn.panels))):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
-        await asyncio.wait({entry.laying}, timeout=request.patience)
-        if entry.laid and not (entry.busy and request.patience):
+        await asyncio.wait({entry.laying}, timeout=patience)
+        if entry.laid and not (entry.busy and patience):
             return replace(entry.laid, coming=entry.busy)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
-    async def _entry(self, targets: Sequence[Target], request: MapRequest) -> _KeptMap:
-        key = (str(caller()), request.limit, *(target.collection for target in targets))
+    async def _entry(self, targets: Sequence[Target], limit: int, patience: float) -> _KeptMap:
+        key = (limit, *(target.collection for target in targets))
         newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
         written = [(one.points, self._writes[one.collection]) for one in targets]
         state = (written, newest)
         entry = self._maps.get(key)
-        old = entry and entry.state != state and (request.patience or not entry.busy)
+        old = entry and entry.state != state and (patience or not entry.busy)
         if entry is None or old or _failed(entry.drawing):
             laid = entry.laid if entry else None
             if entry and entry.laying:
                 entry.laying.cancel()
-            drawing = asyncio.ensure_future(self._draw(targets, request.limit))
+            drawing = asyncio.ensure_future(self._draw(targets, limit))
             entry = self._maps[key] = _KeptMap(state, drawing, laid)
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
@@ -133,7 +140,10 @@ class Projector:
         """Give a map its layout by neighbours, or a note why it has none."""
         try:
             async with self._laying:
-                panels = [await _laid(panel) for panel in drawn.panels]
+                panels = [
+                    replace(panel, neighbours=await neighbours(panel)) if _large(panel) else panel
+                    for panel in drawn.panels
+                ]
         except BackendError as error:
             entry.laid = replace(drawn, notes=(*drawn.notes, str(error)))
         else:
@@ -150,19 +160,15 @@ class Projector:
         drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
         wanted = {one.collection: (one, count) for one, count in zip(drawable, counts, strict=True)}
-        gate = asyncio.Semaphore(AT_ONCE)
-
-        async def draw(name: str) -> Drawn:
-            async with gate:
-                return await self.drawer.draw(*wanted[name])
-
-        found, failures = await gathered([*wanted], draw)
+        found, failures = await gathered(
+            [*wanted], lambda name: self.drawer.draw(*wanted[name]), AT_ONCE
+        )
         failed = unread + [f"{called(name)}: {error}" for name, error in failures.items()]
         if failed and len(failed) == len(drawable) + len(unread):
             raise BackendError(f"No collection could be read for the map: {failed[0]}")
         drawn = [(wanted[name][0], points) for name, points in found.items()]
         made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
-        if _large(made) and not installed():
+        if any(map(_large, made.panels)) and not installed():
             return replace(made, notes=(*made.notes, LACKING))
         return made
 
@@ -172,11 +178,6 @@ def _failed(drawing: "asyncio.Task[Map]") -> bool:
     return drawing.done() and (drawing.cancelled() or drawing.exception() is not None)
 
 
-def _large(made: Map) -> bool:
-    """Whether a panel has so many points that they have a layout by neighbours."""
-    return any(panel.count >= LEAST for panel in made.panels)
-
-
-async def _laid(panel: Panel) -> Panel:
-    places = await neighbours(panel) if panel.count >= LEAST else None
-    return replace(panel, neighbours=places)
+def _large(panel: Panel) -> bool:
+    """Whether it has so many points that they have a layout by neighbours."""
+    return panel.count >= LEAST

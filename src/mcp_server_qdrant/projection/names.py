@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from mcp_server_qdrant.core.bm25 import ENGLISH
-from mcp_server_qdrant.encoders.bm25 import NEUTRAL, PAIRED, Bm25Encoder
+from mcp_server_qdrant.core.bm25 import ENGLISH, NEUTRAL
+from mcp_server_qdrant.encoders.bm25 import PAIRED, Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import stop_words, sure
 
 PHRASES = 8  # of a cluster

@@ -64,13 +64,14 @@ async def neighbours(panel: Panel) -> Neighbours:
     return found
 
 
-def put_among(panel: Panel, reduced: Vectors) -> Vectors | None:
-    """The place (2,) of a further point (axes,): in the middle of the nearest ones."""
+def put_among(panel: Panel, reduced: Vectors) -> list[float] | None:
+    """The place of a further point (axes,): in the middle of the nearest ones."""
     if panel.neighbours is None:
         return None
     far = np.linalg.norm(panel.reduced - reduced, axis=1)
     nearest = np.argsort(far, kind="stable")[:BESIDE]
-    return np.asarray(np.median(panel.neighbours.places[nearest], axis=0), np.float32)
+    middle: list[float] = np.median(panel.neighbours.places[nearest], axis=0).tolist()
+    return middle
 
 
 def main() -> None:

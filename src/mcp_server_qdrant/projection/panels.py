@@ -1,14 +1,14 @@
-"""Drawn points -> panels: one per embedding model, never mixed."""
+"""Drawn points -> panels: one per embedding model, never mixed; what their points differ in."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.maps import SEEN, Drawn, Group, Map, Outlier, Panel
+from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Outlier, Panel
 from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.projection.facets import facets
 from mcp_server_qdrant.projection.pca import Vectors, principal, unit
 
 REDUCED = 50  # axes on which neighbours are looked for
@@ -16,8 +16,16 @@ OUTLIERS = 5
 FAR = 3.0  # standard deviations
 TELLING = 10  # points from which on it can be told what is usual
 ALIKE = 1e-6  # deviations that rounding alone makes
+# Facets:
+VALUES = 8
+KEYS = 8
+COVERED = 0.2  # share of the points that have a value
+DAY = "created_at"
+MANY_VALUED = ("tags", DAY)  # shown by their most frequent or newest values, however many
+UNITS = (10, 7, 4)  # characters of a date: its day, month, year
 
 Part = tuple[Target, Drawn, Vectors]  # with vectors one long
+Facts = Sequence[Mapping[str, Sequence[str]]]
 
 
 def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) -> Map:
@@ -61,7 +69,7 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
             collection=name,
             total=max(target.points, len(part)),
             points=points,
-            centre=tuple(map(float, basis.project(middle)[:SEEN])),
+            centre=basis.project(middle)[:SEEN].tolist(),
             spread=math.sqrt(float(np.square(away).mean())),
             near=near(others, middle),
             middle=middle,
@@ -89,3 +97,39 @@ def _outliers(collection: str, points: Drawn, away: Vectors) -> list[Outlier]:
         for at in farthest
         if (far := (float(away[at]) - usual) / deviation) >= FAR
     ]
+
+
+def facets(facts: Facts) -> tuple[Facet, ...]:
+    """Tags and age first, then the keys, those that most points have first."""
+    held = Counter(key for one in facts for key in one)
+    keys = [key for key, count in held.most_common() if count >= COVERED * len(facts)]
+    keys.sort(key=lambda key: key not in MANY_VALUED)
+    found = (_facet(key, facts) for key in keys)
+    return tuple(one for one in found if one)[:KEYS]
+
+
+def _facet(key: str, facts: Facts) -> Facet | None:
+    of = [list(one.get(key, ())) for one in facts]
+    if key == DAY:
+        of = _periods(of)
+    counts = Counter(value for values in of for value in values)
+    few = len(counts) <= VALUES
+    if len(counts) < 2 or not (few or key in MANY_VALUED):
+        return None
+    if key == DAY:
+        shown = sorted(counts)[-VALUES:]
+    else:
+        shown = [value for value, _ in counts.most_common(VALUES)]
+    place = {value: at for at, value in enumerate(shown)}
+    none = len(shown)
+    codes = [min((place.get(value, none) for value in values), default=none) for values in of]
+    return Facet(key, tuple(shown), np.asarray(codes, np.uint8))
+
+
+def _periods(days: Sequence[list[str]]) -> list[list[str]]:
+    """The dates by day, month or year: the finest of them that makes few values."""
+    for length in UNITS:
+        cut = [[day[:length] for day in one] for one in days]
+        if len({day for one in cut for day in one}) <= VALUES:
+            break
+    return cut

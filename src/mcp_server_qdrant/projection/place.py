@@ -6,18 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from mcp_server_qdrant.core.datatypes import PointId, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
-from mcp_server_qdrant.core.maps import SEEN, Map, Panel, Place, Position, View
+from mcp_server_qdrant.core.maps import SEEN, Map, Panel, Place, View
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.neighbours import put_among
 from mcp_server_qdrant.projection.panels import near
 from mcp_server_qdrant.projection.pca import unit
 from mcp_server_qdrant.qdrant.read.draw import Drawer
-
-Spot = tuple[str, PointId]  # collection, id
 
 
 async def place(
@@ -28,12 +24,9 @@ async def place(
     encoders: Registry,
 ) -> View:
     """The map with the query and the results, in their order, where they lie on it."""
-    queries = [
-        _query(index, panel, page.searched, encoders) for index, panel in enumerate(found.panels)
-    ]
-    spots, placed = await asyncio.gather(
-        _hits(found, page, targets, drawer), asyncio.gather(*queries)
-    )
+    queries = [_query(n, panel, page.searched, encoders) for n, panel in enumerate(found.panels)]
+    hits = _hits(found, page, targets, drawer)
+    spots, placed = await asyncio.gather(hits, asyncio.gather(*queries))
     places = tuple(spots.get((one.document.collection, one.document.id)) for one in page.results)
     notes = [one for one in placed if isinstance(one, str)]
     if off := places.count(None):
@@ -58,10 +51,10 @@ async def _query(index: int, panel: Panel, query: str, encoders: Registry) -> Pl
 
 async def _hits(
     found: Map, page: SearchPage, targets: Mapping[str, Target], drawer: Drawer
-) -> dict[Spot, Place]:
+) -> dict[tuple[str, PointId], Place]:
     """The places of the results on the map; points that were not drawn are read and placed."""
     wanted = {(one.document.collection, one.document.id) for one in page.results}
-    spots: dict[Spot, Place] = {}
+    spots: dict[tuple[str, PointId], Place] = {}
 
     async def read(index: int, panel: Panel, collection: str, ids: Sequence[PointId]) -> None:
         with suppress(QdrantMcpError):  # told by the count of results without a place
@@ -75,8 +68,8 @@ async def _hits(
         for row, spot in enumerate(drawn):
             if spot in wanted:
                 laid = panel.neighbours
-                beside = _position(laid.places[row]) if laid else None
-                spots[spot] = Place(index, _position(panel.reduced[row, :SEEN]), beside)
+                beside = laid.places[row].tolist() if laid else None
+                spots[spot] = Place(index, panel.reduced[row, :SEEN].tolist(), beside)
         for group in panel.groups:
             name = group.collection
             if left := [id_ for where, id_ in wanted - spots.keys() if where == name]:
@@ -88,9 +81,4 @@ async def _hits(
 def _further(index: int, panel: Panel, vector: Any) -> Place:
     """The place of a unit vector that was not drawn."""
     reduced = panel.basis.project(vector)
-    beside = put_among(panel, reduced)
-    return Place(index, _position(reduced[:SEEN]), None if beside is None else _position(beside))
-
-
-def _position(place: np.ndarray[Any, Any]) -> Position:
-    return tuple(map(float, place))
+    return Place(index, reduced[:SEEN].tolist(), put_among(panel, reduced))

@@ -7,26 +7,19 @@ from typing import Annotated, Self
 from platformdirs import user_cache_path, user_data_path
 from pydantic import AfterValidator, BaseModel, Field, PositiveInt, SecretStr, model_validator
 
+from mcp_server_qdrant.core.bm25 import LANGUAGES
 from mcp_server_qdrant.core.datatypes import OURS
 from mcp_server_qdrant.core.fields import Positive
 from mcp_server_qdrant.core.notation import listed_in
-from mcp_server_qdrant.settings.values import Collection, Names, WholePath
+from mcp_server_qdrant.settings.values import Collection, Names, WholePath, is_web
 
 CONTENT_FIELDS = ("document", "page_content", "text", "content", "chunk", "body")
-# fmt: off
-LANGUAGES = (
-    "arabic", "azerbaijani", "basque", "bengali", "catalan", "chinese", "danish", "dutch",
-    "english", "finnish", "french", "german", "greek", "hebrew", "hinglish", "hungarian",
-    "indonesian", "italian", "japanese", "kazakh", "nepali", "norwegian", "portuguese",
-    "romanian", "russian", "slovene", "spanish", "swedish", "tajik", "turkish", "none",
-)
-# fmt: on
 
 _PATH = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 
 
 def _server_url(value: str) -> str:
-    if value != ":memory:" and not value.startswith(("http://", "https://")):
+    if value != ":memory:" and not is_web(value):
         raise ValueError("must be a URL such as http://host:6333, or :memory:")
     return value
 

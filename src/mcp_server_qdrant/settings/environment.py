@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.fields import wanted
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings.embedding import EmbeddingSettings
@@ -210,7 +211,7 @@ def _left_alone(file: Path | None) -> str | None:
 def explained(error: ValidationError) -> str:
     """A sentence on the first thing that is wrong, after the variable that was set."""
     first = error.errors(include_input=False, include_url=False)[0]
-    text = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    text = wanted(first)
     if not first["loc"]:
         return f"{text}."
     name, *inside = map(str, first["loc"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -66,9 +67,18 @@ def _names(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+def is_web(value: str) -> bool:
+    """True of a URL of the web: with a host, a port that there can be, and no space."""
+    try:
+        parts = urlsplit(value)
+        sound = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", value)
+    except ValueError:  # a port beyond 65535, or none
+        return False
+    return sound and parts.scheme in ("http", "https")
+
+
 def _web(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_web(value):
         raise ValueError("must be a URL such as https://host:8080/path")
     return value
 

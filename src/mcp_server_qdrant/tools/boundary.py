@@ -13,11 +13,12 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
+from pydantic_core import ErrorDetails
 from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.fields import without_null
+from mcp_server_qdrant.core.fields import wanted, without_null
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.tools.services import Open, Services
 
@@ -198,41 +199,11 @@ def explain(error: ValidationError) -> str:
     return " ".join(dict.fromkeys(map(_sentence, faults[:3])))
 
 
-_KINDS = {
-    "int_parsing": "a whole number",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "finite_number": "a number",
-    "dict_type": "an object",
-    "tuple_type": "a valid list",
-    "string_unicode": "valid Unicode text",
-}
-
-
-def _sentence(error: Any) -> str:
-    name, *inside = map(str, error["loc"] or ["arguments"])
-    whole, field = name, next((one for one in inside if one.isidentifier()), None)
-    name = f"{whole}.{field}" if field else whole
-    limits = error.get("ctx", {})
-    if kind := _KINDS.get(error["type"]):
-        return f"{name} must be {kind}."
-    match error["type"]:
-        case "extra_forbidden":
-            return f"{whole} has no {field!r}: see its description."
-        case "missing":
-            return f"{name} is required."
-        case "greater_than_equal" | "less_than_equal":
-            bound, value = next(iter(limits.items()))
-            return f"{name} must be at {'least' if bound == 'ge' else 'most'} {value}."
-        case "literal_error":
-            return f"{name} must be {limits['expected']}."
-        case "value_error":
-            return f"{name}: {limits['error']}"
-        case "too_short":
-            return f"{name} must not be empty."
-        case "too_long":
-            return f"{name} must have at most {limits['max_length']} items."
-    wanted = error["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    return f"{name} must be a valid {wanted}."
+def _sentence(fault: ErrorDetails) -> str:
+    name, *inside = map(str, fault["loc"] or ["arguments"])
+    field = next((one for one in inside if one.isidentifier()), None)
+    if fault["type"] == "extra_forbidden":
+        return f"{name} has no {field!r}: see its description."
+    name = f"{name}.{field}" if field else name
+    said = wanted(fault)
+    return f"{name}: {said}." if fault["type"] == "value_error" else f"{name} {said}."

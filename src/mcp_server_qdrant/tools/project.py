@@ -17,7 +17,6 @@ from mcp_server_qdrant.core.maps import (
     MOST_POINTS,
     USUAL_POINTS,
     Group,
-    MapRequest,
     Panel,
     Place,
     View,
@@ -63,7 +62,7 @@ async def project(
     projector = (await services_of_tool()).projector
     drawn = bool(points) or client_supports_apps(ctx)
     patience = 0.0 if drawn else PATIENCE
-    view = await projector.view(MapRequest(collections, limit, search, patience))
+    view = await projector.view(collections, limit, search, patience)
     structured = output(view, dimensions)
     if drawn:
         structured["map"] = await projector.encoded(view)

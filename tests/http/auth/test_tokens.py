@@ -19,7 +19,7 @@ from mcp_server_qdrant.http.auth.tokens import (
     line,
     new_token,
     parse,
-    read,
+    read_tokens,
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -101,26 +101,6 @@ async def test_dates_of_yaml_need_no_quotes(tmp_path):
     assert await refused(verifier(path), ANA) == "The token has expired."
 
 
-async def test_a_changed_file_counts_at_once(file):
-    known = verifier(file)
-    assert (await known.caller(ANA)).name == "ana"
-
-    file.write_text(line(entry(BEN, "ben", scopes=["admin"])))
-
-    await refused(known, ANA)
-    assert "write" in (await known.caller(BEN)).scopes
-
-
-async def test_a_replaced_file_counts_at_once(file, tmp_path):
-    known = verifier(file)
-    other = tmp_path / "other"
-    other.write_text(line(entry(BEN, "ben")))
-    os.utime(other, ns=(file.stat().st_mtime_ns,) * 2)
-    other.replace(file)
-
-    await refused(known, ANA)
-
-
 async def test_a_file_of_the_same_size_and_time_counts_at_once(file):
     before = file.stat()
     known = verifier(file)
@@ -159,19 +139,6 @@ async def test_while_the_file_is_lost_or_broken_none_of_its_tokens_counts(file, 
     assert (await known.caller(ANA)).name == "ana"
 
 
-async def test_a_file_that_is_mended_from_outside_is_read_again(file):
-    known = verifier(file)
-    file.parent.chmod(0o777)
-    file.write_text(line(entry(BEN, "ben")))
-    with pytest.raises(VerifierUnavailable):
-        await known.caller(BEN)
-
-    file.parent.chmod(0o700)
-
-    assert (await known.caller(BEN)).name == "ben"
-    await refused(known, ANA)
-
-
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_a_file_that_others_may_write_is_refused(file, mode):
     file.chmod(mode)
@@ -181,13 +148,7 @@ def test_a_file_that_others_may_write_is_refused(file, mode):
 
 
 ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
-TIMES_OF_NO_CALENDAR = {
-    "true": "token 1: expires: Input should be a valid datetime",
-    ".inf": "token 1: expires: Input should be a valid datetime, dates after 9999",
-    ".nan": "token 1: expires: Input should be a valid datetime, NaN values",
-    "99999999999999999999": "token 1: expires: Input should be a valid datetime, dates after 9999",
-    "2026-02-30": "is not sound YAML.",
-}
+NO_TIMES = ["true", ".inf", ".nan", "99999999999999999999"]
 
 
 @pytest.mark.parametrize(
@@ -198,24 +159,24 @@ TIMES_OF_NO_CALENDAR = {
         ("{? " * 50_000, "is not sound YAML."),
         ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
         *(
-            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), fault)
-            for when, fault in TIMES_OF_NO_CALENDAR.items()
+            (line(entry(ANA)).replace("}", f', "expires": {when}}}'), "must be a date and time")
+            for when in NO_TIMES
         ),
         ("tokens: 1", "it must be a list of tokens."),
         (ANA, "it must be a list of tokens."),
         (f"- {ANA}", "token 1 must be a mapping with name, sha256, scopes"),
-        (line({"name": "ana"}), "token 1: sha256: Field required."),
-        (line(entry(ANA, name="a b")), "token 1: name: String should match pattern"),
-        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: String should match pattern"),
-        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: String should match pattern"),
-        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: Tuple should have"),
-        (line(entry(ANA, scopes=["root"])), "token 1: scopes: Input should be 'read', 'write' or"),
+        (line({"name": "ana"}), "token 1: sha256: is required."),
+        (line(entry(ANA, name="a b")), "token 1: name: must match ^"),
+        (line(entry(ANA, name="(AUTH_TOKEN)")), "token 1: name: must match ^"),
+        (line(entry(ANA) | {"sha256": ANA}), "token 1: sha256: must match ^"),
+        (line(entry(ANA)) + line(entry(BEN, "b", scopes=[])), "token 2: scopes: must not be empty"),
+        (line(entry(ANA, scopes=["root"])), "token 1: scopes: must be 'read', 'write' or"),
         (
             line(entry(ANA) | {"token": ANA}),
             "token 1 has another key than name, sha256, scopes, claims, expires.",
         ),
         (line(entry(ANA) | {ANA: 1}), "token 1 has another key than name, sha256,"),
-        (line(entry(ANA, expires="soon")), "token 1: expires: Input should be a valid datetime"),
+        (line(entry(ANA, expires="soon")), "token 1: expires: must be a date and time"),
         (line(entry(ANA)) + line(entry(ANA, "b")), "two tokens have the same sha256."),
     ],
 )
@@ -258,7 +219,7 @@ def test_tokens_are_added_to_a_file_that_only_its_owner_reads(tmp_path):
     change(path, entry(ANA))
     change(path, entry(BEN, "ben"))
 
-    assert [one.name for one in read(path)] == ["ana", "ben"]
+    assert [one.name for one in read_tokens(path)] == ["ana", "ben"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert ANA not in path.read_text()
 

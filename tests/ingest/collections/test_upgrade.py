@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.evaluation.labels import Label
 from mcp_server_qdrant.evaluation.run import measure
-from mcp_server_qdrant.evaluation.sweep import Configuration
 from mcp_server_qdrant.ingest.collections import upgrade
 from mcp_server_qdrant.ingest.collections.upgrade import PASSES, Upgrades
 from mcp_server_qdrant.qdrant.errors import foreign_errors
@@ -266,7 +265,7 @@ async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine
 async def test_two_models_in_one_collection_are_compared_by_an_evaluation_each(engine):
     coarse = FakeEncoder("fake/Other", size=2)
     await upgrades(engine).model("notes", coarse, SAYS)
-    labels = [Label(text, {str(n): 1}) for n, text in enumerate(TEXTS, 1)]
+    labels = [Label(query=text, expected=(str(n),)) for n, text in enumerate(TEXTS, 1)]
 
     first = {}
     for name in ("fake/Bag-of-Words", "fake/Other"):
@@ -274,7 +273,7 @@ async def test_two_models_in_one_collection_are_compared_by_an_evaluation_each(e
         async with memory_services(
             FakeEncoder(), coarse, engine=engine, collection_models=models
         ) as services:
-            done = await measure(services, labels, [Configuration("semantic")])
+            done = await measure(services, labels, ["semantic"])
         found = zip(done.queries, done.runs[0].found, strict=True)
         first[name] = sum(keys[0] in query.grades for query, keys in found)
 

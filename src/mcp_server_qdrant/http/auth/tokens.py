@@ -24,6 +24,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from mcp_server_qdrant.core.context import Caller, granted
 from mcp_server_qdrant.core.disk import others_may_write, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
+from mcp_server_qdrant.core.fields import wanted
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def parse(written: str) -> tuple[TokenEntry, ...]:
 
 
 def _fault(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    first = error.errors(include_input=False, include_url=False)[0]
     number, *inside = first["loc"] or ("",)
     if not isinstance(number, int):
         return "it must be a list of tokens"
@@ -92,7 +93,7 @@ def _fault(error: ValidationError) -> str:
         return f"{place} must be a mapping with {fields}"
     if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
         return f"{place} has another key than {fields}"
-    return f"{place}: {inside[0]}: {first['msg']}"
+    return f"{place}: {inside[0]}: {wanted(first)}"
 
 
 class NamedTokens:
@@ -113,7 +114,7 @@ class NamedTokens:
             self._single = (
                 TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),
             )
-        self._text = text(path) if path else ""
+        self._text = read_text(path) if path else ""
         self._entries = parse(self._text)
         self._sound = True
 
@@ -136,7 +137,7 @@ class NamedTokens:
     def _follow(self, path: Path) -> None:
         """Take over what the file holds now."""
         try:
-            if (now := text(path)) != self._text:
+            if (now := read_text(path)) != self._text:
                 self._entries = parse(now)
                 logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
             self._text, self._sound = now, True
@@ -146,12 +147,12 @@ class NamedTokens:
             self._text, self._entries, self._sound = "", (), False
 
 
-def read(path: Path) -> tuple[TokenEntry, ...]:
+def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
     """The tokens in a file that nobody else may write. Raises ConfigError."""
-    return parse(text(path))
+    return parse(read_text(path))
 
 
-def text(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The text of a file that nobody else may write. Raises ConfigError."""
     try:
         if fault := others_may_write(path):

@@ -1,6 +1,5 @@
 """The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +9,7 @@ from mcp.types import CallToolResult, TextContent
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import MOST_POINTS, MapRequest
+from mcp_server_qdrant.core.maps import MOST_POINTS
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.tools.boundary import ClosedTool
@@ -92,13 +91,11 @@ class Desk:
         """Collection -> its tags, the most frequent first; one that cannot be asked has none."""
         found = await self._collections()
         facets = (await self._services()).facets
-        gate = asyncio.Semaphore(AT_ONCE)
 
-        async def of(name: str) -> list[str]:
-            async with gate:
-                return list(dict.fromkeys(value for _, value in await facets.tags(name, TAGS)))
+        async def tags_of(name: str) -> list[str]:
+            return list(dict.fromkeys(value for _, value in await facets.tags(name, TAGS)))
 
-        each, _failed = await gathered([one["name"] for one in found], of)
+        each, _failed = await gathered([one["name"] for one in found], tags_of, AT_ONCE)
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:
@@ -118,7 +115,7 @@ class Desk:
             raise RequestError("collections must be a list of names, and not empty.")
         search = self._request(body["search"]) if body.get("search") else None
         projector = (await self._services()).projector
-        view = await projector.view(MapRequest(names and tuple(names), MOST_POINTS, search))
+        view = await projector.view(names and tuple(names), MOST_POINTS, search)
         points = body.get("points", True) is not False
         drawn: dict[str, Any] = await projector.encoded(view, points=points)
         return drawn

@@ -11,11 +11,9 @@ from typing import Any
 
 from mcp.server import MCPServer
 from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server_qdrant.core.errors import BackendError, RequestError
 from mcp_server_qdrant.http.page.desk import Answer, Desk
@@ -80,17 +78,6 @@ PAGES: dict[str, Endpoint] = {
     f"{PAGE}/": home,
     f"{PAGE}/{{name:path}}": file,
 }
-
-
-def compressed(app: ASGIApp) -> ASGIApp:
-    """The application with the page's files and answers compressed; all others as they are."""
-    zipped = GZipMiddleware(app, minimum_size=1_000, compresslevel=6)
-
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        page = scope["type"] == "http" and (scope["path"] + "/").startswith(f"{PAGE}/")
-        await (zipped if page else app)(scope, receive, send)
-
-    return serve
 
 
 def _call(answer: Answer) -> Endpoint:

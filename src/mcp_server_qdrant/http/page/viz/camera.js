@@ -1,4 +1,4 @@
-// From coordinates to pixels: the two layouts and what lies between them, the turn in three dimensions, the zoom.
+// From coordinates to pixels: the layout, the turn in three dimensions, the zoom.
 //
 // Two dimensions are the three seen from the front.
 
@@ -12,46 +12,26 @@ const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around th
 export class Camera {
   constructor(panel) {
     this.panel = panel;
-    this.layout = "pca";
-    this.mix = 0; // 0: principal components, 1: neighbours
-    this.turn = FRONT;
     this.transform = WHOLE;
     this.width = this.height = 1000; // until it is seen
-    [this.centre, this.half] = box(panel.xyz, 3, panel.count);
-    this.lay();
+    this.arrange("pca");
   }
 
-  /** The layout by neighbours, if it is there: centred, and of the same size. */
-  lay() {
-    const { neighbours, count } = this.panel;
-    if (!neighbours) return;
-    const [from, halves] = box(neighbours.xy, 2, count);
-    const stretch = Math.max(...this.half.slice(0, 2)) / Math.max(...halves);
-    const xy = neighbours.xy.map((value, n) => (value - from[n % 2]) * stretch);
-    this.near = { from, stretch, half: halves.map((half) => half * stretch), xy };
-  }
-
-  get solid() {
-    return this.layout === "3-D";
-  }
-
-  /** What turn and mix of the layouts a layout has. */
-  goal(layout = this.layout) {
-    return { mix: layout === "neighbours" && this.near ? 1 : 0, ...(layout === "3-D" ? ASLANT : FRONT) };
-  }
-
-  /** Between where it was, { mix, yaw, pitch, depth }, and a goal. */
-  blend(from, to, share) {
-    const between = (name) => from[name] + (to[name] - from[name]) * share;
-    this.mix = between("mix");
-    this.turn = { yaw: between("yaw"), pitch: between("pitch"), depth: between("depth") };
+  /** Takes a layout: "neighbours", where it is there, "pca", or "3-D", the same with depth. */
+  arrange(layout) {
+    const { panel } = this;
+    this.layout = layout;
+    this.solid = layout === "3-D";
+    this.near = layout === "neighbours" && Boolean(panel.neighbours);
+    this.xyz = this.near ? panel.neighbours : panel.xyz;
+    this.turn = this.solid ? ASLANT : FRONT;
+    [this.centre, this.half] = box(this.xyz, 3, panel.count);
   }
 
   /** The numbers that turn coordinates into pixels, for one frame. */
   lens() {
     const { yaw, pitch, depth } = this.turn;
-    const [hz, mix] = [this.half[2], this.mix];
-    const [hx, hy] = [0, 1].map((n) => this.half[n] * (1 - mix) + (this.near?.half[n] ?? 0) * mix);
+    const [hx, hy, hz] = this.half;
     const round = Math.hypot(hx, hy, hz);
     const wide = hx + (round - hx) * depth;
     const tall = hy + (round - hy) * depth;
@@ -60,12 +40,9 @@ export class Camera {
     return { scale, sy: Math.sin(yaw), cy: Math.cos(yaw), sp: Math.sin(pitch), cp: Math.cos(pitch), depth, round };
   }
 
-  /** Where a hit or a query lies now, between the two layouts. */
+  /** Where a hit or a query lies. */
   spot({ at, neighbours }) {
-    const { mix, near, centre } = this;
-    if (!mix || !near || !neighbours) return at;
-    const over = [0, 1].map((n) => (neighbours[n] - near.from[n]) * near.stretch + centre[n]);
-    return at.map((value, n) => value + ((over[n] ?? centre[2]) - value) * mix);
+    return this.near && neighbours ? neighbours : at;
   }
 
   /** Pixel x and y, and the depth from -1 (far) to 1 (near), of a position. */
@@ -84,18 +61,13 @@ export class Camera {
 
   /** Pixels of every point, and its strength, into `place`: no call, no allocation. `strength(n, near)`. */
   project(place, strength) {
-    const { xyz, count } = this.panel;
-    const { mix, width, height, transform: { k, x: tx, y: ty }, centre: [mx, my, mz] } = this;
-    const xy = this.near?.xy;
+    const { count } = this.panel;
+    const { xyz, width, height, transform: { k, x: tx, y: ty }, centre: [mx, my, mz] } = this;
     const { scale, sy, cy, sp, cp, depth, round } = this.lens();
     const [left, top] = [(width / 2) * k + tx, (height / 2) * k + ty];
     for (let n = 0; n < count; n++) {
-      let x = xyz[n * 3] - mx;
-      let y = xyz[n * 3 + 1] - my;
-      if (mix) {
-        x += (xy[n * 2] - x) * mix;
-        y += (xy[n * 2 + 1] - y) * mix;
-      }
+      const x = xyz[n * 3] - mx;
+      const y = xyz[n * 3 + 1] - my;
       const z = (xyz[n * 3 + 2] - mz) * depth;
       const away = z * cy - x * sy;
       place[n * 3] = left + (x * cy + z * sy) * scale * k;
@@ -106,10 +78,10 @@ export class Camera {
 
   /** The transform that shows these marks; the whole map, where they lie far apart. */
   around(marks) {
-    const now = [this.transform, this.mix];
-    [this.transform, this.mix] = [WHOLE, this.goal().mix];
+    const now = this.transform;
+    this.transform = WHOLE;
     const spots = marks.flatMap((one) => this.screen(this.spot(one)).slice(0, 2));
-    [this.transform, this.mix] = now;
+    this.transform = now;
     const [[left, right], [top, low]] = [0, 1].map((axis) => extent(spots, axis, 2, marks.length));
     const k = Math.min((this.width - 2 * ROOM) / (right - left || 1), (this.height - 2 * ROOM) / (low - top || 1), NEAREST);
     return k > 1.2 ? { k, x: (this.width - k * (left + right)) / 2, y: (this.height - k * (top + low)) / 2 } : WHOLE;

@@ -6,7 +6,6 @@ import { covered, disc, paintPins, pinned } from "./pins.js";
 const REST_OPACITY = 0.4; // of points beside the results of a search
 const PALE = 0.35; // of the strength of a point that has none of the colours
 const MANY = 4000; // points that are drawn small
-const CROWD = 500; // points from which on crowded places are shaded
 const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // the zoom and the points in sight that are named one by one; characters
 const [GAP, LINE, ABOVE] = [8, 18, 13]; // pixels of a name
 
@@ -18,7 +17,7 @@ export function paintAll(plot) {
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
   paintPoints(plot);
-  if (camera.mix < 1) paintAxes(plot);
+  if (!camera.near) paintAxes(plot);
   const pins = pinned(plot);
   paintNames(plot, covered(pins));
   context.lineWidth = 2.5;
@@ -59,20 +58,18 @@ function paintPoints(plot) {
     ratio: moving ? 1 : plot.ratio,
     colours: [...colours, muted],
     radius: radius(count),
-    haze: moving || camera.turn.depth || count < CROWD ? null : muted,
   });
   plot.context.drawImage(picture, 0, 0, plot.width, plot.height);
 }
 
 function paintAxes({ context, camera, panel, line, muted, font, width }) {
-  const { centre, half, turn, mix } = camera;
+  const { centre, half, solid } = camera;
   context.strokeStyle = line;
   context.fillStyle = muted;
   context.font = `11px ${font}`;
   context.lineWidth = 1;
-  ["PC 1", "PC 2", "PC 3"].slice(0, turn.depth > 0 ? 3 : 2).forEach((name, axis) => {
+  ["PC 1", "PC 2", "PC 3"].slice(0, solid ? 3 : 2).forEach((name, axis) => {
     const [from, to] = [-1, 1].map((side) => camera.screen(centre.map((value, n) => value + (n === axis ? side * half[n] * 1.04 : 0))));
-    context.globalAlpha = (axis === 2 ? turn.depth : 1) * (1 - mix);
     context.beginPath();
     context.moveTo(from[0], from[1]);
     context.lineTo(to[0], to[1]);
@@ -82,13 +79,12 @@ function paintAxes({ context, camera, panel, line, muted, font, width }) {
     const label = `${name} · ${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;
     context.fillText(label, Math.min(to[0] + 4, width - 6), Math.max(to[1] - 6, 12));
   });
-  context.globalAlpha = 1;
 }
 
 /** The names of as many regions as there is room for, in the layout in which they lie together; then of points. */
 function paintNames(plot, taken) {
   const { context, camera, panel, moving, canvas, font } = plot;
-  const regions = camera.mix > 0.5 ? panel.regions : [];
+  const regions = camera.near ? panel.regions : [];
   context.font = `600 12px ${font}`;
   context.textAlign = "center";
   context.textBaseline = "middle";

@@ -140,9 +140,7 @@ function aim() {
 
 /** Shows the part of the map that an address names, at once. */
 function lookAt(view) {
-  const goal = plot.camera.goal();
-  plot.moves.clear();
-  plot.camera.blend(goal, goal, 1);
+  plot.stop();
   plot.camera.view = view;
   plot.draw(true);
 }
@@ -364,6 +362,6 @@ export const texts = () => (plot ? plot.all(() => true).map((point) => plot.pane
 
 function goTo(region) {
   on.visit({ region: region.name, area: "", only: "", layout: "" });
-  const { xy } = plot.panel.neighbours;
-  plot.glide(plot.camera.around(plot.within(region).map((point) => ({ at: [0, 0, 0], neighbours: [xy[point * 2], xy[point * 2 + 1]] }))));
+  const { neighbours } = plot.panel;
+  plot.glide(plot.camera.around(plot.within(region).map((point) => ({ at: neighbours.slice(point * 3, point * 3 + 3) }))));
 }

@@ -17,8 +17,9 @@ function panel(given) {
     snippet: snippets?.[point] ?? "",
   });
   const facets = given.facets.map((facet) => ({ ...facet, codes: bytes(facet.codes) }));
-  const laid = neighbours && { // x and y of each point, the regions, each point's region
-    neighbours: { xy: numbers(neighbours.xy, neighbours.scale) },
+  const flat = neighbours && numbers(neighbours.xy, neighbours.scale);
+  const laid = neighbours && { // x y z of each point, the regions, each point's region
+    neighbours: Float32Array.from({ length: ids.length * 3 }, (_, n) => (n % 3 < 2 ? flat[Math.floor(n / 3) * 2 + (n % 3)] : 0)),
     regions: neighbours.regions,
     regionOf: bytes(neighbours.region_of),
   };

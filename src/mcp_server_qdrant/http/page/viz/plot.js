@@ -1,6 +1,6 @@
 // One panel of the map: a scatter plot on a canvas, in two or three dimensions.
 //
-// While it moves it is drawn in fewer pixels; at rest in all of them, with crowded places shaded.
+// While it moves it is drawn in fewer pixels; at rest in all of them.
 
 import { Camera } from "./camera.js";
 import { gone, key, there } from "./dom.js";
@@ -11,6 +11,7 @@ import { hex, Raster } from "./raster.js";
 
 const REST = 140; // ms without a move after which it is drawn in full
 const MIDDLE = 4000; // points of a region whose middle is looked for
+const GLIDE = 500; // ms
 const STILL = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Plot {
@@ -25,7 +26,6 @@ export class Plot {
     this.raster = new Raster();
     this.place = new Float32Array(panel.count * 3); // x, y and strength of each point
     this.paintBy(panel.groupOf, colours);
-    this.moves = new Map(); // what glides: its name, and how
     this.widths = {}; // of names
     this.labels = [];
     this.hits = []; // { rank, at, neighbours, collection, id, title, snippet }
@@ -48,7 +48,7 @@ export class Plot {
 
   destroy() {
     this.watcher.disconnect();
-    cancelAnimationFrame(this.timer);
+    this.stop();
     clearTimeout(this.resting);
     this.canvas.remove();
   }
@@ -60,13 +60,11 @@ export class Plot {
     this.draw();
   }
 
-  /** Moves over to a layout: "neighbours", where it is there, "pca", or "3-D", the same with depth. */
+  /** Shows a layout of the camera's. */
   arrange(layout) {
-    const { camera } = this;
-    camera.layout = layout;
+    this.camera.arrange(layout);
     this.describe();
-    const [from, to] = [{ mix: camera.mix, ...camera.turn }, camera.goal()];
-    this.tween("layout", 600, (share) => camera.blend(from, to, share));
+    this.draw(true);
   }
 
   /** Glides to the best results and the query. */
@@ -75,10 +73,23 @@ export class Plot {
     if (this.width && marks.length) this.glide(this.camera.around(marks));
   }
 
+  /** Moves to another transform; at once where motion is reduced. */
   glide(to) {
-    const from = this.camera.transform;
-    const between = (name, share) => from[name] + (to[name] - from[name]) * share;
-    this.tween("transform", 500, (share) => (this.camera.transform = { k: between("k", share), x: between("x", share), y: between("y", share) }));
+    this.stop();
+    const [from, start] = [this.camera.transform, performance.now()];
+    const step = () => {
+      const passed = STILL.matches ? 1 : Math.min((performance.now() - start) / GLIDE, 1);
+      const share = passed * passed * (3 - 2 * passed);
+      const between = (name) => from[name] + (to[name] - from[name]) * share;
+      this.camera.transform = { k: between("k"), x: between("x"), y: between("y") };
+      this.draw(true);
+      if (passed < 1) this.timer = requestAnimationFrame(step);
+    };
+    step();
+  }
+
+  stop() {
+    cancelAnimationFrame(this.timer);
   }
 
   /** Rings around the points of the text that is open; its pin, too, stands out. */
@@ -111,8 +122,6 @@ export class Plot {
 
   /** The points of an area: of a polygon, as an address holds it. */
   enclosed(area) {
-    const goal = this.camera.goal();
-    if (this.moves.delete("layout")) this.camera.blend(goal, goal, 1);
     const corners = this.camera.read(area);
     this.camera.project(this.place, () => 1);
     const points = this.all((n) => inside(corners, this.at(n)) && this.shows(this.panel.about(n)));
@@ -208,29 +217,13 @@ export class Plot {
     );
   }
 
-  /** Calls `step` with what has passed of the time, from 0 to 1; at once where motion is reduced. */
-  tween(name, length, step) {
-    this.moves.set(name, { start: performance.now(), length: STILL.matches ? 0 : length, step });
-    cancelAnimationFrame(this.timer);
-    const next = () => {
-      for (const [one, { start, length: all, step: act }] of this.moves) {
-        const share = all ? Math.min((performance.now() - start) / all, 1) : 1;
-        act(share * share * (3 - 2 * share));
-        if (share === 1) this.moves.delete(one);
-      }
-      this.draw(true);
-      if (this.moves.size) this.timer = requestAnimationFrame(next);
-    };
-    next();
-  }
-
   leave() {
     if (this.pointing) this.on.hover(null);
     this.pointing = false;
   }
 
   look(transform) {
-    this.moves.delete("transform");
+    this.stop();
     this.camera.transform = transform;
     this.leave();
     this.draw(true);
@@ -243,7 +236,6 @@ export class Plot {
 
   rotate(yaw, pitch) {
     const { turn } = this.camera;
-    this.moves.delete("layout");
     this.camera.turn = { ...turn, yaw: turn.yaw + yaw, pitch: Math.max(-1.5, Math.min(1.5, turn.pitch + pitch)) };
     this.leave();
     this.draw(true);

@@ -3,8 +3,6 @@
 export const HUES = [
   "#3b82d0", "#e08a00", "#0aa37a", "#d9558f", "#56b4e9", "#b08d00", "#d0541b", "#7a5195",
 ]; // after Okabe and Ito: told apart by the colour-blind, on light and dark
-const CELL = 8; // pixels of a cell in which points are counted
-const CROWDED = 4; // points in a cell from which on its density is shaded
 const MASK_STEPS = 4;
 
 /** The colour and the shape of the n-th thing: eight hues, then the same with another shape. */
@@ -54,31 +52,22 @@ function mask(kind, radius) {
 export class Raster {
   constructor() {
     this.canvas = document.createElement("canvas");
-    this.context = this.canvas.getContext("2d", { willReadFrequently: true });
+    this.context = this.canvas.getContext("2d");
     this.masks = new Map();
   }
 
   /**
    * Draws marks: `place` has x, y, strength (0: none) of each in CSS pixels, `codes` which of the
-   * `colours` it has; `radius` in CSS pixels. `haze` shades crowded
-   * places with that colour.
+   * `colours` it has; `radius` in CSS pixels.
    */
-  draw({ width, height, ratio, place, codes, colours, radius, paper, haze }) {
+  draw({ width, height, ratio, place, codes, colours, radius, paper }) {
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
     const { canvas, context } = this;
     if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
-    let image = this.image;
-    if (haze) {
-      context.fillStyle = paper;
-      context.fillRect(0, 0, wide, high);
-      this.shade(place, width, height, ratio, haze);
-      image = context.getImageData(0, 0, wide, high);
-    } else if (image?.width !== wide || image.height !== high) {
-      image = this.image = context.createImageData(wide, high);
-    }
-    const pixels = new Uint32Array(image.data.buffer);
+    if (this.image?.width !== wide || this.image.height !== high) this.image = context.createImageData(wide, high);
+    const pixels = new Uint32Array(this.image.data.buffer);
     const [red, green, blue] = channels(paper);
-    if (!haze) pixels.fill((0xff000000 | (blue << 16) | (green << 8) | red) >>> 0);
+    pixels.fill((0xff000000 | (blue << 16) | (green << 8) | red) >>> 0);
     const count = place.length / 3;
     const masks = [0, 1, 2, 3].map((kind) => this.mask(kind, radius * ratio));
     const [rb, g] = [[], []];
@@ -108,7 +97,7 @@ export class Raster {
           ((((was & 0x00ff00) * b + sg * a) >>> 8) & 0x00ff00);
       }
     }
-    context.putImageData(image, 0, 0);
+    context.putImageData(this.image, 0, 0);
     return canvas;
   }
 
@@ -117,38 +106,4 @@ export class Raster {
     if (!this.masks.has(key)) this.masks.set(key, mask(kind, radius));
     return this.masks.get(key);
   }
-
-  /** How many points lie where, as a soft cloud below them. */
-  shade(place, width, height, ratio, haze) {
-    const [across, down] = [Math.ceil(width / CELL), Math.ceil(height / CELL)];
-    let held = new Float32Array(across * down);
-    for (let n = 0; n < place.length; n += 3) {
-      const [x, y] = [Math.floor(place[n] / CELL), Math.floor(place[n + 1] / CELL)];
-      if (place[n + 2] && x >= 0 && y >= 0 && x < across && y < down) held[y * across + x] += 1;
-    }
-    for (let round = 0; round < 2; round++) held = blurred(held, across, down);
-    this.cloud ??= document.createElement("canvas");
-    [this.cloud.width, this.cloud.height] = [across, down];
-    const pen = this.cloud.getContext("2d");
-    const image = pen.createImageData(across, down);
-    const [red, green, blue] = channels(haze);
-    held.forEach((count, at) => {
-      const dark = Math.max(0, Math.min(1, (count - CROWDED / 2) / (CROWDED * 4)));
-      image.data.set([red, green, blue, Math.round(dark * 60)], at * 4);
-    });
-    pen.putImageData(image, 0, 0);
-    this.context.drawImage(this.cloud, 0, 0, across * CELL * ratio, down * CELL * ratio);
-  }
-}
-
-function blurred(held, across, down) {
-  const made = new Float32Array(held.length);
-  for (let y = 1; y < down - 1; y++) {
-    for (let x = 1; x < across - 1; x++) {
-      const at = y * across + x;
-      made[at] =
-        (held[at] * 2 + held[at - 1] + held[at + 1] + held[at - across] + held[at + across]) / 6;
-    }
-  }
-  return made;
 }

@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.evaluation.metrics import categories, latency, score
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
-from mcp_server_qdrant.evaluation.sweep import Configuration
+from mcp_server_qdrant.evaluation.scores import categories, latency, score
 
 
 def keys(names: str) -> list[Key]:
@@ -16,13 +16,13 @@ def keys(names: str) -> list[Key]:
 
 def query(category: str | None = None, **grades: int) -> JudgedQuery:
     expected = {("notes", name): grade for name, grade in grades.items()}
-    return JudgedQuery(Label("q", category=category), ("notes",), expected)
+    return JudgedQuery(Label(query="q", expected=("a",), category=category), ("notes",), expected)
 
 
-def run(found: list[str], deep: list[str] | None = None, algorithm: str = "hybrid") -> Run:
+def run(found: list[str], deep: list[str] | None = None, algorithm: Algorithm = "hybrid") -> Run:
     shown = [keys(names) for names in found]
     below = [keys(names) for names in deep] if deep else shown
-    return Run(Configuration(algorithm), shown, below, [1.0] * len(found))
+    return Run(algorithm, shown, below, [1.0] * len(found))
 
 
 def measured(queries: list[JudgedQuery], *runs: Run) -> Measured:
@@ -71,7 +71,7 @@ def test_a_query_whose_label_was_found_nowhere_is_missed():
 
 
 def test_the_same_id_in_another_collection_is_another_document():
-    other = Run(Configuration("hybrid"), [[("mail", "a")]], [[("mail", "a")]], [1.0])
+    other = Run("hybrid", [[("mail", "a")]], [[("mail", "a")]], [1.0])
     (scores,) = score(measured([query(a=1)], other))
 
     assert scores.mean("hit@1") == 0
@@ -104,7 +104,7 @@ def test_p_is_the_same_at_every_call_and_1_where_nothing_differs():
 
 
 def test_latency_is_a_median_and_a_95th_percentile():
-    one = Run(Configuration("hybrid"), milliseconds=[float(n) for n in range(1, 102)])
+    one = Run("hybrid", milliseconds=[float(n) for n in range(1, 102)])
 
     assert latency(one) == {"p50": 51.0, "p95": 96.0}
 

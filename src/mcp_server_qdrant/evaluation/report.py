@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_server_qdrant.evaluation.metrics import Scores, categories, latency
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
+from mcp_server_qdrant.evaluation.scores import Scores, categories, latency
 
 SIGNIFICANT = 0.05
 TITLES = {"mrr@10": "MRR@10", "ndcg@10": "nDCG@10"}
@@ -16,8 +16,8 @@ MARKS = (
 
 
 def tables(measured: Measured, scores: Sequence[Scores]) -> str:
-    """The report: a row per configuration, then one table per metric that is split by category."""
-    names = [run.configuration.name for run in measured.runs]
+    """The report: a row per algorithm, then one table per metric that is split by category."""
+    names = [run.algorithm for run in measured.runs]
     metrics = list(scores[0].per_query)
     times = [latency(run) for run in measured.runs]
     rows = [
@@ -72,9 +72,7 @@ def report(measured: Measured, scores: Sequence[Scores]) -> dict[str, Any]:
         "queries": [_query(query) for query in measured.queries],
         "runs": [
             {
-                "name": run.configuration.name,
-                "algorithm": run.configuration.algorithm,
-                "parameters": dict(run.configuration.fields),
+                "algorithm": run.algorithm,
                 "metrics": {metric: own.mean(metric) for metric in own.per_query},
                 "p_values": dict(own.p_values),
                 "latency_ms": latency(run),
