@@ -1,14 +1,13 @@
 """The real server over stdio, as a client's configuration starts it."""
 
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, text_of
 from tests.rerank_stub import served
 
@@ -59,16 +58,6 @@ async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp
     assert full.structured_content["results"][0]["metadata"] == {"device": "router"}
 
 
-def test_the_handshake_is_answered_before_any_model_or_engine_is_loaded(env, tmp_path):
-    server = RawServer(env, tmp_path, popen=subprocess.Popen)
-
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
-
-    assert server.hello["result"]["serverInfo"]["name"] == "mcp-server-qdrant"
-    assert "onnxruntime" not in maps
-    server.close()
-
-
 def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, tmp_path):
     server = RawServer(env, tmp_path)
     server.call("qdrant-store", information="A text.", collection_name="notes")
@@ -107,14 +96,11 @@ def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
 
 
 def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_server_qdrant"],
+    done = forked.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant"],
         env=clean_environment(env | {"QDRANT_SEARCH_LIMIT": "many"}),
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
+        timeout=60,
     )
 
     assert done.returncode == 2

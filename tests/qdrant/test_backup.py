@@ -19,6 +19,7 @@ from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from tests import forked
 from tests.e2e.raw import clean_environment
 from tests.support import make_settings
 
@@ -375,16 +376,14 @@ async def test_a_killed_backup_is_not_there_and_the_next_one_is(client, tmp_path
     await fill(client, "notes", range(100, 2_000))
     env = clean_environment({"QDRANT_LOCAL_PATH": str(tmp_path / "engine")})
     words = [sys.executable, "-P", "-m", "mcp_server_qdrant", "backup", str(tmp_path / "b")]
-    killed = subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    killed = forked.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while killed.poll() is None and not (tmp_path / ".b.part").exists():
         await asyncio.sleep(0.001)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
 
     assert (tmp_path / "b").exists() == (tmp_path / "b" / "backup.json").exists()
-    done = await asyncio.to_thread(
-        subprocess.run, [*words, "--overwrite"], env=env, capture_output=True, text=True, check=True
-    )
+    done = await asyncio.to_thread(forked.run, [*words, "--overwrite"], env=env, timeout=120)
     assert done.stdout.splitlines() == [
         "'Räume & co': 5 points",
         "notes: 1,950 points",
