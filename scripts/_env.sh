@@ -61,8 +61,7 @@ install_pinned() {
     local half halves=() failed=0
     for half in 0 1; do
         grep -v '^#' constraints.txt | awk "NR % 2 == $half" >"$VENV/.pinned-$half"
-        "$PY" -m pip install --quiet --no-compile --disable-pip-version-check \
-            --no-deps --only-binary :all: -r "$VENV/.pinned-$half" >/dev/null 2>&1 &
+        constrained_pip --no-deps --only-binary :all: -r "$VENV/.pinned-$half" >/dev/null 2>&1 &
         halves+=($!)
     done
     for half in "${halves[@]}"; do wait "$half" || failed=1; done
