@@ -4,7 +4,7 @@
 
 Eight collections of the embedded engine, 500 notes of about a hundred words in each, one note in
 ten in all of them; each gives 30 candidates or more. The steps are timed where the pipeline calls
-them: as the settings have them by default, and with everything on (preference, diversity, and a
+them: as the settings have them by default, and with everything on (preference, and a
 reranker that answers at once, so that only our own part of it counts). Their time is that of the
 event loop's thread, which a busy machine does not stretch; the engine's is what the clock shows.
 """
@@ -39,7 +39,7 @@ COLLECTIONS = tuple("abcdefgh")
 EACH, SHARED, SENTENCES = 500, 50, 8
 STEPS = (
     *("calibrate", "lift_tags", "boost", "lift_titles", "lift_verbatim", "group"),
-    *("lift_neighbours", "decay", "retire", "fold", "fuzzy", "cut", "spread"),
+    *("lift_neighbours", "decay", "retire", "fold", "fuzzy", "cut"),
 )
 ALL = (*STEPS, "rerank", "present")
 TARGET = 5.0
@@ -120,7 +120,6 @@ async def main() -> None:
         full = {
             "qdrant_collection_priority_order": COLLECTIONS[:3],
             "priority": "soft",
-            "diversity": 0.3,
         }
         for title, settings in (
             ("by default", usual),

@@ -234,7 +234,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> int:
     """The bytes that an answer of another server may have: few, so that they are reached soon."""
-    for module in ("core.bounded", "qdrant.server.connections"):
+    for module in ("core.bounded", "qdrant.server.rest", "qdrant.server.remote"):
         monkeypatch.setattr(f"mcp_server_qdrant.{module}.LARGEST", 500_000)
     return 500_000
 

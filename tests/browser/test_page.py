@@ -405,7 +405,7 @@ def test_a_thumb_can_be_taken_back_and_thumbs_give_the_comparison_its_precision(
     page.get_by_role("button", name="Compare").click()
     columns = page.locator(".ranks .column")
     columns.first.wait_for()
-    assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword", "Fuzzy"]
+    assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword"]
     figures = columns.first.locator(".hint").inner_text()
     assert figures.endswith("100 % in common with hybrid, precision 50 % of 2")
     assert FIRST in columns.first.locator("li").first.inner_text()

@@ -19,10 +19,6 @@ from mcp_server_qdrant.core.context import (
 ANA = Caller("ana", frozenset({READ}), {"team": "blue"})
 
 
-def test_nobody_set_an_end():
-    assert left() is None
-
-
 def test_inside_less_and_less_is_left_and_outside_nothing_is_said():
     with within(10):
         first, second = left(), left()
@@ -51,10 +47,6 @@ def test_the_inner_end_counts_inside():
         with within(5):
             assert left() <= 5
         assert left() > 5
-
-
-def test_nobody_calls_outside_of_a_call():
-    assert caller() is None
 
 
 def test_the_caller_is_known_inside_a_call_only():

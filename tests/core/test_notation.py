@@ -7,7 +7,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.dates import span
-from mcp_server_qdrant.core.notation import chain, date_paths, impossible, iso, moment
+from mcp_server_qdrant.core.notation import (
+    chain,
+    date_paths,
+    impossible,
+    iso,
+    moment,
+    own_id,
+    point_id,
+    short_id,
+)
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 TIMES = {
@@ -147,3 +156,14 @@ def test_a_field_is_looked_for_in_the_metadata_too_unless_it_is_a_path():
 )
 def test_a_path_that_is_too_long_loses_its_middle(path, length, shown):
     assert chain(path, length) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [("plan", True), ("my plan", True), ("7", False), ("6f1ca6a5-6d", False), ("x" * 61, False)],
+)
+def test_a_text_is_shown_by_its_callers_id_where_that_is_short_and_no_id_of_a_point(given, own):
+    point = point_id("notes", given, 0)
+
+    assert own_id("notes", point, given) == (given if own else short_id(point))
+    assert own_id("others", point, given) == short_id(point)

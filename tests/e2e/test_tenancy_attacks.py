@@ -28,7 +28,6 @@ from tests.e2e.tenancy import (
 from tests.e2e.test_auth import post
 
 IDS = list(BLUE_IDS.values())
-OWN_TEXT = "cellar floods"
 EXACT = {"key": "tenant", "match": {"value": "blue"}}
 
 FILTERS = {
@@ -103,7 +102,6 @@ FINDS = {
     "the shared one": {"collections": [SHARED]},
     "semantic": {"algorithm": "semantic", "query": "quixotic spending of a marine company"},
     "keyword": {"algorithm": "keyword", "query": "zebrafish obsidian marzipan"},
-    "fuzzy": {"algorithm": "fuzzy", "query": "zebrafsh obsidan marzpan"},
     "typos": {"query": "zebrafsh quixotik obsidan marzpan supplyer"},
     "common words": {"query": "the plan of the cellar", "explain": True},
     "own words weighed": {"query": "cellar lamp boiler water", "explain": True},
@@ -112,7 +110,7 @@ FINDS = {
     "no threshold": {"query": "lisbon", "score_threshold": 0},
     "weights": {"query": "zebrafish", "keyword_weight": 1, "semantic_weight": 0},
     "as fresh as can be": {"query": "signed contract", "recency_weight": 1, "priority": "hard"},
-    "spread": {"query": "floods in March", "diversity": 1, "correct": False},
+    "uncorrected": {"query": "floods in March", "correct": False},
     "many": {"query": "obsidian " * 50, "limit": 100},
     "earlier versions": {"collections": [HISTORY]},
     "an own argument": {"query": "plan", "tenant": "blue"},
@@ -156,11 +154,7 @@ OTHERS = {
     "the list": [("qdrant-collections", {})],
     "the list with an argument": [("qdrant-collections", {"tenant": "blue"})],
     "resources": [("list", None)],
-    "all collections": [("read", "qdrant://collections")],
-    "blue's collection read": [("read", f"qdrant://collections/{VAULT}")],
-    "the shared one read": [("read", f"qdrant://collections/{SHARED}")],
     "another scheme": [("read", f"file:///{VAULT}")],
-    "a path": [("read", "qdrant://collections/../collections")],
     "a map": [("qdrant-project", {"collections": ["*"], "query": "zebrafish"})],
     "a map of blue's": [("qdrant-project", {"collections": [VAULT]})],
     "no default": [("qdrant-store", {"information": "Where can this go?"})],
@@ -294,7 +288,6 @@ async def refusal_faults(one: World, who: str) -> list[str]:
         ("qdrant-get", {"ids": ["plan-1"]}),
         ("qdrant-store", {"information": "x", "collection_name": SHARED}),
         ("qdrant-collections", {}),
-        ("read", "qdrant://collections"),
     ]
     sentence = "This token names no tenant: it needs the claim 'tenant', a text."
     answers = await ask(one, who, calls)

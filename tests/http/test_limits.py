@@ -112,17 +112,14 @@ async def test_streams_have_a_limit_of_their_own_and_count_as_no_call():
     await turn()
     assert (load.streams.count, load.calls.count) == (1, 0)
 
-    listening = {"mcp_method": "subscriptions/listen"}
-    another = await post(app, **listening, mcp_protocol_version="2026-07-28").done()
-    pretended = post(app, **listening, mcp_protocol_version="2025-06-18")
+    another = await Exchange(app, "GET", "/mcp").done()
     call = post(app)
     await turn()
 
     assert another.status == 429
     assert refused == ["streams"]
-    assert load.calls.count == 2
+    assert load.calls.count == 1
     work.go.set()
-    await pretended.done()
     await call.done()
     await stream.done()
     assert load.streams.count == 0

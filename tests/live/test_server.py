@@ -19,7 +19,7 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.server.connections import Http
+from mcp_server_qdrant.qdrant.server.rest import Http
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder

@@ -64,20 +64,12 @@ def test_the_official_payload_is_read():
     assert (document.document, document.chunk, document.chunks) == (None, 0, 1)
 
 
-def test_null_metadata_is_none():
-    assert of({"document": "text", "metadata": None}).metadata is None
-
-
 @pytest.mark.parametrize("key", CONTENT_FIELDS)
 def test_the_text_is_found_under_the_names_that_tools_use(key):
     document = of({key: "text", "page": 3})
 
     assert document.text == "text"
     assert document.metadata == {"page": 3}
-
-
-def test_the_first_of_several_texts_is_taken():
-    assert of({"body": "last", "text": "second", "page_content": "first"}).text == "first"
 
 
 def test_a_text_that_is_no_string_is_passed_over():
@@ -113,10 +105,6 @@ def test_a_point_without_text_names_what_it_has():
     )
 
 
-def test_no_more_than_eight_keys_are_named():
-    assert of({f"k{n}": n for n in range(100)}).text.count(", k") == 7
-
-
 @pytest.mark.parametrize(
     ("payload", "field", "value"),
     [
@@ -146,10 +134,6 @@ def test_a_foreign_doc_field_does_no_harm(doc):
         1,
         None,
     )
-
-
-def test_integer_ids_stay_integers():
-    assert document_of("notes", 42, {"text": "t"}, CONTENT_FIELDS).id == 42
 
 
 @pytest.mark.parametrize("point", [7, "00000000-0000-0000-0000-000000000001"])

@@ -5,10 +5,8 @@ import asyncio
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.qdrant.read import catalog
 from mcp_server_qdrant.search import elsewhere
-from tests.fakes import FakeEncoder
-from tests.support import find, memory_engine, memory_server, memory_services, remember, said
+from tests.support import find, memory_engine, memory_services, remember
 
 QUERY = "zeppelin harbour mast"
 WEAK = "moss needs a zeppelin of shade"
@@ -72,17 +70,6 @@ async def test_the_line_says_what_to_do_and_the_relevance_that_is_found_there():
     )
 
 
-async def test_an_agent_reads_it_in_text_and_structured_content():
-    async with memory_server(collection_name="garden") as client:
-        for text, where in ((WEAK, "garden"), (FAR, "ships")):
-            await client.call_tool("qdrant-store", {"information": text, "collection_name": where})
-        answer = await client.call_tool("qdrant-find", {"query": QUERY})
-
-    *_, line = answer.structured_content["notes"]
-    assert line.startswith("Better elsewhere: ships has relevance 0.")
-    assert f"Note: {line}" in said(answer)
-
-
 async def test_a_word_is_looked_for_as_written_though_it_was_corrected_for_the_default():
     async with memory_services(collection_name="garden") as services:
         await fill(services, "a zeppelins of shade", ships="zepelins anchor")
@@ -133,27 +120,6 @@ async def test_no_call_more_is_made_where_the_answer_is_good_or_all_were_searche
     assert calls[1] == calls[2]
 
 
-async def test_names_are_not_asked_for_again_where_all_were_searched(monkeypatch):
-    monkeypatch.setattr(catalog, "NAMES_SECONDS", 0.0)
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await fill(services, ships=NEAR)
-        engine.calls.clear()
-        page = await find(services, QUERY)
-
-    assert page.notes[0].startswith("Weak matches only")
-    assert engine.calls.count(("get_collections", "")) == 1
-
-
-async def test_the_legs_elsewhere_are_those_of_the_request():
-    encoder = FakeEncoder()
-    async with memory_services(encoder, collection_name="garden") as services:
-        await fill(services, ships=FAR)
-        page = await find(services, QUERY, algorithm="keyword")
-
-    assert better(page)
-    assert encoder.queries == []
-
-
 @pytest.mark.parametrize("fault", ["fails", "hangs"])
 async def test_what_fails_or_hangs_elsewhere_is_not_told(fault, monkeypatch):
     monkeypatch.setattr(elsewhere, "SECONDS", 0.05)
@@ -171,19 +137,6 @@ async def test_what_fails_or_hangs_elsewhere_is_not_told(fault, monkeypatch):
 
     assert [note.split(":")[0] for note in page.notes] == ["Weak matches only"]
     assert len(page.results) == 1
-
-
-async def test_one_that_fails_does_not_hide_another():
-    async with (
-        memory_engine() as engine,
-        memory_services(engine=engine, collection_name="garden") as services,
-    ):
-        await fill(services, ships=FAR, broken=FAR)
-        await services.catalog.resolve(["*"])
-        engine.broken["broken"] = EngineFailure("Its files are damaged.")
-        page = await find(services, QUERY)
-
-    assert better(page)[0].startswith("Better elsewhere: ships")
 
 
 async def test_a_collection_that_this_server_may_not_show_is_never_named():

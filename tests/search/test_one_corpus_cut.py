@@ -28,11 +28,10 @@ SAME_FIRST = 1.0
 SAME_TEN = 0.95  # measured: 1.0; the tenth may be one that a single collection's candidates lack
 DRIFT = 1.1e-5  # of relevance, which has five digits: the engine's rounding can change the last
 
-# The part of a text, by its number and how many there are.
-CUTS: dict[str, Callable[[int, int], int]] = {
-    "dealt out": lambda number, _: number % PARTS,
-    "in stretches": lambda number, count: number * PARTS // count,
-    "unequal": lambda number, _: math.isqrt(number * 27 % PARTS**2),  # the last is the largest
+# The part of a text, by its number.
+CUTS: dict[str, Callable[[int], int]] = {
+    "dealt out": lambda number: number % PARTS,
+    "unequal": lambda number: math.isqrt(number * 27 % PARTS**2),  # the last is the largest
 }
 
 
@@ -112,7 +111,7 @@ async def test_a_corpus_cut_into_eight_collections_is_answered_like_one(
         await fill(services, WHOLE, records)
         for cut, place in CUTS.items():
             for part in range(PARTS):
-                here = {text for n, text in enumerate(texts) if place(n, len(texts)) == part}
+                here = {text for n, text in enumerate(texts) if place(n) == part}
                 some = [one for one in records if text_of(one) in here]
                 await fill(services, f"{cut} {part}", some)
         services.catalog.forget_all()

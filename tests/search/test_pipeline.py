@@ -9,8 +9,6 @@ from mcp_server_qdrant.core.errors import (
     BackendError,
     EngineFailure,
     EngineTimeout,
-    InvalidFilter,
-    UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.search import ranking
@@ -66,36 +64,6 @@ async def test_relevance_is_the_published_formula():
     assert page.results[1].relevance == pytest.approx(second, abs=1e-4)
 
 
-async def test_a_hit_keeps_its_relevance_whoever_else_is_searched_with_the_same_idf():
-    """The rest of the order changes through the shared idf only: dense hits do not."""
-    async with memory_services() as services:
-        await remember(services, "garden", "roses sun", "moss shade")
-        await remember(services, "kitchen", "roses cake", "bread")
-        alone = await find(services, "the", "garden")
-        together = await find(services, "the", "*")
-
-    by_text = {r.document.text: r.relevance for r in together.results}
-    assert all(by_text[r.document.text] == r.relevance for r in alone.results)
-
-
-async def test_the_default_collection_serves_where_none_is_named():
-    async with memory_services(collection_name="garden") as services:
-        await remember(services, "garden", "roses")
-        await remember(services, "kitchen", "roses too")
-        page = await find(services, "roses")
-
-    assert states(page) == {"garden": "ok"}
-
-
-async def test_all_collections_serve_where_there_is_no_default():
-    async with memory_services() as services:
-        await remember(services, "garden", "roses")
-        await remember(services, "kitchen", "roses too")
-        page = await find(services, "roses")
-
-    assert states(page) == {"garden": "ok", "kitchen": "ok"}
-
-
 async def test_a_default_collection_that_is_not_there_yet_is_no_error():
     async with memory_services(collection_name="garden") as services:
         page = await find(services, "roses")
@@ -104,47 +72,6 @@ async def test_a_default_collection_that_is_not_there_yet_is_no_error():
     assert page.notes == [
         'Nothing is stored there yet. collections=["*"] searches whatever there is.'
     ]
-
-
-async def test_an_unknown_collection_is_an_error_and_not_an_empty_answer():
-    async with memory_services() as services:
-        await remember(services, "garden", "roses")
-        with pytest.raises(UnknownCollection, match="Did you mean 'garden'"):
-            await find(services, "roses", "gardens")
-
-
-async def test_an_invalid_filter_is_refused_before_anything_is_searched():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "garden", "roses")
-        engine.calls.clear()
-        with pytest.raises(InvalidFilter):
-            await find(services, "roses", "garden", query_filter={"most": []})
-
-        assert engine.calls == []
-
-
-async def test_a_filter_holds_for_both_legs():
-    async with memory_services() as services:
-        await remember(services, "garden", "roses red", metadata={"bed": 1})
-        await remember(services, "garden", "roses white", metadata={"bed": 2})
-        condition = {"must": [{"key": "metadata.bed", "match": {"value": 2}}]}
-        page = await find(services, "roses red", "garden", query_filter=condition)
-
-    assert texts(page) == ["roses white"]
-
-
-@pytest.mark.parametrize("names", [1, 5])
-async def test_one_that_fails_is_told_and_the_others_answer(names):
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        for name in ["broken", *"abcde"[:names]]:
-            await remember(services, name, f"roses of {name}")
-        await services.catalog.resolve(None)
-        engine.broken["broken"] = EngineFailure("Its files are damaged.")
-        page = await find(services, "roses")
-
-    assert len(page.results) == names
-    assert states(page) == {"broken": "failed"} | dict.fromkeys("abcde"[:names], "ok")
-    assert page.notes == ["broken: Its files are damaged."]
 
 
 async def test_a_collection_that_recovers_is_searched_again():
@@ -179,18 +106,6 @@ async def test_all_failed_for_different_reasons_names_each():
             await find(services, "roses", "*")
 
     assert str(caught.value) == "No collection could be searched: a: a is gone.; b: b is gone."
-
-
-async def test_without_a_model_keywords_serve_and_every_result_says_so():
-    encoder = FakeEncoder()
-    async with memory_services(encoder) as services:
-        await remember(services, "garden", "roses need sun", "moss needs shade")
-        encoder.be("downloading")
-        page = await find(services, "moss", "garden")
-
-    assert texts(page) == ["moss needs shade"]
-    assert states(page) == {"garden": "degraded"}
-    assert page.notes == ["garden: keywords only: The model fake/Bag-of-Words is downloading."]
 
 
 async def test_a_long_document_is_one_result_by_its_best_chunk():
@@ -242,16 +157,6 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
     assert states(page) == {"ships": "ok"}
 
 
-@pytest.mark.parametrize(("threshold", "count"), [(0.0, 2), (0.5, 1), (1.0, 0)])
-async def test_the_threshold_is_on_relevance(threshold, count):
-    async with memory_services() as services:
-        await remember(services, "garden", "roses sun", "moss shade")
-        page = await find(services, "roses sun", "garden", score_threshold=threshold)
-
-    assert len(page.results) == count
-    assert bool(page.notes) == (count == 0)
-
-
 @pytest.mark.parametrize(
     ("query", "threshold", "expected"),
     [
@@ -282,16 +187,6 @@ async def test_the_default_limit_grows_with_the_collections_up_to_three_times(
         page = await find(services, "alpha", "*")
 
     assert len(page.results) == expected
-
-
-@pytest.mark.parametrize("limit", [1, 7, 60])
-async def test_a_limit_that_is_given_holds_for_the_whole_answer(limit):
-    async with memory_services() as services:
-        for name in "abcd":
-            await remember(services, name, *(f"{text} {name}" for text in corpus(20)))
-        page = await find(services, "alpha copper", "*", limit=limit, score_threshold=0.0)
-
-    assert len(page.results) == limit
 
 
 async def test_the_same_request_gives_the_same_answer():

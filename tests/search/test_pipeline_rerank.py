@@ -1,4 +1,4 @@
-"""Reranking, copies and diversity from the tool call to the answer."""
+"""Reranking and copies from the tool call to the answer."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import pytest
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import short_id
 from tests.cross_encoder import MODEL, build_cross_encoder
-from tests.rerank_stub import Stub, as_json, cohere, served
+from tests.rerank_stub import Stub, as_json, served
 from tests.support import (
     find,
     first_point,
@@ -17,7 +17,6 @@ from tests.support import (
     memory_services,
     remember,
     said,
-    states,
     texts,
 )
 
@@ -143,15 +142,6 @@ async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
         assert (await find(services, "roses sun", rerank=False)).rerank is None
 
 
-async def test_where_it_is_switched_off_the_answer_says_so():
-    async with memory_services(rerank_provider="none") as services:
-        await fill(services)
-        page = await find(services, "roses sun", rerank=True)
-
-    assert page.rerank.state == "skipped"
-    assert page.rerank.reason == "No reranker is set up: RERANK_PROVIDER."
-
-
 @pytest.mark.process
 async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
@@ -250,16 +240,6 @@ async def test_the_newest_copy_is_the_one_that_is_shown():
     assert [one.collection for one in only.also] == ["c", "a"]
 
 
-async def test_texts_that_differ_in_a_date_are_both_shown():
-    async with memory_services() as services:
-        await remember(services, "a", "meeting of 2024-05-01 in the harbour")
-        await remember(services, "b", "meeting of 2024-05-02 in the harbour")
-        page = await find(services, "meeting harbour", "*")
-
-    assert len(page.results) == 2
-    assert states(page) == {"a": "ok", "b": "ok"}
-
-
 async def test_copies_are_not_sent_to_the_reranker(stub):
     async with memory_services(rerank_url=stub.url) as services:
         for name in "ab":
@@ -269,32 +249,3 @@ async def test_copies_are_not_sent_to_the_reranker(stub):
     assert sorted(stub.bodies[0]["documents"]) == ["moss needs shade", "roses need sun"]
     assert page.rerank.pool == 2
     assert len(page.results[0].also) == 1
-
-
-# diversity
-
-
-async def test_diversity_puts_unlike_texts_first_and_off_changes_nothing():
-    async with memory_services() as services:
-        await remember(
-            services, "a", "red roses need sun", "red roses need much sun", "roses in a vase"
-        )
-        plain = await find(services, "red roses need sun", score_threshold=0.0)
-        off = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.0)
-        page = await find(services, "red roses need sun", score_threshold=0.0, diversity=0.8)
-
-    assert texts(off) == texts(plain)
-    assert texts(plain)[1] == "red roses need much sun"
-    assert texts(page) == [texts(plain)[0], "roses in a vase", "red roses need much sun"]
-    scores = {r.document.text: r.score for r in plain.results}
-    assert {r.document.text: r.score for r in page.results} == pytest.approx(scores)
-
-
-async def test_the_service_is_heard_for_the_same_request_twice_alike(stub):
-    stub.reply = cohere
-    async with memory_services(rerank_url=stub.url) as services:
-        await fill(services)
-        first = await find(services, "roses sun", "*", rerank=True, diversity=0.3)
-        again = await find(services, "roses sun", "*", rerank=True, diversity=0.3)
-
-    assert texts(first) == texts(again)

@@ -35,29 +35,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         left=lambda: 5.0,
         reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits, None, None), Retrieved(hits, {}, {}), query, statuses)
-
-
-def test_results_keep_the_order_of_the_hits_and_their_numbers():
-    shown = page([hit(1, 0.9), hit(2, 0.4, "b")])
-
-    assert [(r.document.collection, r.document.id) for r in shown.results] == [("a", 1), ("b", 2)]
-    assert [(r.relevance, r.score) for r in shown.results] == [(0.9, 0.9), (0.4, 0.4)]
-    assert shown.query == "q"
-    assert shown.notes == []
-
-
-def test_no_more_than_the_limit_is_shown():
-    assert len(page([hit(n) for n in range(20)], limit=3).results) == 3
-
-
-def test_the_passage_is_the_part_that_holds_the_query():
-    text = "One two. " * 30 + "Here is zeppelin. " + "One two. " * 30
-    found = read_hit(Hit("a", 1, 0.5, 0.5, 0.01, 0.5, None, {"document": text}))
-    (result,) = page([found]).results
-
-    assert "Here is zeppelin." in result.passage
-    assert result.document.text == text
+    return present(Ranked(hits, None, None), Retrieved(hits, {}, []), query, statuses)
 
 
 def test_what_was_not_searched_is_said():
@@ -72,12 +50,6 @@ def test_what_was_not_searched_is_said():
         "b: keywords only: it has no dense vector",
         "c: It did not answer in time.",
     ]
-
-
-def test_an_empty_engine_says_how_to_begin():
-    (note,) = page([], statuses=[]).notes
-
-    assert note == 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
 
 
 @pytest.mark.parametrize(

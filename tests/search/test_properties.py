@@ -96,9 +96,7 @@ def found(draw):
     target = Target(name, 10, DenseLeg("v", 4, "cosine", "m"), SparseLeg("bm25", idf=True))
     return Scored(
         target,
-        [Candidate(point, 0.01) for point in ids],
-        dense={p: draw(cosines) for p in ids if draw(st.booleans())},
-        sparse={p: draw(scores) for p in ids if draw(st.booleans())},
+        [Candidate(point, 0.01, draw(cosines), draw(scores)) for point in ids],
     )
 
 

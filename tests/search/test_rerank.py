@@ -81,12 +81,6 @@ async def test_relevance_stays_and_the_score_is_the_rerankers_times_the_factors(
     assert found[1].factors == (("priority", 1.5), ("recency", 0.9))
 
 
-async def test_preference_and_age_still_count():
-    step = Rerank(Fake([0.5, 0.52]))
-
-    assert (await run(step, [hit(1, priority=1.1), hit(2)]))[0] == [1, 2]
-
-
 async def test_one_call_sends_query_and_texts_no_longer_than_the_reranker_reads():
     fake = Fake([0.1, 0.2])
     await Rerank(fake).apply(HITS[:2], "a query that is long", lambda h, n: f"{n} {h.id} " * 9, 5.0)
@@ -263,16 +257,6 @@ def test_a_number_for_each_score_is_in_0_and_1_and_in_their_order(scores, logits
     assert all(0 <= value <= 1 for value in values)
     by_score = sorted(range(len(scores)), key=scores.__getitem__)
     assert [values[n] for n in by_score] == sorted(values)
-
-
-@few
-@given(st.lists(logit, min_size=1, max_size=20))
-def test_without_factors_the_order_is_the_rerankers(scores):
-    hits = [hit(n, 1 - n / 100) for n in range(len(scores))]
-
-    found = reordered(hits, scores, units(scores, logits=True))
-
-    assert [one.id for one in found] == sorted(range(len(scores)), key=lambda n: -scores[n])
 
 
 @few

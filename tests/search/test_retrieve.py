@@ -1,20 +1,17 @@
 """Candidates and their exact leg scores, from several collections at once."""
 
 import asyncio
-import math
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pytest
-
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.datatypes import PointId, Scored, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read import query as asking
-from mcp_server_qdrant.qdrant.read.query import LATE, RRF_K, Queries
+from mcp_server_qdrant.qdrant.read.query import LATE, Queries
 from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Retrieved, Rules, depth_of
 from mcp_server_qdrant.search.retrieve import Fetch, retrieve
 from mcp_server_qdrant.search.texts import Terms
@@ -22,15 +19,12 @@ from mcp_server_qdrant.search.understand import embed
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
-    IDF,
     Engine,
     corpus,
-    dense,
     foreign,
     memory_engine,
     memory_services,
     remember,
-    sparse_vector,
 )
 
 BM25 = Bm25Encoder()
@@ -90,47 +84,12 @@ async def filled(*names: str, encoder: FakeEncoder | None = None, query: str = "
 
 
 def by_collection(retrieved: Retrieved) -> dict[str, tuple[str, str | None]]:
-    return {
-        status.collection: (status.state, status.reason) for status in retrieved.statuses.values()
-    }
+    return {status.collection: (status.state, status.reason) for status in retrieved.statuses}
 
 
-async def test_candidates_come_with_their_exact_scores_on_both_legs():
-    async with filled("north") as fixture:
-        (found,) = (await fixture.retrieve()).found.values()
-        records = await fixture.engine.retrieve(
-            "north", [c.id for c in found.candidates], with_payload=True
-        )
-        text = {record.id: record.payload["document"] for record in records}
-
-    query = dense("delta ember")
-    assert len(found.candidates) == 12
-    assert found.dense == pytest.approx(
-        {point: sum(map(math.prod, zip(query, dense(text[point]), strict=True))) for point in text},
-        abs=1e-5,
-    )
-    assert {text[point] for point in found.sparse} == {
-        f"{corpus(12)[n]} north" for n in (0, 5, 7, 10)
-    }
-
-
-async def test_the_one_that_breaks_among_five_is_reported_and_the_others_answer():
-    async with filled(*FIVE) as fixture:
-        fixture.engine.broken["east"] = EngineFailure("Its files are damaged.")
-        retrieved = await fixture.retrieve()
-
-    assert set(retrieved.found) == set(FIVE) - {"east"}
-    assert by_collection(retrieved) == dict.fromkeys(FIVE, ("ok", None)) | {
-        "east": ("failed", "Its files are damaged.")
-    }
-
-
-async def test_statuses_keep_the_order_of_the_targets():
-    async with filled(*FIVE) as fixture:
-        fixture.engine.broken["east"] = EngineFailure("broken")
-        retrieved = await fixture.retrieve()
-
-    assert list(retrieved.statuses) == [t.collection for t in fixture.targets]
+def scores(found: Scored, leg: str) -> dict[PointId, float]:
+    """The scores of a leg by id, but for those of points that it does not find."""
+    return {c.id: score for c in found.candidates if (score := getattr(c, leg))}
 
 
 async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
@@ -162,69 +121,7 @@ async def test_the_deadline_is_for_the_whole_search_even_where_collections_wait_
 
         assert loop.time() - begun < 2 * 1.0
 
-    assert {status.state for status in retrieved.statuses.values()} == {"timeout"}
-
-
-async def test_a_dense_only_collection_is_searched_by_meaning():
-    texts = dict(enumerate(corpus(12)))
-    async with filled() as fixture:
-        await foreign(
-            fixture.engine,
-            "old",
-            {n: {"document": text} for n, text in texts.items()},
-            vectors={"fast-bag-of-words": COSINE},
-            values=lambda n: {"fast-bag-of-words": dense(texts[n])},
-        )
-        fixture.targets = await fixture.services.catalog.resolve(["old"])
-        fixture.vectors = await embed(
-            "delta ember", fixture.targets, fixture.services.encoders.encode_query
-        )
-        (found,) = (await fixture.retrieve()).found.values()
-
-    assert found.dense
-    assert found.sparse is None
-    assert [c.rrf for c in found.candidates] == [1 / (RRF_K + rank) for rank in range(12)]
-    best = max(found.dense, key=found.dense.__getitem__)
-    assert found.candidates[0].id == best
-
-
-async def test_a_sparse_only_collection_is_searched_by_keywords_and_its_note_kept():
-    texts = dict(enumerate(corpus(12)))
-    async with filled() as fixture:
-        await foreign(
-            fixture.engine,
-            "words",
-            {n: {"text": text} for n, text in texts.items()},
-            sparse={"keywords-bm25": IDF},
-            values=lambda n: {"keywords-bm25": sparse_vector(BM25.encode_document(texts[n]))},
-        )
-        fixture.targets = await fixture.services.catalog.resolve(["words"])
-        fixture.terms = await fixture.services.pipeline.understanding.terms.weighed(
-            "delta ember", fixture.targets
-        )
-        retrieved = await fixture.retrieve()
-
-    (found,) = retrieved.found.values()
-    assert found.dense is None
-    assert set(found.sparse) == {n for n in texts if n % 5 == 0 or n % 7 == 0}
-    assert by_collection(retrieved) == {"words": ("ok", "keywords only: it has no dense vector")}
-
-
-async def test_keywords_serve_where_the_model_failed_and_that_is_said():
-    encoder = FakeEncoder()
-    async with filled("north", encoder=encoder) as fixture:
-        encoder.be("failed")
-        fixture.vectors = await embed(
-            "delta", fixture.targets, fixture.services.encoders.encode_query
-        )
-        retrieved = await fixture.retrieve()
-
-    (found,) = retrieved.found.values()
-    assert found.dense is None
-    assert len(found.sparse) == 4
-    assert by_collection(retrieved) == {
-        "north": ("degraded", "keywords only: The model fake/Bag-of-Words is failed.")
-    }
+    assert {status.state for status in retrieved.statuses} == {"timeout"}
 
 
 async def test_without_model_and_keywords_a_collection_is_skipped_with_the_reason():
@@ -260,16 +157,6 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
 
     assert by_collection(retrieved)["north"] == ("failed", "Its files are damaged.")
     assert by_collection(retrieved)["south"][0] == "degraded"
-
-
-async def test_payloads_come_with_the_candidates_of_a_server():
-    async with filled(*FIVE) as fixture:
-        fixture.engine.calls.clear()
-        retrieved = await fixture.retrieve()
-
-    trips = [name for call, name in fixture.engine.calls if call == "query_batch_points"]
-    assert sorted(trips) == sorted([*FIVE, *FIVE])
-    assert all(hit.payload["document"].endswith(hit.collection) for hit in retrieved.hits)
 
 
 def bare(name, point):

@@ -73,13 +73,6 @@ def test_weights_that_make_no_sense_are_refused_in_a_sentence(semantic, keyword,
     assert str(refused.value) == sentence
 
 
-def test_fuzzy_search_uses_the_keyword_leg():
-    (fuzzy,), (without,) = narrowed([BOTH], "fuzzy"), narrowed([ONLY_DENSE], "fuzzy")
-
-    assert (fuzzy.dense, fuzzy.sparse) == (None, SPARSE)
-    assert without.note == "fuzzy search needs a bm25 vector, and it has none"
-
-
 def target(name: str, model: str | None) -> Target:
     leg = DenseLeg("v", 64, "cosine", model) if model else None
     return Target(name, 1, leg, None)

@@ -20,11 +20,11 @@ def request(*fields: FilterableField, **arguments) -> SearchRequest:
 
 
 def test_what_tuning_says_stands_before_an_argument_of_its_own_and_null_says_nothing():
-    asked = request(query="x", rerank=False, tuning={"rerank": True, "diversity": None})
+    asked = request(query="x", rerank=False, tuning={"rerank": True, "group_size": None})
 
     assert type(asked) is SearchRequest
     assert asked.rerank is True
-    assert "diversity" not in asked.model_fields_set
+    assert "group_size" not in asked.model_fields_set
 
 
 def test_the_variable_of_a_setting_is_no_name_of_an_argument():

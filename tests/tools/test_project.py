@@ -2,9 +2,9 @@
 
 import base64
 import io
-import json
 import re
 
+import numpy as np
 import pytest
 from mcp import Client
 from mcp.client.extension import advertise
@@ -13,11 +13,9 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.core.maps import Neighbours, Region
 from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.projection import map as maps
-from mcp_server_qdrant.projection.neighbours import neighbours
-from mcp_server_qdrant.tools import project as project_tool
 from mcp_server_qdrant.tools.project import APP
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -66,8 +64,8 @@ async def project(client: Client, **arguments):
     return result
 
 
-async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
-    async with memory_server(engine=engine) as client:
+async def test_hits_and_their_order_are_those_of_qdrant_find():
+    async with memory_server() as client:
         await store(client, "notes", *corpus(40))
         await store(client, "letters", *corpus(90)[40:])
         for arguments in (
@@ -87,8 +85,8 @@ async def test_hits_and_their_order_are_those_of_qdrant_find(engine):
             ]
 
 
-async def test_the_structured_result_tells_what_an_agent_needs(engine):
-    async with memory_server(engine=engine) as client:
+async def test_the_structured_result_tells_what_an_agent_needs():
+    async with memory_server() as client:
         await store(client, "notes", *corpus(20), "quite another thing entirely")
         await store(client, "letters", "copper ember", "copper")
         result = await project(client, query="copper", limit=12)
@@ -111,22 +109,24 @@ async def test_the_structured_result_tells_what_an_agent_needs(engine):
 
 
 async def test_regions_are_told_by_name_and_size(monkeypatch):
-    pytest.importorskip("openTSNE")
-    monkeypatch.setattr(maps, "neighbours", neighbours)
-    monkeypatch.setattr(project_tool, "PATIENCE", 120.0)
-    topics = ("wing lift", "compiler grammar", "protein gene")
+    """How they are found: projection/test_neighbours.py."""
+
+    async def laid(panel):
+        region = Region("wing lift", ("wing lift", "drag"), 20, 0)
+        return Neighbours(np.zeros((60, 2)), np.zeros(60, np.uint8), (region,))
+
+    monkeypatch.setattr(maps, "neighbours", laid)
     async with memory_server() as client:
-        await store(client, "notes", *(f"{topics[n % 3]} {n}" for n in range(60)))
+        await store(client, "notes", *(f"wing lift {n}" for n in range(60)))
         result = await project(client)
 
-        regions = result.structured_content["panels"][0]["regions"]
-        assert {one["name"] for one in regions} <= set(topics)
-        assert regions
-        assert f"{regions[0]['name']} ({regions[0]['points']})" in said(result)
+    (region,) = result.structured_content["panels"][0]["regions"]
+    assert region == {"name": "wing lift", "words": ["wing lift", "drag"], "points": 20}
+    assert "Regions: wing lift (20)." in said(result)
 
 
-async def test_three_dimensions(engine):
-    async with memory_server(engine=engine) as client:
+async def test_three_dimensions():
+    async with memory_server() as client:
         await store(client, "notes", *corpus(20))
         content = (await project(client, query="copper", dimensions=3)).structured_content
 
@@ -134,21 +134,8 @@ async def test_three_dimensions(engine):
         assert {len(hit["at"]) for hit in content["hits"]} == {3}
 
 
-async def test_the_same_request_gives_the_same_bytes(engine):
-    async with memory_server(engine=engine) as client:
-        await store(client, "notes", *corpus(40))
-        first, again = [
-            await project(client, query="ember", limit=15, points=True) for _ in range(2)
-        ]
-        async with memory_server(engine=engine) as other:
-            elsewhere = await project(other, query="ember", limit=15, points=True)
-
-        assert first.model_dump_json() == again.model_dump_json()
-        assert first.structured_content["map"] == elsewhere.structured_content["map"]
-
-
-async def test_what_was_deleted_is_off_the_next_map(engine):
-    async with memory_server(engine=engine) as client:
+async def test_what_was_deleted_is_off_the_next_map():
+    async with memory_server() as client:
         await store(client, "notes", *corpus(5))
         first = await project(client, query="n3")
         ids = [first.structured_content["hits"][0]["id"]]
@@ -216,8 +203,8 @@ async def test_one_point_nothing_and_keywords_only():
         )
 
 
-async def test_what_cannot_be_asked_is_refused_in_a_sentence(engine):
-    async with memory_server(engine=engine) as client:
+async def test_what_cannot_be_asked_is_refused_in_a_sentence():
+    async with memory_server() as client:
         await store(client, "notes", "alpha")
         for arguments, sentence in (
             ({"collections": ["nots"]}, "There is no collection 'nots'. Did you mean 'notes'?"),
@@ -234,26 +221,6 @@ async def test_what_cannot_be_asked_is_refused_in_a_sentence(engine):
             ),
         ):
             assert refusal(await client.call_tool("qdrant-project", arguments)) == sentence
-
-
-async def test_null_and_blank_are_as_good_as_omitted():
-    async with memory_server() as client:
-        await store(client, "notes", "alpha", "beta")
-        plain = await project(client)
-        nothing = dict.fromkeys(("collections", "query", "dimensions", "limit", "image", "points"))
-
-        assert (await project(client, **nothing)).structured_content == plain.structured_content
-        assert (await project(client, query="  ")).structured_content == plain.structured_content
-
-
-async def test_an_engine_that_fails_is_told():
-    async with memory_engine() as engine, memory_server(engine=engine) as client:
-        await store(client, "notes", "alpha")
-        engine.broken_methods["scroll"] = EngineFailure("It is damaged.")
-
-        assert refusal(await client.call_tool("qdrant-project", {})) == (
-            "No collection could be read for the map: notes: It is damaged."
-        )
 
 
 async def test_an_image_for_clients_that_show_one():
@@ -312,15 +279,3 @@ def test_the_app_holds_everything_it_needs():
     assert "unsafe" not in policy
     assert policy.startswith("default-src 'none'; base-uri 'none'; form-action 'none'; script-src")
     assert html.count("<script>") == html.count("<style>") == 1
-
-
-async def test_the_output_is_small():
-    async with memory_server() as client:
-        await store(client, "notes", *corpus(40))
-        result = await project(client, query="copper")
-        tool = next(t for t in (await client.list_tools()).tools if t.name == "qdrant-project")
-
-        assert set(result.structured_content) == {"panels", "hits", "notes"}
-        assert len(json.dumps(result.structured_content)) < 5_000
-        wire_size = len(tool.model_dump_json(by_alias=True, exclude_none=True))
-        assert wire_size < 900

@@ -1,4 +1,4 @@
-"""The MCP server: its tools and resources, opened after the handshake."""
+"""The MCP server and its tools, opened after the handshake."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.server.subscriptions import InMemorySubscriptionBus, SubscriptionBus
 from mcp.types import SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
@@ -18,8 +17,7 @@ from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.tools import resources
-from mcp_server_qdrant.tools.toolset import Options, make_tools
+from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.opening import Opened
@@ -27,16 +25,13 @@ if TYPE_CHECKING:
     from mcp_server_qdrant.http.monitor import Monitor
 
 NAME = "mcp-server-qdrant"
-# What depends on the caller's scopes is for that caller alone; collections change at any time.
+# What depends on the caller's scopes is for that caller alone.
 HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": CacheHint(3_600_000, "public"),
-    "resources/templates/list": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
-    "resources/read": CacheHint(0),  # a text just stored counts
 }
 MAX_CLIENT = 60  # characters of a client's name, and of its version
-LISTEN = "subscriptions/listen"  # lasts until the client goes
 
 
 def make_server(
@@ -61,39 +56,33 @@ def make_server(
         at_once=at_once,
     )
 
-    bus = InMemorySubscriptionBus()
     tools = make_tools(opening.services, options_of(settings))
     mcp = MCPServer(
         NAME,
         title="Qdrant collections",
         icons=[icon()],
         version=__version__,
-        instructions=resources.instructions(read_only=settings.qdrant_read_only),
+        instructions=instructions(read_only=settings.qdrant_read_only),
         log_level=settings.fastmcp_log_level,
         lifespan=lambda _: opening,
         tools=[*tools],
         cache_hints=HINTS,
-        # A tenant would learn when another one stores.
-        subscriptions=False if settings.tenant_field else bus,
+        subscriptions=False,  # nothing changes that a client could subscribe to
         middleware=[
             *([monitor.observe] if monitor else []),
             _beginning(opening, under_way),
         ],
         extensions=[app()],
     )
-    resources.register(mcp, opening.services)
     if monitor is not None:
         monitor.register(mcp, opening.begin, {tool.name: tool.scope for tool in tools})
     if page:
-        _add_page(mcp, settings, opening.services, bus)
+        _add_page(mcp, settings, opening.services)
     return mcp
 
 
 def _add_page(
-    mcp: MCPServer[Any],
-    settings: Settings,
-    services: Callable[[], Awaitable["Services"]],
-    bus: SubscriptionBus,
+    mcp: MCPServer[Any], settings: Settings, services: Callable[[], Awaitable["Services"]]
 ) -> None:
     """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
     from mcp_server_qdrant.http.page.desk import Desk
@@ -109,7 +98,7 @@ def _add_page(
         "alpha": settings.hybrid_alpha,
         "filters": [field.model_dump() for field in options.fields],
     }
-    register(mcp, Desk(partial(make_tools, options=options), services, defaults, bus))
+    register(mcp, Desk(partial(make_tools, options=options), services, defaults))
 
 
 def _beginning(opening: Opening, under_way: set[asyncio.Task[Any]] | None) -> Any:
@@ -117,7 +106,7 @@ def _beginning(opening: Opening, under_way: set[asyncio.Task[Any]] | None) -> An
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
         task = asyncio.current_task()
-        if under_way is not None and task and ctx.method != LISTEN:
+        if under_way is not None and task:
             under_way.add(task)
             task.add_done_callback(under_way.discard)
         try:

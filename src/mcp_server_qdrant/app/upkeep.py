@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import visible_in
+from mcp_server_qdrant.core.notation import near_names, visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.ingest.collections.copying import bring_in
@@ -211,6 +210,6 @@ def check_writable(settings: Settings) -> None:
 
 def unknown(name: str, names: Sequence[str]) -> RequestError:
     """The sentence for a name that is not there, with those that look like it, else with all."""
-    near = get_close_matches(name, names, n=3) or sorted(names)[:20]
+    near = near_names(name, names) or sorted(names)[:20]
     there = f"; there is {', '.join(near)}" if near else ""
     return RequestError(f"There is no collection {name!r}{there}.")

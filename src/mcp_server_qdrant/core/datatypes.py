@@ -89,6 +89,7 @@ class Sparse:
 class LegQuery:
     """The query of one collection: None for a leg that is not searched.
 
+    A sparse one without terms stands for a leg that has none of the words: all its points score 0.
     `tags` (payload key, value) add a leg over the points that carry one of them.
     """
 
@@ -106,26 +107,26 @@ class Correction:
 
 
 class Candidate(NamedTuple):
-    """One point that the fused query returned; payload is None until it is fetched."""
+    """One point that the fused query returned, with its exact leg scores.
+
+    `dense` is a cosine similarity, `sparse` a BM25 score under the global idf: 0 of a point that
+    lacks the vector, or shares no term with the query, None where the leg was not searched. The
+    payload is None until it is fetched.
+    """
 
     id: PointId
     rrf: float
+    dense: float | None
+    sparse: float | None
     payload: Payload | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One collection's fused candidates, best first, with their exact leg scores.
-
-    `dense` holds cosine similarities, `sparse` BM25 scores under the global idf, both by id; a
-    candidate absent from one does not have that vector, or shares no term with the query. None
-    where the leg was not searched. `damage` says what part of the collection is lost.
-    """
+    """One collection's fused candidates, best first; `damage`: what part of it is lost."""
 
     target: Target
     candidates: Sequence[Candidate]
-    dense: Mapping[PointId, float] | None
-    sparse: Mapping[PointId, float] | None
     damage: str | None = None
 
 

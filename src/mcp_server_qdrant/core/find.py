@@ -80,9 +80,6 @@ class Tuning(Preferences):
     )
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
     fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
-    diversity: Annotated[
-        float, Field(ge=0, le=1, description="cost of likeness to better results")
-    ] = 0.0
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
 
 

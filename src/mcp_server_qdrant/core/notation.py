@@ -16,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+NEAR, NEAR_NAMES = 0.7, 3  # names that look like another one: how much, and how many
 OWN = 60  # characters of an id that is shown as its caller gave it
 HISTORY = "mcp-server-qdrant-history"  # the collection of earlier versions
 
@@ -134,6 +135,22 @@ def some(names: Sequence[str], most: int = 3) -> str:
     """The first of them, as they are, and how many more there are."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def near_names(name: str, names: Iterable[str], least: float = NEAR) -> list[str]:
+    """Those that look like `name`, nearest first: what may have been meant."""
+    from rapidfuzz import process  # only where a name is not there
+    from rapidfuzz.distance import OSA
+
+    found = process.extract(
+        name,
+        [*names],
+        scorer=OSA.normalized_similarity,
+        processor=str.casefold,
+        score_cutoff=least,
+        limit=NEAR_NAMES,
+    )
+    return [near for near, _, _ in found]
 
 
 def amount(number: int, noun: str) -> str:

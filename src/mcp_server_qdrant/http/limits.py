@@ -21,7 +21,6 @@ MCP = "/mcp"
 STREAM_PATHS = (MCP, "/sse")
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
-LISTEN = (b"mcp-method", b"subscriptions/listen")
 SESSIONLESS = "2026"  # the first year of the protocol without sessions
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
@@ -182,9 +181,7 @@ def holder(scope: Scope) -> str:
 
 def _is_stream(scope: Scope) -> bool:
     """True where the answer is a stream that stays open, and no call waits for its end."""
-    if scope["method"] == "GET":
-        return scope["path"] in STREAM_PATHS
-    return LISTEN in scope["headers"] and not _has_session(scope)
+    return scope["method"] == "GET" and scope["path"] in STREAM_PATHS
 
 
 def _opens_session(scope: Scope) -> bool:

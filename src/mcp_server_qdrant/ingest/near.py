@@ -26,17 +26,16 @@ async def nearest(
         (answer,) = await queries.search([asked], depth=LOOKED_AT, condition=None)
         if isinstance(answer, QdrantMcpError):
             return None
-        cosines = answer.dense or {}
-        others = (one.id for one in answer.candidates if one.id != new.id)
-        near = [point for point in others if cosines.get(point, 0.0) >= COSINE]
+        others = (one for one in answer.candidates if one.id != new.id)
+        near = {one.id: cosine for one in others if (cosine := one.dense or 0.0) >= COSINE}
         if not near:  # as a rule
             return None
-        found = {one.id: one for one in await points.by_id(target.collection, near)}
+        found = {one.id: one for one in await points.by_id(target.collection, [*near])}
     except QdrantMcpError:
         return None
     for known in (found[point] for point in near if point in found):
         if _another(known, new) and _alike(known.text, new.text):
-            return known, cosines[known.id]
+            return known, near[known.id]
     return None
 
 

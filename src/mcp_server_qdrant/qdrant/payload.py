@@ -184,9 +184,9 @@ def judge(
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
-    """Where a payload keeps what `document_of` tells of it but for the metadata; and `more`.
+    """The payload fields that `document_of` reads, without the rest of the metadata, and `more`.
 
-    What is looked for under a key may lie in the metadata too.
+    A field that is looked for at the top may lie in the metadata too.
     """
     described = (*_DESCRIBING, *(path for path in more if "." not in path))
     ours = ("doc", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY)

@@ -113,7 +113,7 @@ class Pipeline:
             await self._doubt(query.request, query.targets, query.left())
         hits = await completed(self.fetch, ranked.hits, query)
         ranked = replace(ranked, hits=hits)
-        statuses = self._settle([*found.statuses.values(), *found.late])
+        statuses = self._settle(found.statuses)
         page = present(ranked, found, query, statuses, room)
         answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
         recorder().answered(answer, corrected=bool(page.corrections))

@@ -181,16 +181,17 @@ def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
     """
     ranks: dict[tuple[str, PointId], Ranks] = {}
     for part in found:
-        for leg, scores in (("meaning", part.dense), ("words", part.sparse)):
-            for point, place in _places(scores or {}).items():
-                ranks.setdefault((part.target.collection, point), {})[leg] = place
+        for leg, scores in (
+            ("meaning", [one.dense for one in part.candidates]),
+            ("words", [one.sparse for one in part.candidates]),
+        ):
+            rounded = [round(score or 0.0, DIGITS) for score in scores]
+            ordered = sorted(rounded, reverse=True)
+            for one, score in zip(part.candidates, rounded, strict=True):
+                if score > 0:
+                    place = ordered.index(score) + 1
+                    ranks.setdefault((part.target.collection, one.id), {})[leg] = place
     return ranks
-
-
-def _places(exact: Mapping[PointId, float]) -> dict[PointId, int]:
-    scores = {point: round(score, DIGITS) for point, score in exact.items()}
-    ordered = sorted(scores.values(), reverse=True)
-    return {point: ordered.index(score) + 1 for point, score in scores.items() if score > 0}
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:

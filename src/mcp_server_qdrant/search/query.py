@@ -192,26 +192,25 @@ def depth_of(collections: int, limit: int) -> tuple[int, int]:
 class Retrieved:
     """The best candidates with their payloads, and what each collection gave.
 
-    `late` are the statuses of collections that failed while payloads were fetched, `replaced` the
+    `statuses` has two of a collection that failed while payloads were fetched. `replaced` are the
     parts that were left out, as their text was replaced. `cut`: there were more candidates.
     """
 
     hits: Sequence[Hit]
     found: Mapping[str, Scored]
-    statuses: Mapping[str, Status]
-    late: Sequence[Status] = ()
+    statuses: Sequence[Status]
     replaced: Sequence[Document] = ()
     cut: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
         """What a deeper look found; collections that failed in it keep what they gave before."""
         kept = [hit for hit in self.hits if hit.collection not in deeper.found]
-        statuses = {name: deeper.statuses[name] for name in deeper.found}
+        before = [one for one in self.statuses if one.collection not in deeper.found]
         return replace(
             deeper,
             hits=by_score([*deeper.hits, *kept]),
             found={**self.found, **deeper.found},
-            statuses={**self.statuses, **statuses},
+            statuses=[*before, *(one for one in deeper.statuses if one.collection in deeper.found)],
         )
 
 

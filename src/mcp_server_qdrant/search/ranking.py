@@ -43,10 +43,6 @@ QUOTES = "\"'`*«»„“”\u201a\u2018\u2019"
 BEFORE, AFTER = f"{QUOTES}([{{¿¡", f"{QUOTES})]}}.,;:!…"
 SIGNS = (string.punctuation + string.whitespace).encode()
 
-SPREAD_POOL = 50
-SPREAD_TEXT = 2_000
-_WORD = re.compile(r"\w+")
-
 TextKey = tuple[str, PointId]  # its collection, and its own id or that of its point
 
 
@@ -66,7 +62,7 @@ def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
     hits = lift_neighbours(hits)
     hits = decay(hits, request.recency_weight, rules.decay, rules.time_fields, query.now)
     hits = retire(hits)
-    shown = len(hits) if request.rerank or request.diversity > 0 else query.limit
+    shown = len(hits) if request.rerank else query.limit
     return fold(hits, shown, likeness_factor(100, query.likeness))
 
 
@@ -75,12 +71,9 @@ def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
 
     Spelling does not count beside a reranker that read the texts.
     """
-    diversity = query.request.diversity
     if not any(hit.reranked is not None for hit in hits):
-        shown = len(hits) if diversity > 0 else query.limit
-        hits = fuzzy(hits, query.terms.query, query.likeness, shown)
-    hits = cut(hits, query.request.score_threshold)
-    return spread(hits, diversity)
+        hits = fuzzy(hits, query.terms.query, query.likeness, query.limit)
+    return cut(hits, query.request.score_threshold)
 
 
 def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
@@ -302,44 +295,3 @@ def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
     least = TAIL * max((hit.relevance for hit in hits), default=0.0)
     near = TAIL * max((hit.reranked or 0.0 for hit in hits), default=0.0) if least > 0 else 0.0
     return [hit for hit in hits if hit.relevance >= least or (hit.reranked or 0.0) >= near > 0]
-
-
-def spread(hits: Sequence[Hit], diversity: float) -> list[Hit]:
-    """The hits, unlike ones first, by maximal marginal relevance; scores stay.
-
-    The next hit is always
-
-        argmax (1 - d) * score / best score - d * max likeness to a hit chosen before
-
-    with diversity d and the likeness of two passages the share of words that they have in common
-    (Jaccard). At most the first SPREAD_POOL hits are spread; where a reranker scored some of the
-    hits, only these: the scores of the others are on another scale.
-    Source: Carbonell and Goldstein, "The use of MMR, diversity-based reranking for reordering
-    documents and producing summaries", SIGIR 1998; lambda there is 1 - d.
-    """
-    comparable = sum(hit.reranked is not None for hit in hits) or len(hits)
-    pool = list(hits[: min(comparable, SPREAD_POOL)])
-    if diversity <= 0 or len(pool) < 2 or pool[0].score <= 0:
-        return list(hits)
-    best = max(hit.score for hit in pool)
-    texts = (hit.document.text[:SPREAD_TEXT] for hit in pool)
-    sets = [frozenset(_WORD.findall(text.lower())) for text in texts]
-    likeness = [0.0] * len(pool)
-
-    def worth(n: int) -> tuple[float, int]:
-        return (1 - diversity) * pool[n].score / best - diversity * likeness[n], -n
-
-    left, chosen = list(range(len(pool))), []
-    while left:
-        first = max(left, key=worth)
-        left.remove(first)
-        chosen.append(first)
-        for n in left:
-            likeness[n] = max(likeness[n], jaccard(sets[n], sets[first]))
-    return [*(pool[n] for n in chosen), *hits[len(pool) :]]
-
-
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of words that two sets have in common; 0 for two empty ones."""
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if shared else 0.0

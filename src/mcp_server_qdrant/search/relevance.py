@@ -74,10 +74,8 @@ def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
 
 
 def _hits(found: Scored, limit: float, alpha: float) -> Iterator[Hit]:
-    collection, cosines, scores = found.target.collection, found.dense, found.sparse
-    for point, rrf, payload in found.candidates:
-        dense = None if cosines is None else cosines.get(point, 0.0)
-        sparse = None if scores is None else scores.get(point, 0.0)
+    collection = found.target.collection
+    for point, rrf, dense, sparse, payload in found.candidates:
         # Engines differ in the last digits from call to call: equal texts would change places.
         value = round(relevance(dense, sparse, limit, alpha), DIGITS)
         yield Hit(collection, point, value, value, rrf, dense, sparse, payload)

@@ -4,7 +4,7 @@ A collection that fails becomes a status; the others answer.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.datatypes import (
     Payload,
     PointId,
     Scored,
+    Sparse,
     State,
     Status,
     Target,
@@ -68,7 +69,7 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     names = frozenset(target.collection for target in query.targets)
     hits, failing = await with_successors(fetch, hits, names, query.seconds())
     cut = len(scored) > query.pool
-    return Retrieved(hits, found, statuses, [*late, *failing], replaced, cut)
+    return Retrieved(hits, found, [*statuses.values(), *late, *failing], replaced, cut)
 
 
 async def candidates_of(
@@ -78,8 +79,8 @@ async def candidates_of(
     legs: list[tuple[Target, LegQuery]] = []
     statuses: dict[str, Status] = {}
     for target in query.targets:
-        asked, statuses[target.collection] = _legs(target, query)
-        if asked.dense or asked.sparse:
+        asked, statuses[target.collection] = _leg_query(target, query)
+        if asked.dense or (asked.sparse and asked.sparse.indices):
             legs.append((target, asked))
     answers = await queries.search(
         legs,
@@ -94,9 +95,7 @@ async def candidates_of(
         if isinstance(answer, QdrantMcpError):
             statuses[name] = failed(name, answer)
             continue
-        # A collection that has the leg but none of the words was searched, and scored 0.
-        worded = target.sparse and query.terms.idf and name not in query.terms.failures
-        found[name] = replace(answer, sparse=answer.sparse or {}) if worded else answer
+        found[name] = answer
         if answer.damage:  # the other part was searched
             reasons = filter(None, (answer.damage, statuses[name].reason))
             statuses[name] = Status(name, "degraded", " ".join(reasons))
@@ -109,7 +108,7 @@ def failed(collection: str, error: QdrantMcpError) -> Status:
     return Status(collection, state, str(error))
 
 
-def _legs(target: Target, query: Query) -> tuple[LegQuery, Status]:
+def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:
     """What a collection is asked, and its status if it answers: which legs it lacks, and why."""
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
@@ -132,7 +131,10 @@ def _legs(target: Target, query: Query) -> tuple[LegQuery, Status]:
         state = "degraded" if target.sparse else "skipped"
         no_vector = f"keywords only: {no_vector}" if target.sparse else no_vector
     named = query.tags.get(name)
-    legs = LegQuery(vector, query.terms.sparse.get(name), named.values if named else ())
+    words = query.terms.sparse.get(name)
+    if words is None and target.sparse and query.terms.idf and not no_terms:
+        words = Sparse((), ())
+    legs = LegQuery(vector, words, named.values if named else ())
     return legs, Status(name, state, no_terms or no_vector or target.note)
 
 

@@ -78,8 +78,8 @@ class Words:
     def part(self, found: Collection[int]) -> float:
         """The part of the query, by weight, that these terms are; in [0, 1].
 
-        A text need hold only one of several near spellings: then the whole is the ceiling, not the
-        sum of the weights.
+        A text need hold only one of the terms that languages make of a word: then the whole is the
+        ceiling, not the sum of the weights.
         """
         return share(found, self.weights, self._ceiling)
 

@@ -18,7 +18,7 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
 from mcp_server_qdrant.search.texts import Reader, Terms
-from mcp_server_qdrant.search.words.spelling import Speller, Variants
+from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 
@@ -85,8 +85,8 @@ class Understanding:
         # Near spelling counts by the algorithm, or where the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
-        # What must be found as it is written, or differ, may stand further down.
-        thorough = bool(exact) or preferred.rerank or preferred.diversity > 0
+        # What must be found as it is written may stand further down.
+        thorough = bool(exact) or preferred.rerank
         return Query(
             request=preferred,
             rules=self.rules,
@@ -126,12 +126,6 @@ class Understanding:
         Semantic search asks the collections for their words too, but only to correct the spelling.
         """
         text = request.query
-        if request.algorithm == "fuzzy":
-            variants = await self.speller.expand(text, targets)
-            terms, tags = await asyncio.gather(
-                self._probe(text, targets, variants), self.tags.named(text, tagged)
-            )
-            return terms, QueryVectors({}, {}), tags
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
             self._probe(text, probed), self._embed(text, targets), self.tags.named(text, tagged)
@@ -149,11 +143,9 @@ class Understanding:
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
 
-    async def _probe(
-        self, text: str, targets: Sequence[Target], variants: Variants | None = None
-    ) -> Terms:
+    async def _probe(self, text: str, targets: Sequence[Target]) -> Terms:
         with recorder().phase("probe"):
-            return await self.terms.weighed(text, targets, variants)
+            return await self.terms.weighed(text, targets)
 
     async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
         with recorder().phase("embed"):

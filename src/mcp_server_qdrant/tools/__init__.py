@@ -1,1 +1,1 @@
-"""What an agent sees: tools, resources, their schemas and texts; no engine and no transport."""
+"""What an agent sees: tools, their schemas and texts; no engine and no transport."""

@@ -1,11 +1,9 @@
 """The page's calls that list and change texts: as the tools do it, and as far as they may."""
 
-import asyncio
 import json
 from uuid import uuid4
 
 import pytest
-from mcp import Client
 
 from mcp_server_qdrant.http.auth.tokens import digest
 from mcp_server_qdrant.http.page.desk import EXCERPT
@@ -95,16 +93,6 @@ async def test_a_text_is_edited_under_its_id_and_keeps_what_is_left_out(page):
     assert after["text"] == "new text"
     assert (after["tags"], after["title"]) == (["fresh"], before["title"])
     assert after["document"] == before["document"]
-
-
-async def test_who_subscribed_to_the_collections_hears_of_what_the_page_writes(one):
-    what = "qdrant://collections"
-    async with Client(one.mcp) as client, client.listen(resource_subscriptions=[what]) as heard:
-        await one.ask("search", query="alpha")
-        await one.ask("store", id="x", information="new", **NOTES)
-        event = await asyncio.wait_for(anext(aiter(heard)), 30)
-
-    assert event.uri == what
 
 
 async def test_what_was_edited_or_deleted_is_listed_read_and_brought_back(page):

@@ -21,7 +21,7 @@ ASKED = [
     {},
     {"algorithm": "semantic"},
     {"algorithm": "keyword", "limit": 3},
-    {"algorithm": "fuzzy"},
+    {"algorithm": "keyword"},
     {"semantic_weight": 0.2, "keyword_weight": 0.7, "fuzzy_boost": 0.1},
     {"recency_weight": 1.0, "priority": "hard"},
     {"collections": ["letters"], "correct": False},
@@ -176,7 +176,7 @@ async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
         assert (await page.client.get("/")).status_code == 307
         assert (await page.client.get("/viz")).status_code == 200
         assert (await page.client.get("/viz/app.js")).status_code == 200
-        for name in calls(Desk(lambda _: (), None, None, None)):
+        for name in calls(Desk(lambda _: (), None, None)):
             refused = await page.client.post(name, content="{}", headers=HEADERS)
             assert refused.status_code == 401, name
             assert refused.json()["error_description"]
@@ -282,7 +282,7 @@ def test_the_app_is_one_script_in_which_no_name_stands_for_two_things():
 
 def test_pages_are_got_and_calls_are_posted_below_one_path():
     assert set(PAGES) == {"/", "/viz", "/viz/", "/viz/{name:path}"}
-    assert all(path.startswith("/viz/api/") for path in calls(Desk(lambda _: (), None, None, None)))
+    assert all(path.startswith("/viz/api/") for path in calls(Desk(lambda _: (), None, None)))
 
 
 async def test_without_the_page_there_is_none():

@@ -9,11 +9,9 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import DenseLeg, SparseLeg
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    EngineUnavailable,
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.qdrant.read import catalog as catalogs
 from mcp_server_qdrant.qdrant.read.catalog import (
     FAILED_SECONDS,
     NAMES_SECONDS,
@@ -189,13 +187,6 @@ async def test_names_and_globs_choose_each_collection_once(wanted, expected):
         assert await names_of(catalog_of(engine), wanted) == expected
 
 
-async def test_globs_tell_capitals_apart():
-    async with memory_engine() as engine:
-        await made(engine, "Notes", "notes")
-
-        assert await names_of(catalog_of(engine), ["n*"]) == ["notes"]
-
-
 async def test_a_name_that_looks_like_a_glob_is_a_name_first():
     async with memory_engine() as engine:
         await made(engine, "log[1]", "log1")
@@ -225,13 +216,6 @@ async def test_an_unknown_name_offers_the_nearest():
     )
 
 
-async def test_no_more_than_three_near_names_are_offered():
-    async with memory_engine() as engine:
-        await made(engine, *(f"notes{n}" for n in range(6)))
-
-        assert len(await catalog_of(engine).near("notes")) == 3
-
-
 class TestAllowList:
     """Nothing outside it is read or named."""
 
@@ -255,30 +239,6 @@ class TestAllowList:
             assert await names_of(catalog, ["*"]) == expected
             assert list(await catalog.names()) == expected
             assert [info.name for info in await catalog.describe()] == expected
-
-    async def test_what_is_hidden_reads_like_what_does_not_exist(self):
-        async with memory_engine() as engine:
-            await made(engine, "private", "team-a")
-            catalog = catalog_of(engine, allowed=("team-*",))
-            errors = []
-            for name in ("private", "absent!"):
-                with pytest.raises(UnknownCollection) as caught:
-                    await catalog.resolve([name])
-                errors.append(str(caught.value).replace(name, "NAME"))
-
-        assert errors[0] == errors[1]
-
-    async def test_near_names_are_those_that_may_be_seen(self):
-        async with memory_engine() as engine:
-            await made(engine, "private", "team-a")
-            catalog = catalog_of(engine, allowed=("team-*",))
-
-            assert await catalog.near("privat") == []
-            assert await catalog.near("team-aa") == ["team-a"]
-            with pytest.raises(UnknownCollection) as caught:
-                await catalog.resolve(["privat"])
-
-        assert "private" not in str(caught.value)
 
     async def test_the_engine_is_not_asked_about_a_hidden_collection(self):
         async with memory_engine() as engine:
@@ -459,39 +419,6 @@ async def test_what_is_known_serves_for_a_while_and_is_then_looked_up_behind_the
         assert (await catalog.target("c")).points == 1
 
 
-async def test_look_ups_of_many_collections_take_turns(monkeypatch):
-    monkeypatch.setattr(catalogs, "AT_ONCE", 2)
-    async with memory_engine() as engine:
-        await made(engine, *"abcdef")
-        catalog = catalog_of(engine)
-        read, under_way, most = catalog._read, set(), 0
-
-        async def counted(name: str):
-            nonlocal most
-            under_way.add(name)
-            most = max(most, len(under_way))
-            await asyncio.sleep(0)
-            target = await read(name)
-            under_way.remove(name)
-            return target
-
-        monkeypatch.setattr(catalog, "_read", counted)
-
-        assert await names_of(catalog, ["*"]) == [*"abcdef"]
-        assert most == 2
-
-
-async def test_what_was_forgotten_is_looked_up_at_once():
-    async with memory_engine() as engine:
-        await foreign(engine, "c", {}, vectors={NAME: COSINE})
-        catalog = catalog_of(engine)
-        await catalog.resolve(["c"])
-        await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload={})])
-        catalog.forget("c")
-
-        assert (await catalog.target("c")).points == 1
-
-
 async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason():
     async with memory_engine() as engine:
         await made(engine, "good", "bad")
@@ -505,16 +432,6 @@ async def test_a_collection_that_cannot_be_read_is_a_target_with_the_reason():
         "Its files are damaged.",
         True,
     )
-
-
-async def test_an_engine_that_cannot_be_reached_is_an_error():
-    async with memory_engine() as engine:
-        engine.broken[""] = EngineUnavailable("down")
-        catalog = catalog_of(engine)
-        with pytest.raises(EngineUnavailable):
-            await catalog.resolve(None)
-        with pytest.raises(EngineUnavailable):
-            await catalog.names()
 
 
 async def test_a_collection_deleted_a_moment_ago_does_not_spoil_the_search_of_all():

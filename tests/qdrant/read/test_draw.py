@@ -8,12 +8,11 @@ import pytest
 from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.read import draw
 from mcp_server_qdrant.qdrant.read.draw import Drawer
-from tests.support import COSINE, IDF, Engine, dense, foreign, memory_engine
+from tests.support import COSINE, IDF, dense
 
 FIELDS = ("document", "text")
 SIZE = 4
@@ -150,18 +149,6 @@ async def test_title_and_snippet_are_one_line_each(client):
     assert drawn.snippets[1] == "no title here"
 
 
-async def test_what_the_engine_says_when_it_fails_is_told():
-    async with memory_engine() as engine:
-        few = await fill(engine, range(3))
-        broken = Engine(engine.client)
-        broken.down = ValueError("broken")
-
-        with pytest.raises(EngineFailure):
-            await Drawer(broken, FIELDS).draw(few, 10)
-        with pytest.raises(EngineFailure):
-            await Drawer(broken, FIELDS).vectors(few, [1])
-
-
 async def stored(client, payloads: list[dict]) -> Target:
     await client.create_collection("notes", vectors_config={"d": COSINE})
     points = [
@@ -216,32 +203,3 @@ async def test_text_and_title_are_found_in_every_shape_of_payload(client):
         "a title alone\n",
         "x" * 4_000,
     }
-
-
-async def test_an_empty_collection_has_no_texts(client):
-    assert await texts(Drawer(client, FIELDS), await stored(client, [])) == []
-
-
-async def test_only_texts_and_titles_are_asked_for():
-    async with memory_engine() as engine:
-        await foreign(
-            engine, "notes", {1: {"text": "some"}}, vectors=COSINE, values=lambda _: dense("a")
-        )
-        asked = []
-
-        class Spy(Engine):
-            async def scroll(self, *arguments, **rest):
-                asked.append(rest["with_payload"])
-                return await engine.scroll(*arguments, **rest)
-
-        await texts(Drawer(Spy(engine), FIELDS), Target("notes", 1, None, None))
-
-    assert asked == [["document", "text", "title", "metadata.title"]]
-
-
-async def test_a_failure_to_read_texts_is_one_of_our_errors():
-    async with memory_engine() as engine:
-        engine.down = EngineFailure("gone")
-        for points in (1, draw.MOST_TEXTS + 1):
-            with pytest.raises(EngineFailure):
-                await texts(Drawer(engine, FIELDS), Target("notes", points, None, None))

@@ -6,7 +6,7 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.qdrant.read.lookup import joined
-from tests.support import foreign, memory_engine, memory_services, remember
+from tests.support import memory_engine, memory_services, remember
 
 LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
@@ -58,12 +58,6 @@ def test_chunks_are_joined_without_what_they_share(chunks, expected):
     assert (whole.start, whole.end) == (parts[0].start, max(p.end for p in parts))
 
 
-def test_the_rest_of_a_joined_document_is_the_asked_ones():
-    parts = [part("abc", 0, 3, 0), part("def", 3, 6, 1)]
-
-    assert joined(parts, parts[1]).id == 1
-
-
 @pytest.mark.parametrize(
     ("changed", "torn"),
     [({}, False), ({"updated_at": "2026-02-01"}, True), ({"chunks": 3}, True)],
@@ -72,27 +66,6 @@ def test_chunks_of_two_versions_are_told_apart(changed, torn):
     first, second = part("abc", 0, 3, 0), part("def", 3, 6, 1)._replace(**changed)
 
     assert joined([first, second], first).torn is torn
-
-
-async def test_a_text_of_which_parts_are_gone_says_so():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG, id="harbours")
-        await services.client.delete("notes", points_selector=[stored.ids[-1]])
-        ((found,), _) = await services.lookup.get(["harbours"])
-
-    assert found.torn
-    assert found.text
-    assert LONG.startswith(found.text)
-
-
-async def test_a_point_id_gives_the_point():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG, title="Harbours")
-        ((found,), _) = await services.lookup.get([stored.ids[1]])
-
-    assert (found.id, found.chunk, found.chunks) == (stored.ids[1], 1, len(stored.ids))
-    assert found.title == "Harbours"
-    assert found.text in LONG
 
 
 @pytest.mark.parametrize("neighbours", [1, 2, 20])
@@ -111,15 +84,6 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
     assert len(found.text) > len(alone.text)
     if neighbours == 20:
         assert found.text == LONG
-
-
-async def test_a_document_id_gives_the_whole_text():
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", LONG, id="harbours")
-        ((found,), _) = await services.lookup.get(["harbours"])
-
-    assert found.text == LONG
-    assert (found.document, found.id) == ("harbours", stored.ids[0])
 
 
 async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
@@ -169,30 +133,6 @@ async def test_the_same_document_id_in_two_collections_is_two_documents():
 
         assert {d.text for d in (await services.lookup.get(["same"]))[0]} == {"one", "two"}
         assert [d.text for d in (await services.lookup.get(["same"], collection="b"))[0]] == ["two"]
-
-
-async def test_integer_ids_of_other_tools_are_found():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "old", {7: {"text": "seven"}, 8: {"text": "eight"}})
-        found, _ = await services.lookup.get(["8", "7"], neighbours=2)
-
-    assert [(d.id, d.text) for d in found] == [(8, "eight"), (7, "seven")]
-
-
-@pytest.mark.parametrize("write", [str.upper, lambda one: one.replace("-", "")])
-async def test_a_uuid_is_found_however_it_is_written(write):
-    async with memory_services() as services:
-        (stored,) = await remember(services, "notes", "text")
-        ((found,), _) = await services.lookup.get([write(stored.ids[0])])
-
-    assert found.id == stored.ids[0]
-
-
-async def test_an_unknown_collection_is_an_error():
-    async with memory_services() as services:
-        await remember(services, "notes", "text")
-        with pytest.raises(UnknownCollection, match="Did you mean 'notes'"):
-            await services.lookup.get(["x"], collection="note")
 
 
 async def test_nothing_is_found_outside_the_allow_list():

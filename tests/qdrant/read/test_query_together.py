@@ -63,8 +63,8 @@ def rounded(found, *, payloads=False):
     assert found.damage is None
     return (
         [(c.id, c.payload if payloads else None, round(c.rrf, 7)) for c in found.candidates],
-        {point: round(score, 5) for point, score in (found.dense or {}).items()},
-        {point: round(score, 5) for point, score in (found.sparse or {}).items()},
+        {c.id: c.dense and round(c.dense, 5) for c in found.candidates},
+        {c.id: c.sparse and round(c.sparse, 5) for c in found.candidates},
     )
 
 
@@ -163,17 +163,6 @@ async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_fold
     assert payloads[0] == {1: {"n": 1, "odd": True}}
 
 
-async def test_a_query_of_the_wrong_size_names_the_collection_that_it_does_not_fit(engine_folder):
-    async with filled(engine_folder) as client:
-        queries = Queries(client, together=True)
-        long = LegQuery([1.0, 0.0, 0.0], QUERY.sparse)
-        asked = [(target("north"), long), (target("south"), QUERY)]
-        found = await queries.search(asked, depth=3, condition=None)
-
-    assert isinstance(found[0], RequestError)
-    assert len(found[1].candidates) == 3
-
-
 class Trips:
     """An engine that counts the trips to it, and gives back what it is asked."""
 
@@ -194,19 +183,3 @@ async def test_however_many_collections_take_a_few_trips(count, trips):
     assert await Queries(server).payloads(asked) == asked
     assert embedded.count == trips <= TRIPS
     assert server.count == count
-
-
-async def test_probes_follow_what_is_written(engine_folder):
-    """What the host remembers of a term, that it is absent too, holds until the next write."""
-    async with filled(engine_folder) as client:
-        queries, north = Queries(client, together=True), target("north")
-        (before,) = await queries.probe([(north, [7, 99])])
-        point = models.PointStruct(
-            id=500, vector={"bm25": models.SparseVector(indices=[99], values=[1.0])}
-        )
-        await client.upsert("north", [point])
-        (after,) = await queries.probe([(north, [7, 99])])
-
-    assert set(before) == {7}
-    assert set(after) == {7, 99}
-    assert after[7] > before[7]

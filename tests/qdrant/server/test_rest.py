@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.server import connections as http
+from mcp_server_qdrant.qdrant.server import rest as http
 from tests.qdrant.rest_stub import RestServer, rest_server
 
 NAME = "a/b ü"

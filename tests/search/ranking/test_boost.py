@@ -33,15 +33,3 @@ def test_natural_priority_and_an_empty_order_change_nothing():
 
     assert boost(hits, ORDER, "natural") == hits
     assert boost(hits, (), "hard") == hits
-
-
-def test_relevance_stays_what_it_was():
-    (ranked,) = boost([hit("work", 0.4)], ORDER, "hard")
-
-    assert (ranked.relevance, ranked.score) == (0.4, pytest.approx(0.9))
-
-
-def test_a_clear_gap_in_relevance_is_not_overturned_by_a_soft_preference():
-    ranked = boost([hit("other", 0.6), hit("home", 0.4)], ORDER, "soft")
-
-    assert [one.collection for one in ranked] == ["other", "home"]

@@ -55,12 +55,6 @@ def test_the_best_of_equal_passages_stays_and_names_the_other_places():
     assert second == hits[1]
 
 
-def test_what_is_unlike_stays_as_it_is():
-    hits = [hit("roses need sun", point=1), hit("moss needs shade", point=2), hit("", point=3)]
-
-    assert folded(hits) == hits
-
-
 @pytest.mark.parametrize(
     "copy",
     [
@@ -164,14 +158,6 @@ def test_points_without_a_text_are_not_taken_for_copies():
     assert {one.document.text for one in bare} == {bare[0].document.text}
 
 
-def test_equal_texts_are_found_however_far_apart():
-    between = [hit(f"n{n} {n * 7} text", point=n) for n in range(10, 100)]
-    hits = [hit(LONG, point=1), *between, hit(LONG, "b", 2)]
-
-    assert places(folded(hits)[0].also) == [("b", 2)]
-    assert len(folded(hits)) == len(hits) - 1
-
-
 texts = st.text(alphabet="ab1 -.\n*", max_size=40)
 
 
@@ -188,14 +174,6 @@ def test_folding_keeps_the_order_names_every_place_once_and_is_done_once(found):
     assert len(
         {one.payload["document"] for one in kept if plain_words(one.payload["document"])}
     ) == len([one for one in kept if plain_words(one.payload["document"])])
-
-
-@few
-@given(texts, st.integers(0, 9), st.integers(0, 9))
-def test_another_digit_is_another_passage(text, one, other):
-    words_around = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
-
-    assert same(f"{words_around} {one}{text}", f"{words_around} {other}{text}") == (one == other)
 
 
 def test_hits_that_could_not_be_lifted_to_the_page_are_left_as_they_are():

@@ -25,14 +25,6 @@ def test_the_tail_far_below_the_best_is_cut():
     assert shown([hit(1, 0.8), hit(2, 0.2), hit(3, 0.19)]) == [1, 2]
 
 
-def test_a_threshold_of_the_callers_own_shows_the_tail():
-    hits = [hit(1, 0.8), hit(2, 0.05)]
-
-    assert shown(hits, 0.1) == [1]
-    assert shown(hits, 0.0) == [1, 2]
-    assert shown([]) == []
-
-
 @pytest.mark.parametrize(
     ("threshold", "expected"),
     [(None, [2, 1]), (0.5, [1]), (0.0, [2, 1, 3])],
@@ -41,9 +33,3 @@ def test_a_hit_of_the_tail_stays_where_the_reranker_places_it_near_its_best(thre
     hits = [hit(2, 0.05, 0.9), hit(1, 0.8, 0.7), hit(3, 0.05, 0.2)]
 
     assert shown(hits, threshold) == expected
-
-
-def test_what_was_cut_once_stays_as_it_is():
-    hits = cut([hit(2, 0.05, 0.9), hit(1, 0.8, 0.7), hit(3, 0.05, 0.2)], None)
-
-    assert cut(hits, None) == hits

@@ -74,10 +74,6 @@ def test_a_text_is_like_a_query_that_is_a_piece_of_it(query, text, expected):
     assert likeness(query, text) == pytest.approx(expected)
 
 
-def test_what_is_less_than_70_alike_changes_nothing():
-    assert ranked("nightly backup", 0.2, hit(1, 0.5, "Red lentil dal")) == [(1, 0.5)]
-
-
 @pytest.mark.parametrize(
     ("query", "weight"), [("the backup", 0.0), ("", 0.1), ("?!", 0.1), ("backups", 0.1)]
 )
@@ -107,21 +103,6 @@ def test_a_clear_gap_is_never_overturned_and_nothing_is_lost(rows, query, weight
         assert one.relevance <= one.score <= one.relevance * (1 + MOST_FUZZY) + 1e-12
         for other in found[place + 1 :]:
             assert other.relevance <= one.relevance * (1 + MOST_FUZZY) + 1e-12
-
-
-@few
-@given(st.floats(70, 100), st.floats(70, 100), st.floats(0, 1), st.floats(0, 1))
-def test_more_alike_and_more_weight_never_cost(one, other, light, heavy):
-    low, high = sorted((one, other))
-    light, heavy = sorted((light, heavy))
-
-    assert (
-        1
-        <= likeness_factor(low, light)
-        <= likeness_factor(high, light)
-        <= likeness_factor(high, heavy)
-        <= 1 + MOST_FUZZY
-    )
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "word " * 20_000, "備份" * 5_000, "\ud800"])

@@ -2,10 +2,9 @@
 
 import pytest
 
-from mcp_server_qdrant.qdrant.payload import title_of
 from mcp_server_qdrant.search import relevance as module
 from mcp_server_qdrant.search.query import Hit
-from mcp_server_qdrant.search.relevance import lift_titles, stored_with_title
+from mcp_server_qdrant.search.relevance import lift_titles
 from mcp_server_qdrant.search.texts import Terms, Words
 from tests.support import (
     COSINE,
@@ -41,12 +40,6 @@ def test_a_title_lifts_by_the_part_of_the_query_it_holds():
     assert raised.gains == (("title", pytest.approx(0.075)),)
 
 
-def test_the_title_decides_between_hits_that_are_alike():
-    hits = [hit(1, 0.4, title="Moss"), hit(2, 0.4, title="Sun"), hit(3, 0.4, title="Roses")]
-
-    assert [h.id for h in lifted(hits)] == [3, 2, 1]
-
-
 @pytest.mark.parametrize(
     "payload",
     [
@@ -65,31 +58,6 @@ def test_pure_meaning_leaves_hits_and_order_alone():
     hits = [hit(1, 0.3, title="Roses"), hit(2, 0.4)]
 
     assert lifted(hits, alpha=1.0) == hits
-
-
-@pytest.mark.parametrize(
-    ("most", "relevance"),
-    [(0.0, 0.4), (0.2, 0.5), (0.9, 0.844240)],  # 0.4 + 0.5 * most, bent at 0.8
-)
-def test_a_whole_title_lifts_by_its_weight_and_never_above_the_ceiling(
-    most, relevance, monkeypatch
-):
-    monkeypatch.setattr(module, "TITLE_GAIN", most)
-    (raised,) = lifted([hit(1, 0.4, title="Roses sun")])
-
-    assert raised.relevance == pytest.approx(relevance)
-
-
-def test_what_we_stored_without_a_bm25_vector_is_compared():
-    assert stored_with_title(hit(1, 0.4, doc={"id": "d"}))
-    assert not stored_with_title(hit(1, 0.4, sparse=None, doc={"id": "d"}))
-
-
-def test_the_title_may_be_called_name_and_stand_in_the_metadata():
-    assert title_of({"metadata": {"title": "a"}, "name": "b"}) == "a"
-    assert title_of({"name": "b"}) == "b"
-    assert title_of({"metadata": ["title"]}) is None
-    assert title_of(None) is None
 
 
 @pytest.mark.parametrize("sparse", [None, {"bm25": IDF}])

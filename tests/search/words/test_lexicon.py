@@ -66,29 +66,6 @@ async def test_a_vocabulary_is_not_there_at_first_and_soon_is():
     assert await words.vocabularies([target()]) == {"notes": {"boundary": 1, "layer": 2, "heat": 1}}
 
 
-async def test_nothing_waits_while_a_collection_is_read():
-    texts = Texts(notes=["boundary"])
-    texts.gate = asyncio.Event()
-    words = Lexicon(texts)
-    assert await words.vocabularies([target()]) == {}
-    assert await words.vocabularies([target()]) == {}
-
-    texts.gate.set()
-    await words.settled()
-    assert await known(words, "boundary") == ["notes"]
-    assert texts.read == ["notes"]
-
-
-async def test_collections_are_read_one_after_the_other():
-    texts = Texts(a=["alpha"], b=["bravo"], c=["charlie"])
-    words = Lexicon(texts)
-    several = [target(name) for name in "abc"]
-    await sampled(words, *several)
-
-    assert texts.read == ["a", "b", "c"]
-    assert await known(words, "bravo", *several) == ["b"]
-
-
 @pytest.mark.parametrize(("points", "again"), [(110, 1), (90, 1), (111, 2), (89, 2)])
 async def test_a_collection_that_changed_by_more_than_a_tenth_is_read_again(points, again):
     clock = Clock()
@@ -99,18 +76,6 @@ async def test_a_collection_that_changed_by_more_than_a_tenth_is_read_again(poin
     await sampled(words, target(points=points))
 
     assert len(texts.read) == again
-
-
-async def test_what_was_known_serves_while_it_is_read_again():
-    clock = Clock()
-    texts = Texts(notes=["boundary"])
-    words = Lexicon(texts, clock=clock)
-    await sampled(words, target(points=100))
-    clock.now += REST_SECONDS
-    texts.gate = asyncio.Event()
-
-    assert await known(words, "boundary", target(points=200)) == ["notes"]
-    await words.close()
 
 
 async def test_a_collection_is_not_read_twice_within_half_a_minute():

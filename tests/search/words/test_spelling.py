@@ -12,10 +12,7 @@ from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
-    EXPANDED_WORDS,
     Speller,
-    Variant,
-    derived,
     is_slip,
     nearest,
     prose,
@@ -194,30 +191,6 @@ async def test_so_many_words_are_corrected_at_most():
     assert fixed.split().count("boundary") == CORRECTED_WORDS
 
 
-async def test_fuzzy_search_gets_the_words_like_each_known_or_not():
-    speller = Speller(tokens, Words(notes=NOTES))
-    variants = await speller.expand("the layer bondary v2.layer wing", [BOTH])
-
-    assert variants == {
-        "layer": [Variant("layers", pytest.approx(5 / 6))],
-        "bondary": [Variant("boundary", 0.875)],
-    }
-
-
-async def test_a_query_of_no_words_asks_for_none():
-    words = Words()
-
-    assert await Speller(tokens, words).expand("v2 the 17", [BOTH]) == {}
-    assert words.asked == []
-
-
-async def test_so_many_words_are_expanded_at_most():
-    speller = Speller(tokens, Words(notes=NOTES))
-    query = " ".join(f"{letter}ayerz" for letter in "abcdefghijklmnopqrst")
-
-    assert len(await speller.expand(query, [BOTH])) == EXPANDED_WORDS
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.text(st.sampled_from("abcDéй1_.- '\"/備"), max_size=40))
 def test_each_plain_word_stands_where_it_is_said_to(query):
@@ -244,41 +217,23 @@ def test_another_ending_or_prefix_is_no_slip(word, near, slip):
     assert is_slip(word, near) == slip
 
 
-def near(word: str, *counts: dict[str, int], most: int = 9) -> list[tuple[str, float]]:
-    return nearest(word, [Counter(one) for one in counts], most)
+def near(word: str, *counts: dict[str, int]) -> str | None:
+    return nearest(word, [Counter(one) for one in counts])
 
 
 def test_the_nearest_word_has_the_fewest_edits_whatever_its_length():
-    assert near("recieve", {"receive": 2, "relieve": 1, "received": 90}, most=3) == [
-        ("receive", pytest.approx(1 - 1 / 7)),  # two letters swapped
-        ("relieve", pytest.approx(1 - 1 / 7)),
-        ("received", pytest.approx(1 - 2 / 8)),
-    ]
+    assert near("recieve", {"receive": 2, "received": 90}) == "receive"  # two letters swapped
 
 
 def test_the_more_frequent_of_equally_near_words_wins_over_all_collections():
-    assert near("bondary", {"bondarq": 5, "boundary": 3}, {"boundary": 3}, most=1) == [
-        ("boundary", 0.875)
-    ]
-    assert near("layyr", {"layer": 4, "layar": 4}, most=1) == [("layar", 0.8)]  # then by name
+    assert near("bondary", {"bondarq": 5, "boundary": 3}, {"boundary": 3}) == "boundary"
+    assert near("layyr", {"layer": 4, "layar": 4}) == "layar"  # then by name
 
 
 def test_what_is_not_similar_is_not_near_nor_is_the_word_itself():
-    assert near("abcd", {"wxyz": 1, "abxy": 1}) == []
-    assert near("abcdefghijkl", {"xyzdefghijkl": 1}) == []  # three edits
-    assert near("layer", {"layer": 3, "layers": 1}) == [("layers", pytest.approx(5 / 6))]
-    assert near("word") == near("word", {}) == []
-
-
-@pytest.mark.parametrize(
-    ("word", "other", "is_derived"),
-    [
-        ("unassociated", "associated", True),
-        ("associated", "unassociated", True),
-        ("citation", "citations", False),
-        ("layer", "layre", False),
-    ],
-)
-def test_a_prefix_is_no_misspelling(word, other, is_derived):
-    assert derived(word, other) == is_derived
-    assert bool(near(word, {other: 1})) != is_derived
+    assert near("abcd", {"wxyz": 1, "abxy": 1}) is None
+    assert near("abcdefghijkl", {"xyzdefghijkl": 1}) is None  # three edits
+    assert near("layer", {"layer": 3, "layers": 1}) == "layers"
+    assert near("unassociated", {"associated": 9}) is None  # a prefix is no misspelling
+    assert near("citation", {"citations": 1}) == "citations"
+    assert near("word") is None

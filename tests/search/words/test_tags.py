@@ -139,17 +139,6 @@ async def test_a_first_search_waits_a_moment_and_then_goes_without(monkeypatch):
     assert facets.asked == ["c"]
 
 
-async def test_after_a_store_the_tags_are_asked_for_anew():
-    facets = Facets(c=["apollo"])
-    index = TagIndex(facets, tokens, Clock())
-    await index.named("apollo", [target()])
-
-    facets.held["c"] = ["apollo", "zeus"]
-    index.changed("c")
-
-    assert set(await index.named("zeus", [target()])) == {"c"}
-
-
 async def test_an_answer_from_before_a_store_does_not_count(monkeypatch):
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.01)
     facets = Facets(c=[])
@@ -298,32 +287,3 @@ async def test_stored_tags_count_at_the_next_search(services):
 
     assert [result.why["tags"] for result in before.results] == [[]]
     assert [result.why["tags"] for result in after.results] == [["apollo"], []]
-
-
-async def test_without_a_tag_in_the_query_the_answer_is_the_same_to_the_bit(services):
-    async with services() as (made, _):
-        for project, text in LOOKALIKES.items():
-            await remember(made, f"of-{project}", text, tags=[project])
-        with_tags = await find(made, "release checklist", "*", limit=9)
-        made.pipeline.understanding.tags._facets = Facets()
-        made.pipeline.understanding.tags._known.clear()
-        without = await find(made, "release checklist", "*", limit=9)
-
-    assert with_tags == without
-
-
-async def test_sixty_four_collections_are_asked_once_a_minute_not_per_search(monkeypatch):
-    monkeypatch.setattr(module, "WAIT_SECONDS", 30.0)
-    async with memory_engine() as engine, memory_services(engine=engine) as made:
-        made.pipeline.understanding.tags._clock = Clock()  # this test may take minutes
-        for n in range(64):
-            await remember(made, f"c{n}", f"text number {n}", tags=["apollo"] if n == 7 else [])
-        engine.calls.clear()
-        page = await find(made, "apollo text", "*", limit=3)
-        first = [call for call in engine.calls if call[0] == "facet"]
-        for _ in range(3):
-            await find(made, "apollo text", "*", limit=3)
-        every = [call for call in engine.calls if call[0] == "facet"]
-
-    assert texts(page)[0] == "text number 7"
-    assert len(first) == len(every) == 128

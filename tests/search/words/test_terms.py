@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Collection
 
 import pytest
@@ -15,13 +14,10 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.words.spelling import Variant
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
-    global_idf,
     query_vector,
-    widened,
 )
 from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vector
 
@@ -61,30 +57,8 @@ def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
     return [(number,) for number in dict.fromkeys(map(int, re.findall(r"\d+", text)))]
 
 
-@pytest.mark.parametrize("documents", [1, 7, 1000, 250_000])
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9, 1.0])
-def test_document_frequency_inverts_qdrants_idf(documents, share):
-    df = max(1, round(documents * share))
-
-    assert document_frequency(documents, qdrant_idf(documents, df)) == pytest.approx(df, abs=1e-6)
-
-
 def test_a_term_without_idf_is_in_no_document():
     assert document_frequency(100, 0.0) == 0.0
-
-
-def test_the_global_idf_sums_documents_and_frequencies():
-    idf = global_idf(
-        [[1], [2], [3]],
-        [
-            (10, {1: qdrant_idf(10, 2), 2: qdrant_idf(10, 10)}),
-            (30, {1: qdrant_idf(30, 5), 3: 0.0}),
-        ],
-    )
-
-    assert idf[1] == pytest.approx(math.log(41 / 7.5))
-    assert idf[2] == pytest.approx(math.log(41 / 10.5))
-    assert idf[3] == pytest.approx(math.log(41 / 0.5))
 
 
 def test_weights_turn_the_engines_idf_into_the_global_one():
@@ -201,63 +175,6 @@ async def test_a_probe_that_fails_is_not_fatal_and_is_tried_again():
     assert terms.failures == {}
 
 
-async def test_what_is_known_serves_though_the_prober_fails_now():
-    prober = Prober(a=(10, {1: 2}))
-    weigh = TermWeights(words, prober)
-    before = await weigh.weighed("1", [target("a", 10)])
-    prober.failing = {"a"}
-
-    assert await weigh.weighed("1", [target("a", 10)]) == before
-
-
-def test_words_like_a_known_one_count_a_little_and_the_ceiling_stays():
-    weight, ceiling = widened({1: 2.0, 7: 3.0, 8: 1.0}, [[1]], {1: {7: 0.8, 8: 0.9}}, set())
-
-    assert weight == pytest.approx({1: 2.0, 7: 0.3 * 0.64 * 2.0, 8: 0.3 * 0.81 * 1.0})
-    assert ceiling == 2.0
-
-
-def test_words_like_an_unknown_one_stand_for_it_and_the_best_sets_the_ceiling():
-    idf = {1: 6.0, 2: 5.0, 7: 3.0, 8: 1.0}
-    weight, ceiling = widened(idf, [[1], [2]], {1: {7: 0.8, 8: 0.9}}, {1, 2})
-
-    assert weight == pytest.approx({1: 6.0, 2: 5.0, 7: 0.64 * 3.0, 8: 0.81 * 1.0})
-    assert ceiling == pytest.approx(0.64 * 3.0 + 5.0)  # nothing stands for the second
-
-
-def test_a_word_like_two_of_the_query_counts_for_the_nearer():
-    weight, _ = widened({1: 2.0, 2: 2.0, 7: 9.0}, [[1], [2]], {1: {7: 0.8}, 2: {7: 0.9}}, set())
-
-    assert weight[7] == pytest.approx(0.3 * 0.81 * 2.0)
-
-
-def test_a_variant_that_no_collection_has_counts_nothing():
-    weight, ceiling = widened({1: 2.0, 7: 9.0}, [[1]], {1: {7: 0.8}}, {1, 7})
-
-    assert (weight, ceiling) == ({1: 2.0}, 2.0)
-
-
-async def test_variants_are_probed_and_searched_along_with_the_words():
-    prober = Prober(a=(10, {1: 2, 7: 3}))
-    variants = {"1": [Variant("7", 0.8), Variant("9", 0.8)], "5": [Variant("7", 0.9)]}
-    terms = await TermWeights(words, prober).weighed("1 5", [target("a", 10)], variants)
-
-    idf = {term: math.log(11 / (df + 0.5)) for term, df in ((1, 2), (5, 0), (7, 3))}
-    assert prober.asked == [("a", (1, 5, 7, 9))]
-    assert terms.idf == pytest.approx({1: idf[1], 5: idf[5], 7: 0.81 * idf[7]})
-    assert terms.ceiling == pytest.approx(idf[1] + 0.81 * idf[7])
-    assert terms.unknown == {5}
-    assert set(terms.sparse["a"].indices) == {1, 7}
-
-
-async def test_a_variant_that_is_a_word_of_the_query_counts_as_that():
-    prober = Prober(a=(10, {1: 2, 2: 3}))
-    weigh = TermWeights(words, prober)
-    plain = await weigh.weighed("1 2", [target("a", 10)])
-
-    assert await weigh.weighed("1 2", [target("a", 10)], {"1": [Variant("2", 0.8)]}) == plain
-
-
 def demo_texts() -> dict[str, list[str]]:
     return {
         file.stem: [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
@@ -335,22 +252,6 @@ async def test_the_terms_of_a_word_count_as_one():
     assert terms.ceiling == pytest.approx(first + second + third)
     assert terms.unknown == {3, 13}
     assert [asked for _, asked in prober.asked] == [(1, 2, 3, 90), (91, 92), (11, 12, 13)]
-
-
-async def test_probes_recover_the_document_frequencies_from_the_engine():
-    counted = {
-        name: Counter(term for text in texts for term in BM25.encode_document(text).indices)
-        for name, texts in demo_texts().items()
-    }
-    async with memory_engine() as engine:
-        for one in await filled(engine):
-            held = counted[one.collection]
-            (probed,) = await Queries(engine).probe([(one, [*held, 4_000_000_001])])
-
-            assert set(probed) == set(held)
-            for term, df in held.items():
-                recovered = document_frequency(one.documents, probed[term])
-                assert recovered == pytest.approx(df, abs=0.01)
 
 
 async def test_the_engine_returns_bm25_under_the_global_idf():

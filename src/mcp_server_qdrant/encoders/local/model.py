@@ -3,7 +3,6 @@
 Calls block: each has a thread of its own.
 """
 
-import difflib
 import logging
 import threading
 from collections.abc import Iterator
@@ -13,9 +12,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.core.notation import some
+from mcp_server_qdrant.core.notation import near_names, some
 from mcp_server_qdrant.encoders.local.hosted import Spec
 
+NEAR = 0.4  # likeness of a name without its maker to the whole one
 State = Literal["idle", "loading", "downloading", "ready", "failed"]
 
 BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
@@ -91,7 +91,7 @@ class LocalModel(Generic[T]):
         }
         if (found := known.get(self.name.lower())) is not None:
             return found
-        near = difflib.get_close_matches(self.name.lower(), known, n=1, cutoff=0.5)
+        near = near_names(self.name, known, NEAR)
         hint = f" Did you mean {known[near[0]]['model']!r}?" if near else ""
         raise EncoderUnavailable(f"fastembed has no {self.noun} {self.name!r}.{hint}")
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from mcp.server.subscriptions import ResourceUpdated, SubscriptionBus
 from mcp.types import CallToolResult, TextContent
 
 from mcp_server_qdrant.core.context import caller
@@ -34,19 +33,12 @@ Services = Callable[[], Awaitable[Any]]  # the services of `app`, once they are 
 
 
 class Aside:
-    """Stands for the context of a call where no client waits; subscribers hear of writes."""
+    """Stands for the context of a call where no client waits."""
 
     protocol_version = client_capabilities = None
 
-    def __init__(self, bus: SubscriptionBus) -> None:
-        self._bus = bus
-
     async def report_progress(self, *_: Any) -> None:
         """Tell nobody."""
-
-    async def notify_resource_updated(self, uri: str) -> None:
-        """Tell the subscribers."""
-        await self._bus.publish(ResourceUpdated(uri=uri))
 
 
 class Desk:
@@ -57,13 +49,12 @@ class Desk:
         make_tools: Callable[[Services], Sequence[ClosedTool]],
         services: Services,
         defaults: Mapping[str, Any],
-        bus: SubscriptionBus,
     ) -> None:
         """`defaults` is for the page alone."""
         self._services = services
         self._tools = {tool.name: tool for tool in make_tools(services)}
         self._defaults = defaults
-        self._context: Any = Aside(bus)
+        self._context: Any = Aside()
 
     def answers(self) -> dict[str, Answer]:
         """What the page can ask, by name; get, store and delete take arguments of the tools."""

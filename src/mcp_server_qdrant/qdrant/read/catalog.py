@@ -11,8 +11,6 @@ from pathlib import Path
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.context import calling
 from mcp_server_qdrant.core.datatypes import MODEL_KEY, CollectionInfo, Target
@@ -24,7 +22,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import visible_in
+from mcp_server_qdrant.core.notation import near_names, visible_in
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
@@ -36,8 +34,6 @@ TARGET_SECONDS = 30.0
 FAILED_SECONDS = 5.0
 LOOK_UP_SECONDS = 3.0
 AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
-NEAR = 0.7
-NEAR_NAMES = 3
 UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
 
 logger = logging.getLogger(__name__)
@@ -207,15 +203,7 @@ class Catalog:
 
     async def near(self, name: str) -> list[str]:
         """Visible names that look like `name`, nearest first."""
-        found = process.extract(
-            name,
-            await self.names(),
-            scorer=OSA.normalized_similarity,
-            processor=str.casefold,
-            score_cutoff=NEAR,
-            limit=NEAR_NAMES,
-        )
-        return [near for near, _, _ in found]
+        return near_names(name, await self.names())
 
     async def target(self, name: str) -> Target:
         """One collection resolved. An old answer serves while it is looked up anew.
@@ -342,7 +330,7 @@ class Catalog:
         """
         entry = self._entries.get(name)
         strict = entry.info.config.strict_mode_config if entry else None
-        refusing = strict and strict.enabled and strict.unindexed_filtering_update is False
+        refusing = strict and strict.enabled and _refuses(strict)
         return entry.info.payload_schema if entry and (refusing or self.ours(name)) else None
 
     async def matching(self, pattern: str | None) -> list[str]:
@@ -382,6 +370,11 @@ class Catalog:
         """Stop looking things up."""
         for task in list(self._look_ups.values()):
             task.cancel()
+
+
+def _refuses(strict: models.StrictModeConfigOutput) -> bool:
+    """True where it refuses filters by fields without an index: a store reads by them, too."""
+    return False in (strict.unindexed_filtering_retrieve, strict.unindexed_filtering_update)
 
 
 def _is_glob(name: str) -> bool:

@@ -207,8 +207,7 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[tupl
     legs: list[tuple[Any, ...]] = []
     if target.dense is not None and query.dense is not None:
         legs.append((target.dense.vector, query.dense, where, True))
-    if target.sparse is not None and query.sparse is not None:
-        sparse = query.sparse
+    if target.sparse is not None and (sparse := query.sparse) and sparse.indices:
         words = {"indices": list(sparse.indices), "values": list(sparse.values)}
         legs.append((target.sparse.vector, words, where, True))
     if legs and tagged is not None:
@@ -225,16 +224,16 @@ def _found(
     payloads: Sequence[Payload | None] | None,
     damage: str | None,
 ) -> Scored:
-    """The candidates, and the scores of the legs that were searched as (cosine, BM25)."""
-    candidates = list(map(Candidate, ids, rrf, payloads or [None] * len(ids)))
-    scores = [
-        {point: score for point, score in zip(ids, leg, strict=True) if score is not None}
-        for leg in legs
-    ]
-    cosines = None
+    """The candidates with the scores of the legs that were searched."""
+    scores, nothing = [*legs], [None] * len(ids)
+    cosines: Sequence[float | None] = nothing
+    words: Sequence[float | None] = nothing
     if (leg := target.dense) is not None and query.dense is not None:
-        cosines = {point: cosine(score, leg) for point, score in scores.pop(0).items()}
-    return Scored(target, candidates, cosines, scores[0] if scores else None, damage)
+        cosines = [0.0 if one is None else cosine(one, leg) for one in scores.pop(0)]
+    if target.sparse is not None and query.sparse is not None:
+        words = [one or 0.0 for one in (scores[0] if scores else nothing)]
+    rows = zip(ids, rrf, cosines, words, payloads or nothing, strict=True)
+    return Scored(target, [Candidate(*row) for row in rows], damage)
 
 
 def cosine(score: float, leg: DenseLeg) -> float:

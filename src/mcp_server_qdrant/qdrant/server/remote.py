@@ -23,8 +23,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.qdrant.errors import FOREIGN, cause_of, may_have_happened, status_of
-from mcp_server_qdrant.qdrant.server import connections
-from mcp_server_qdrant.qdrant.server.rest import CALLS, RestLine
+from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestLine
 from mcp_server_qdrant.qdrant.server.search import SearchClient
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
@@ -59,7 +58,7 @@ class RemoteClient(SearchClient):
             api_key=api_key,
             headers=PLAIN,
             timeout=math.ceil(timeout),
-            event_hooks={"response": [partial(bounded, costs={}, largest=connections.LARGEST)]},
+            event_hooks={"response": [partial(bounded, costs={}, largest=LARGEST)]},
             **kwargs,
         )
         self._timeout = timeout

@@ -1,19 +1,27 @@
-"""The reads of a server over REST, without what qdrant-client's models cost."""
+"""The reads of a server over REST, without what qdrant-client's models cost.
 
+Over connections that stay open, with answers of a bounded size; docs/server.md compares them with
+aiohttp's and httpcore's.
+"""
+
+import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
+import httptools
 import httpx
 import orjson
 from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from mcp_server_qdrant.core.bounded import TooLarge
 from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.server.connections import Http
+
+LARGEST = 256_000_000  # bytes of an answer
 
 
 @dataclass(slots=True)
@@ -164,3 +172,116 @@ def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
 
 def _vector(raw: Any) -> Any:
     return models.SparseVector(**raw) if isinstance(raw, dict) else raw
+
+
+class Http:
+    """The connections to one server, each for one request at a time."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        parts = urlsplit(url)
+        self._secure = parts.scheme == "https"
+        self._address = parts.hostname or "", parts.port or (443 if self._secure else 80)
+        named = {"host": parts.netloc, "content-type": "application/json", **headers}
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+        self._tls: Any = None
+        self._idle: list[_Connection] = []
+
+    async def ask(self, target: str, body: bytes | None) -> tuple[int, bytes]:
+        """Status and content of the answer to a POST, or without a body to a GET.
+
+        Raises OSError and TooLarge.
+        """
+        method = f"POST {target}" if body is not None else f"GET {target}"
+        length = f"content-length: {len(body)}\r\n" if body is not None else ""
+        head = f"{method} HTTP/1.1\r\n{self._headers}{length}\r\n".encode()
+        connection = self._free() or await self._opened()
+        try:
+            return await connection.send(head + (body or b""))
+        finally:
+            if connection.ready:  # also where nobody waits for the answer any more as it comes
+                self._idle.append(connection)
+            else:
+                connection.abort()  # nobody must get the answer to this request
+
+    def _free(self) -> "_Connection | None":
+        """The connection used last of those that are free."""
+        while self._idle:
+            if (free := self._idle.pop()).ready:
+                return free
+        return None
+
+    async def _opened(self) -> "_Connection":
+        if self._secure and self._tls is None:
+            self._tls = httpx.create_ssl_context()  # whom qdrant-client trusts
+        loop = asyncio.get_running_loop()
+        _, made = await loop.create_connection(_Connection, *self._address, ssl=self._tls)
+        return made
+
+    def close(self) -> None:
+        """Close the connections; one that is in use ends with its request."""
+        while (free := self._free()) is not None:
+            free.abort()
+
+
+class _Connection(asyncio.Protocol):
+    """A connection; asyncio sends without delay (TCP_NODELAY)."""
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._transport: Any = None
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None  # of the request under way
+
+    @property
+    def ready(self) -> bool:
+        """True where it can take a request."""
+        return self._answer is None and not self._transport.is_closing()
+
+    def abort(self) -> None:
+        """End it at once, whatever is still to be sent."""
+        self._transport.abort()
+
+    def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
+        """Send a request in one piece; its answer is to come."""
+        self._answer = asyncio.get_running_loop().create_future()
+        self._taken, self._content = 0, list[bytes]()
+        self._transport.write(request)
+        return self._answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Take the next piece of an answer."""
+        if self._answer is None:
+            self.abort()  # nobody asked for it
+            return
+        self._taken += len(data)
+        if self._taken > LARGEST:
+            self._fail(TooLarge())
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(ConnectionError(str(error)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the request that is under way."""
+        self._fail(exc or ConnectionError("The connection was closed."))
+
+    def on_body(self, body: bytes) -> None:
+        """Take the next piece of the content."""
+        self._content.append(body)
+
+    def on_message_complete(self) -> None:
+        """The answer is complete."""
+        if not self._parser.should_keep_alive():
+            self._transport.close()
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_result((self._parser.get_status_code(), b"".join(self._content)))
+
+    def _fail(self, error: Exception) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(error)
+        self.abort()

@@ -11,8 +11,7 @@ similarity, 1 - edits / length of the longer word, is at least 0.75. Source: DES
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
@@ -24,10 +23,8 @@ from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, l
 
 SHORTEST = 5
 CORRECTED_WORDS = 8
-EXPANDED_WORDS = 12
 SIMILAR = 0.75
 MOST_EDITS = 2
-VARIANTS = 3
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
 _CLOSE = r"[\"')\]\u2019\u201d\u00bb.,;:!?\u2026]*"
@@ -37,19 +34,8 @@ _PROSE = re.compile(
 _PART = re.compile(rf"[{LATIN}]+")
 
 
-class Variant(NamedTuple):
-    """A word spelled almost like another; similarity in [0.75, 1)."""
-
-    word: str
-    similarity: float
-
-
-# A word of the query -> words spelled almost like it.
-Variants = Mapping[str, Sequence[Variant]]
-
-
 class Speller:
-    """Corrects and expands queries.
+    """Corrects queries.
 
     `tokens` gives the BM25 terms of a text, `common` those of some words that the language has,
     `language` the name of a text's language where that is certain.
@@ -107,17 +93,6 @@ class Speller:
                 return terms.query, ()
         return query, corrections
 
-    async def expand(self, query: str, targets: Sequence[Target]) -> dict[str, list[Variant]]:
-        """Each word of the query with the known words of the collections spelled almost like it."""
-        chosen = dict.fromkeys(
-            word for _, word in prose(query) if len(word) >= SHORTEST and self._tokens(word)
-        )
-        if not chosen:
-            return {}
-        known = await self._lexicon.vocabularies(targets)
-        words = list(chosen)[:EXPANDED_WORDS]
-        return await asyncio.to_thread(_expanded, words, [*known.values()])
-
     def _unknown(self, word: str, unknown: Collection[int]) -> bool:
         tokens = self._tokens(word) if unknown else ()
         return bool(tokens) and all(token in unknown for token in tokens)
@@ -161,12 +136,12 @@ def corrected(
         small = lowered(word)
         if any(small in vocabulary for vocabulary in vocabularies):
             continue
-        for near, _ in nearest(small, vocabularies, 1):
-            if slips and not is_slip(small, near):
-                continue
-            to = near.capitalize() if word[0].isupper() else near
-            query = f"{query[:start]}{to}{query[start + len(word) :]}"
-            corrections.append(Correction(word, to))
+        near = nearest(small, vocabularies)
+        if near is None or (slips and not is_slip(small, near)):
+            continue
+        to = near.capitalize() if word[0].isupper() else near
+        query = f"{query[:start]}{to}{query[start + len(word) :]}"
+        corrections.append(Correction(word, to))
     return query, tuple(reversed(corrections))
 
 
@@ -180,8 +155,8 @@ def is_slip(word: str, near: str) -> bool:
     return word[0] == near[0] and word[-2:] == near[-2:]
 
 
-def nearest(word: str, vocabularies: Sequence[Vocabulary], most: int) -> list[Variant]:
-    """The `most` words nearest to `word` and at most two edits away, with their similarity.
+def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
+    """The word nearest to `word` and at most two edits away.
 
     By edits, then by frequency in all vocabularies together, then by name. Left out are the word
     itself, words that are not similar, and words made of it by a prefix or ending of two letters
@@ -196,17 +171,15 @@ def nearest(word: str, vocabularies: Sequence[Vocabulary], most: int) -> list[Va
         for other, distance, _ in found:
             edits[other] = distance
             counts[other] += vocabulary[other]
-    order = sorted(edits, key=lambda other: (edits[other], -counts[other], other))
-    alike = (Variant(one, 1 - edits[one] / max(len(word), len(one))) for one in order)
-    return [one for one in alike if SIMILAR <= one.similarity < 1 and not derived(word, one.word)][
-        :most
-    ]
+    similar = (one for one in edits if _similar(word, one, edits[one]))
+    return min(similar, key=lambda one: (edits[one], -counts[one], one), default=None)
+
+
+def _similar(word: str, other: str, edits: int) -> bool:
+    similarity = 1 - edits / max(len(word), len(other))
+    return SIMILAR <= similarity < 1 and not derived(word, other)
 
 
 def derived(word: str, other: str) -> bool:
     """True where one of the two is in the other, which is longer by two letters or more."""
     return abs(len(word) - len(other)) > 1 and (word in other or other in word)
-
-
-def _expanded(words: Sequence[str], vocabularies: Sequence[Vocabulary]) -> dict[str, list[Variant]]:
-    return {word: nearest(lowered(word), vocabularies, VARIANTS) for word in words}

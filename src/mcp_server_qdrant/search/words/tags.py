@@ -9,12 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.notation import called, some
+from mcp_server_qdrant.core.notation import called, near_names, some
 from mcp_server_qdrant.core.tasks import Tasks, gathered
 from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.relevance import folded_tag
@@ -83,7 +82,7 @@ class TagIndex:
             return
         there = Counter(value for tags in found.values() for _, value in tags)
         if there and there.keys().isdisjoint(wanted):
-            near = [one for tag in wanted for one in get_close_matches(tag, there)]
+            near = [one for tag in wanted for one in near_names(tag, there)]
             listed = dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])
             raise RequestError(
                 f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "

@@ -10,8 +10,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
@@ -19,9 +18,7 @@ from mcp_server_qdrant.core.datatypes import Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.texts import Terms
-from mcp_server_qdrant.search.words.spelling import Variant
 
-VARIANT_SHARE = 0.3
 CACHE_SECONDS = 600.0
 ABSENT_SECONDS = 5.0
 CACHE_TERMS = 20_000
@@ -108,24 +105,6 @@ class Probes:
         return known
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The terms of each word of a query, and term -> others like it, with their similarity."""
-
-    words: Sequence[tuple[int, ...]]
-    near: Mapping[int, Mapping[int, float]]
-
-    def apart(self) -> list[tuple[int, ...]]:
-        """The terms of each word, and each of those like them by itself."""
-        others = dict.fromkeys(chain(*self.near.values()))
-        return [*self.words, *((term,) for term in others)]
-
-    @cached_property
-    def terms(self) -> list[int]:
-        """All terms, each once."""
-        return list(chain(*self.apart()))
-
-
 class TermWeights:
     """Weighs the terms of queries by what `probes` tell of the collections.
 
@@ -147,35 +126,23 @@ class TermWeights:
         self._compounds = compounds
         self.probes = Probes(queries, markers.languages, clock)
 
-    async def weighed(
-        self,
-        query: str,
-        targets: Sequence[Target],
-        variants: Mapping[str, Sequence[Variant]] | None = None,
-    ) -> Terms:
-        """The terms of `query` with their idf over all `targets`, and each target's own query.
-
-        `variants` of words are searched along with them, see `widened`.
-        """
+    async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
+        """The terms of `query` with their idf over all `targets`, and each target's own query."""
         searched = [target for target in targets if target.sparse]
-        asked = self._asked(query, variants or {})
-        if not asked.words or not searched:
+        words = self._words(query, ())
+        if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        local, failures = await self.probes.idf(weighing, [*asked.terms, *self._markers.foreign])
+        asked = [*chain(*words), *self._markers.foreign]
+        local, failures = await self.probes.idf(weighing, asked)
         if languages := await self._languages(weighing, local):
-            asked = await asyncio.to_thread(self._asked, query, variants or {}, languages)
-            local, failures = await self.probes.idf(weighing, asked.terms)
+            words = await asyncio.to_thread(self._words, query, languages)
+            local, failures = await self.probes.idf(weighing, [*chain(*words)])
         probed = [target for target in weighing if target.collection in local]
         absent = _missing(self._compounds(query), local)
-        asked = replace(asked, words=[word for word in asked.words if word[0] not in absent])
-        idf = global_idf(asked.apart(), [(t.documents, local[t.collection]) for t in probed])
-        unknown = _missing(asked.terms, local)
-        ceiling = None
-        if asked.near:
-            idf, ceiling = widened(idf, asked.words, asked.near, unknown)
-        elif len(idf) > len(asked.words):
-            ceiling = sum(idf[word[0]] for word in asked.words)
+        words = [word for word in words if word[0] not in absent]
+        idf = global_idf(words, [(t.documents, local[t.collection]) for t in probed])
+        unknown = _missing([*chain(*words)], local)
         return Terms(
             query=query,
             idf=idf,
@@ -185,9 +152,9 @@ class TermWeights:
                 if target.collection not in failures
                 and (vector := query_vector(idf, local.get(target.collection)))
             },
-            unknown=frozenset(t for word in asked.words if unknown.issuperset(word) for t in word),
+            unknown=frozenset(t for word in words if unknown.issuperset(word) for t in word),
             failures=failures,
-            ceiling=ceiling,
+            ceiling=sum(idf[word[0]] for word in words) if len(idf) > len(words) else None,
             languages=languages,
         )
 
@@ -201,24 +168,6 @@ class TermWeights:
         ]
         known, _ = await self.probes.idf(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
-
-    def _asked(
-        self,
-        query: str,
-        variants: Mapping[str, Sequence[Variant]],
-        languages: Collection[str] = (),
-    ) -> "_Asked":
-        words = self._words(query, languages)
-        wanted = set(chain(*words))
-        near: dict[int, dict[int, float]] = {}
-        for word, several in variants.items():
-            like = [(t, v) for v in several for t in chain(*self._words(v.word, languages))]
-            for token in wanted.intersection(chain(*self._words(word, languages))):
-                for other, variant in like:
-                    if other not in wanted:
-                        group = near.setdefault(token, {})
-                        group[other] = max(group.get(other, 0.0), variant.similarity)
-        return _Asked(words, near)
 
 
 def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:
@@ -252,39 +201,6 @@ def engine_idf(documents: int, frequency: float) -> float:
 def document_frequency(documents: int, idf: float) -> float:
     """The number of the `documents` that contain a term with this idf; 0 where it has none."""
     return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
-
-
-def widened(
-    idf: Mapping[int, float],
-    words: Sequence[Sequence[int]],
-    near: Mapping[int, Mapping[int, float]],
-    unknown: Collection[int],
-) -> tuple[dict[int, float], float]:
-    """The weight of each term when words like those of the query count too, and their ceiling.
-
-    A term of the query weighs idf(t), one like it
-
-        share * similarity^2 * min(idf(t'), idf(t))       share = 1 where t is unknown, else 0.3
-
-    so that it never outweighs the word of the query. The ceiling, which a document can reach
-    with the words that there are, is the sum of idf(t), or of the best weight of those like t
-    where t itself is unknown. Shares from 0.2 to 1 were tried: benchmarks/ranking/typos.py.
-    """
-    weight = {term: idf[term] for word in words for term in word}
-    ceiling = 0.0
-    for word in words:
-        lost, own = all(term in unknown for term in word), idf[word[0]]
-        share = 1.0 if lost else VARIANT_SHARE
-        like = {
-            other: share * alike * alike * min(idf[other], own)
-            for term in word
-            for other, alike in near.get(term, {}).items()
-            if other not in unknown
-        }
-        for other, value in like.items():
-            weight[other] = max(weight.get(other, 0.0), value)
-        ceiling += max(like.values()) if lost and like else own
-    return weight, ceiling
 
 
 def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:

@@ -5,7 +5,7 @@ import { $, button, clip, download, fixed, h, key, percent, plural, sized } from
 import { count, exported, forget, judged } from "./judgements.js";
 import { asked, colour, state } from "./state.js";
 
-const ALGORITHMS = ["hybrid", "semantic", "keyword", "fuzzy"];
+const ALGORITHMS = ["hybrid", "semantic", "keyword"];
 const SHOWN = 10; // ranks of each
 
 /** What each algorithm finds: { algorithm, results, ms } or { algorithm, results: [], error }. */
@@ -26,7 +26,7 @@ export async function compare() {
 export function showComparison(on) {
   const rows = state.comparison;
   $("#judgements").replaceChildren(...judgements(on.judged));
-  if (!rows) return $("#comparison").replaceChildren(h("p", { class: "hint" }, "Press Compare to run all four."));
+  if (!rows) return $("#comparison").replaceChildren(h("p", { class: "hint" }, "Press Compare to run all three."));
   const many = new Map();
   for (const { results } of rows) for (const one of results) many.set(key(one), (many.get(key(one)) ?? 0) + 1);
   const holder = h("div", { class: "ranks", tabIndex: 0, role: "group", "aria-label": "Ranks by each algorithm" });

@@ -7,7 +7,7 @@ from mcp.types import Tool
 from pydantic import BaseModel, ValidationError
 
 from mcp_server_qdrant.core.find import Tuning
-from mcp_server_qdrant.tools.schema import compact, explain
+from mcp_server_qdrant.tools.boundary import compact, explain
 from tests.support import memory_server
 
 MAX_BYTES = 6_000
@@ -50,51 +50,6 @@ async def test_every_schema_is_closed_and_free_of_ballast():
             assert ballast not in text.replace('"title": {"type"', "")
 
 
-async def test_arguments_are_snake_case_and_limited():
-    tools = {tool.name: tool.input_schema["properties"] for tool in await listed()}
-
-    assert set(tools["qdrant-find"]) == {
-        "query",
-        "collections",
-        "within",
-        "limit",
-        "mode",
-        "since",
-        "until",
-        "tags",
-        "score_threshold",
-        "query_filter",
-        "tuning",
-    }
-    assert set(tools["qdrant-store"]) == {
-        "information",
-        "metadata",
-        "collection_name",
-        "id",
-        "tags",
-        "title",
-        "supersedes",
-        "create",
-    }
-    assert set(tools["qdrant-get"]) == {
-        *("ids", "neighbours", "collection_name", "size", "versions")
-    }
-    assert set(tools["qdrant-collections"]) == {"pattern", "after"}
-    assert set(tools["qdrant-delete"]) == {
-        "ids",
-        "query_filter",
-        "collection_name",
-        "confirm_count",
-    }
-    assert set(tools["qdrant-project"]) == {
-        *("collections", "query", "dimensions", "limit", "image", "points")
-    }
-    assert (tools["qdrant-find"]["limit"]["minimum"], tools["qdrant-find"]["limit"]["maximum"]) == (
-        1,
-        100,
-    )
-
-
 async def test_every_argument_is_described():
     tools = {tool.name: tool.input_schema["properties"] for tool in await listed()}
     silent = [
@@ -114,19 +69,6 @@ async def test_tuning_describes_each_of_its_fields_with_its_values():
     assert [name for name in Tuning.model_fields if f" {name} " not in description] == []
     assert "algorithm hybrid|semantic|keyword|fuzzy (" in description
     assert "fuzzy_boost 0-0.2 (" in description
-
-
-async def test_only_what_cannot_be_guessed_is_required():
-    required = {tool.name: tool.input_schema.get("required", []) for tool in await listed()}
-
-    assert required == {
-        "qdrant-find": [],
-        "qdrant-store": [],
-        "qdrant-get": ["ids"],
-        "qdrant-collections": [],
-        "qdrant-delete": [],
-        "qdrant-project": [],
-    }
 
 
 async def test_annotations_say_what_a_tool_may_do():
