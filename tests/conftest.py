@@ -82,8 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: some always wait, for processes or the disk."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: some always wait, for processes or the disk."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
