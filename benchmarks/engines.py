@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.context import PHASES, Recorder, recording
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.settings.environment import Settings
 
 MOST = 1024  # collections

@@ -25,11 +25,10 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
-from mcp_server_qdrant.qdrant.payload import stored_payload
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 
 VECTOR = "fast-all-minilm-l6-v2"
@@ -94,7 +93,7 @@ async def write(client: AsyncQdrantBase, collection: str, notes: Notes) -> None:
     assert found.count == len(notes.texts), f"{found.count} of {len(notes.texts)} points"
 
 
-def stored(collection: str, notes: Notes, start: int, bm25: Bm25Encoder) -> list[StoredPoint]:
+def stored(collection: str, notes: Notes, start: int, bm25: Bm25Encoder) -> list[Encoded]:
     """The points of some notes; `start` is the number of the first."""
     points = []
     rows = zip(notes.texts, notes.metadata, notes.vectors.tolist(), strict=True)
@@ -110,6 +109,5 @@ def stored(collection: str, notes: Notes, start: int, bm25: Bm25Encoder) -> list
             start=0,
             end=len(text),
         )
-        payload = stored_payload(document)
-        points.append(StoredPoint(str(document.id), payload, vector, bm25.encode_document(text)))
+        points.append(Encoded(document, vector, bm25.encode_document(text)))
     return points

@@ -29,7 +29,7 @@ from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.search import pipeline as path
 from mcp_server_qdrant.search import ranking
 from mcp_server_qdrant.search.rerank import Rerank

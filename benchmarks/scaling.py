@@ -37,7 +37,8 @@ from qdrant_client import models
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import copy_sparse
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.wire import service
 
 COUNTS = (1, 4, 16, 64)
 EACH = 1_000

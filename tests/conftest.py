@@ -20,7 +20,6 @@ from qdrant_client import async_qdrant_client, qdrant_client
 from qdrant_client.embed import type_inspector
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.encoders.local.hosted import host_name, service
 from mcp_server_qdrant.hosting import link
 from mcp_server_qdrant.hosting.link import connect
@@ -273,7 +272,7 @@ def model_dir(one_cache: Path) -> Iterator[Path]:
     The model host has a client until the tests end: it loads the model once.
     """
     name = host_name(__version__, sys.executable, model_environment())
-    with connect(service(one_cache / "hosts", name, 60.0, module=HOST), 60.0):
+    with connect(service(one_cache / "hosts", name, 60.0), 60.0):
         if given := os.environ.get("MCP_TEST_MODEL"):
             yield Path(given)
             return

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 ENGINE_HOST = "mcp_server_qdrant.qdrant.edge.host"
-MODEL_HOST = "mcp_server_qdrant.app.model_host"
+MODEL_HOST = "mcp_server_qdrant.encoders.local.serve"
 LAYOUT = "mcp_server_qdrant.projection.neighbours"
 # What runs -> what is imported before; "" is all else: servers, commands, and their hosts.
 PRELOADED = {

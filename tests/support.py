@@ -30,8 +30,8 @@ from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.plain import plain
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.search import SearchClient

@@ -52,9 +52,9 @@ OWNERS = {  # third party -> the files that may import it
     "pydantic_settings": ("settings/*",),
     "qdrant_client": ("qdrant/*", "app/*", "core/lean.py"),
     "qdrant_edge": ("qdrant/edge/*", "encoders/bm25.py"),
-    "semantic_text_splitter": ("ingest/*",),
+    "semantic_text_splitter": ("encoders/chunk.py",),
     "starlette": ("http/*",),
-    "tokenizers": ("encoders/local/*", "ingest/*"),  # counts a chunk's tokens
+    "tokenizers": ("encoders/local/*", "encoders/chunk.py"),  # counts a chunk's tokens
     "uvicorn": ("http/*",),
     "watchfiles": ("ingest/*",),
     "yaml": ("ingest/formats/*", "http/auth/*"),
@@ -250,7 +250,7 @@ PLANTS = [  # file, its text, what is told of it
     ("search/new.py", f"def f():\n    {SETTINGS}", "2: search imports settings"),
     ("search/new.py", f"if TYPE_CHECKING:\n    {SETTINGS}", "2: search imports settings"),
     ("search/new.py", f"import_module('{PACKAGE}.app.server')", "1: search imports app"),
-    ("qdrant/new.py", f"run(['-m', '{PACKAGE}.app.model_host'])", "1: qdrant imports app"),
+    ("qdrant/new.py", f"run(['-m', '{PACKAGE}.app.stdio'])", "1: qdrant imports app"),
     ("qdrant/new.py", f"CODE = 'import {PACKAGE}.cli.main; x()'", "1: qdrant imports cli"),
     (
         "app/new.py",

@@ -23,9 +23,8 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, LegQuery, Sparse, Target
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.core.writes import TITLE_FACTOR, StoredPoint
+from mcp_server_qdrant.core.writes import TITLE_FACTOR, Encoded
 from mcp_server_qdrant.ingest.encoding import day_of, encoded_text
-from mcp_server_qdrant.qdrant.payload import stored_payload
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -56,10 +55,10 @@ async def fill(services: Services, points: Points, corpus: Corpus, into: str, ro
     for (document, (title, text)), row in zip(corpus.documents.items(), rows, strict=True):
         key = f"{corpus.name}/{document}"
         metadata = corpus.metadata[document]
-        whole = Document(key, into, text, title=title or None, metadata=metadata, document=key)
-        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR), day_of(whole))
         point = point_id(into, key, 0)
-        batch.append(StoredPoint(point, stored_payload(whole), row.tolist(), sparse))
+        whole = Document(point, into, text, title=title or None, metadata=metadata, document=key)
+        sparse = bm25.encode_document(encoded_text(whole, TITLE_FACTOR), day_of(whole))
+        batch.append(Encoded(whole, row.tolist(), sparse))
         if len(batch) == 200:
             await points.upsert(target, batch)
             batch = []

@@ -23,18 +23,6 @@ def encoders(**values):
     return open_encoders(make_settings(**values))
 
 
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [
-        ({}, HostedEncoder),
-        ({"embedding_provider": "openai"}, OpenAIEncoder),
-        ({"embedding_provider": "none"}, NoEncoder),
-    ],
-)
-def test_each_provider_has_its_encoder(values, kind):
-    assert type(encoders(**values).default) is kind
-
-
 @pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "openai:b"])
 async def test_a_service_that_nobody_asked_for_is_not_used_and_that_is_said(name):
     """A collection's metadata must not send queries to a service for money."""

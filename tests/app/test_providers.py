@@ -1,8 +1,7 @@
-"""The read and write path with every provider, on both engines."""
+"""The read and write path with every provider."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,18 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.encoders.choice import NO_MODEL
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.ingest.pending import Backfill
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 from tests.embedding_stub import Stub, served, words
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     dense,
+    empty_edge,
     find,
     foreign,
     make_settings,
-    memory_engine,
     remember,
     states,
     texts,
@@ -38,22 +35,12 @@ def stub() -> Iterator[Stub]:
         yield one
 
 
-@asynccontextmanager
-async def edge_engine(folder: Path) -> AsyncIterator[EdgeClient]:
-    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=0.3))
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-@pytest.fixture(params=["edge", "memory"])
+@pytest.fixture
 def opened(
-    request: pytest.FixtureRequest, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
+    engine_folder: Path, tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> Open:
     """Opens the services with these settings; nothing runs in the background."""
-    impatient = partial(EmbeddingOptions, cooldown=1e-9)
-    monkeypatch.setattr("mcp_server_qdrant.app.models.EmbeddingOptions", impatient)
+    monkeypatch.setattr(OpenAIEncoder, "cooldown", 1e-9)
 
     @asynccontextmanager
     async def services(**values) -> AsyncIterator[Services]:
@@ -67,13 +54,11 @@ def opened(
             }
             | values
         )
-        memory = request.param == "memory"
-        async with memory_engine() if memory else edge_engine(tmp_path / "engine") as engine:
-            made = wire(settings, engine, open_encoders(settings))  # type: ignore[arg-type]
-            try:
-                yield made
-            finally:
-                await made.close()
+        made = wire(settings, await empty_edge(engine_folder), open_encoders(settings))
+        try:
+            yield made
+        finally:
+            await made.close()
 
     return services
 

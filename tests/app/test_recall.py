@@ -155,14 +155,3 @@ async def test_over_http_a_server_listens_before_any_client_comes(tmp_path):
             while not [*tmp_path.glob("recall/*")]:
                 await asyncio.sleep(0)
             assert PUMP in await asked(tmp_path / "recall")
-
-
-async def test_a_server_that_is_not_told_to_does_not_listen(tmp_path, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.app.recall.answering", None)
-    async with memory_engine() as engine:
-
-        async def opened():
-            return wire(make_settings(), engine, registry(FakeEncoder()))
-
-        async with served(make_settings(), opened) as client:
-            assert not (await client.call_tool("qdrant-store", {"information": PUMP})).is_error

@@ -9,7 +9,6 @@ import pytest
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
 from mcp_server_qdrant.core.context import Caller, calling
-from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     RequestError,
@@ -112,23 +111,6 @@ async def test_a_tenant_sees_and_changes_its_own_earlier_versions_alone(house):
         assert await one.catalog.names() == ("notes",)
 
 
-async def test_a_tenant_searches_as_if_its_points_were_a_collection_of_their_own(house):
-    red, blue = house.of("red"), house.of("blue")
-    await remember(blue, "notes", *(f"alpha copper n{n} n{n + 1}" for n in range(80)))
-    await remember(red, "notes", *prose(40, 3))
-
-    async with memory_engine() as engine:
-        alone = wire(make_settings(qdrant_read_only=True), engine, registry(FakeEncoder()))
-        await remember(alone, "notes", *prose(40, 3))
-        for query in ("copper bridge", "alpha ember river"):
-            mine = await find(red, query, "notes", limit=5)
-            own = await find(alone, query, "notes", limit=5)
-            assert [r.relevance for r in mine.results] == pytest.approx(
-                [r.relevance for r in own.results], abs=1e-6
-            )
-        await alone.close()
-
-
 async def test_the_same_text_and_the_same_id_are_two_memories(house):
     red, blue = house.of("red"), house.of("blue")
     (mine,) = await remember(red, "notes", "The key is under the pot.")
@@ -142,21 +124,6 @@ async def test_the_same_text_and_the_same_id_are_two_memories(house):
     assert not b.updated
     assert [d.text for d in (await red.lookup.get(["plan"]))[0]] == ["red's plan"]
     assert [d.text for d in (await blue.lookup.get(["plan"]))[0]] == ["blue's plan"]
-
-
-async def test_anothers_id_is_as_one_that_does_not_exist(house):
-    red, blue = house.of("red"), house.of("blue")
-    (theirs,) = await remember(blue, "notes", "blue's text")
-    await remember(red, "notes", "red's text")
-
-    assert (await red.lookup.get([theirs.ids[0]]))[0] == []
-    new = NewDocument("red's own", id=theirs.ids[0])
-    done = await red.store.store(new, "notes")
-
-    assert not done.updated
-    assert done.document == theirs.ids[0]
-    assert done.ids != theirs.ids
-    assert [d.text for d in (await blue.lookup.get([theirs.ids[0]]))[0]] == ["blue's text"]
 
 
 async def test_a_collection_without_own_points_does_not_exist(house):

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.app.upkeep import check_visible, import_local_mode, source
+from mcp_server_qdrant.app.upkeep import check_visible, source
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
+from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.ingest.collections.local_import import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder
@@ -32,6 +34,11 @@ async def edge(folder: Path):
         yield Engine(client)
     finally:
         await client.close()
+
+
+async def brought_in(folder: Path, engine: Any) -> None:
+    bulk = Bulk(engine, make_settings().qdrant_content_fields)
+    await import_local_mode(folder, bulk, bm25_of("auto"))
 
 
 def reader(folder: Path, engine: Any) -> Any:
@@ -54,7 +61,7 @@ async def test_points_are_the_same_and_the_old_files_untouched(tmp_path, caplog)
 
     async with edge(tmp_path) as engine:
         with caplog.at_level(logging.WARNING):
-            await import_local_mode(settings_of(tmp_path), engine)
+            await brought_in(tmp_path, engine)
         found = await points(engine)
         services = reader(tmp_path, engine.client)  # only the engine itself can be searched
         page = await find(services, "n37", "notes", explain=True)
@@ -77,17 +84,17 @@ async def test_points_are_the_same_and_the_old_files_untouched(tmp_path, caplog)
 async def test_it_is_imported_once(tmp_path):
     await leave(tmp_path)
     async with edge(tmp_path) as engine:
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
         await engine.delete_collection("notes")
 
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
 
         assert (await engine.get_collections()).collections == []
 
 
 async def test_a_folder_without_local_mode_is_left_alone(tmp_path):
     async with edge(tmp_path) as engine:
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
 
         assert engine.calls == []
     assert not (tmp_path / "imported.json").exists()
@@ -98,7 +105,7 @@ async def test_what_failed_in_the_middle_goes_on_at_the_next_start(tmp_path, cap
     await leave(tmp_path)
     async with edge(tmp_path) as engine:
         engine.broken_methods[method] = DiskFull("Nothing was written: the disk is full.")
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
         assert "is not finished: Nothing was written" in caplog.text
         assert journal(tmp_path) == {"notes": "begun"}
         engine.broken_methods.clear()
@@ -109,7 +116,7 @@ async def test_what_failed_in_the_middle_goes_on_at_the_next_start(tmp_path, cap
             assert "upgrade is under way" in info.note
             await services.close()
 
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
 
         found = await points(engine)
         assert set(range(1, 41)) <= set(found)
@@ -123,7 +130,7 @@ async def test_a_collection_whose_name_is_taken_stays_where_it_is(tmp_path, capl
     async with edge(tmp_path) as engine:
         await foreign(engine, "notes", {7: {"text": "mine"}}, vectors={}, sparse={"s": IDF})
 
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
 
         assert [r.payload for r in (await points(engine)).values()] == [{"text": "mine"}]
         assert len(await points(engine, "other")) == len(TEXTS)
@@ -136,7 +143,7 @@ async def test_points_that_cannot_be_read_are_counted_where_people_look(tmp_path
     replace(tmp_path, 3, b"nonsense")
     replace(tmp_path, 4, b"")
     async with edge(tmp_path) as engine:
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
         services = wire(
             settings_of(tmp_path, qdrant_read_only=True), engine, registry(FakeEncoder())
         )
@@ -152,7 +159,7 @@ async def test_a_damaged_list_of_collections_stops_nothing(tmp_path, caplog):
     await leave(tmp_path)
     (tmp_path / "meta.json").write_text("{")
     async with edge(tmp_path) as engine:
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
 
         assert (await engine.get_collections()).collections == []
     assert "meta.json of local mode cannot be read" in caplog.text
@@ -161,8 +168,7 @@ async def test_a_damaged_list_of_collections_stops_nothing(tmp_path, caplog):
 async def test_servers_that_start_at_once_import_once(tmp_path):
     await leave(tmp_path)
     async with edge(tmp_path) as one, edge(tmp_path) as two, edge(tmp_path) as three:
-        settings = settings_of(tmp_path)
-        await asyncio.gather(*(import_local_mode(settings, each) for each in (one, two, three)))
+        await asyncio.gather(*(brought_in(tmp_path, each) for each in (one, two, three)))
 
         assert len(await points(one)) == len(TEXTS)
         made = [c for each in (one, two, three) for c in each.calls if c[0] == "create_collection"]
@@ -183,7 +189,7 @@ async def test_a_folder_of_local_mode_is_the_embedded_engines_once_it_is_importe
     async with source(str(tmp_path), make_settings()) as local:
         before = type(local)
     async with edge(tmp_path) as engine:
-        await import_local_mode(settings_of(tmp_path), engine)
+        await brought_in(tmp_path, engine)
         async with source(str(tmp_path), make_settings()) as embedded:
             after = type(embedded)
 

@@ -11,7 +11,7 @@ from click.testing import Result
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, registry
 

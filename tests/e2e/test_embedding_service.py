@@ -1,9 +1,6 @@
 """The real server with an embedding service."""
 
-import sys
-
-from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, text_of
+from tests.e2e.raw import RawServer, text_of
 from tests.embedding_stub import served
 
 
@@ -26,15 +23,3 @@ def test_a_text_is_stored_and_found_with_the_vectors_of_a_service(env, tmp_path)
     assert {headers["Authorization"] for _, headers, _ in stub.requests} == {"Bearer s3cr3t"}
     assert status == 0
     assert "s3cr3t" not in log
-
-
-def test_an_unknown_provider_is_a_sentence_at_the_start():
-    done = forked.run(
-        [sys.executable, "-P", "-m", "mcp_server_qdrant"],
-        env=clean_environment({"EMBEDDING_PROVIDER": "acme"}),
-        timeout=60,
-    )
-
-    assert done.returncode != 0
-    assert "EMBEDDING_PROVIDER: must be 'fastembed', 'none' or 'openai'" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -68,25 +68,17 @@ def test_a_settings_file_that_lies_there_sends_no_text_away(person, tmp_path):
     assert "\nx" not in listed
 
 
-def test_addresses_that_lie_there_are_sent_no_key(person, tmp_path):
+def test_addresses_that_lie_there_are_sent_no_key_and_their_file_is_named(person, tmp_path):
     folder = tmp_path / "repo"
     folder.mkdir()
     keys = ("EMBEDDING_API_KEY", "OPENAI_API_KEY", "QDRANT_API_KEY", "RERANK_API_KEY")
     addresses = ("EMBEDDING_SERVICE_URL", "QDRANT_URL", "RERANK_URL", "HTTPS_PROXY")
     with listener() as (url, heard):
-        (folder / ".env").write_text("".join(f"{name}={url}\n" for name in addresses))
+        own = "OTHER=1\nEMBEDDING_API_KEY=s3cr3t too\n"
+        (folder / ".env").write_text(own + "".join(f"{name}={url}\n" for name in addresses))
         _, log = used(person | dict.fromkeys(keys, "s3cr3t") | SERVICE, folder)
 
     assert heard == []
-    assert "s3cr3t" not in log
-
-
-def test_the_file_that_lies_there_is_named_and_its_values_are_not(person, tmp_path):
-    folder = tmp_path / "repo"
-    folder.mkdir()
-    (folder / ".env").write_text("OTHER=1\nEMBEDDING_API_KEY=s3cr3t\n")
-    _, log = used(person, folder)
-
     assert log.count(f"{folder / '.env'} is not read") == 1
     assert f"--env-file {folder / '.env'}" in log
     assert "s3cr3t" not in log

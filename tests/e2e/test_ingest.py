@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.core.disk import OUTSIDE
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment
 
@@ -52,34 +51,6 @@ def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_pat
     assert [one["text"] for one in found["structuredContent"]["results"]] == [
         "The parcel has come."
     ]
-
-
-def test_a_link_out_of_the_folder_is_not_read_and_named(env, tmp_path, notes):
-    (tmp_path / "id_rsa").write_text("PRIVATE KEY\n")
-    (tmp_path / "more").mkdir()
-    (notes / "readme.md").symlink_to("../id_rsa")
-    (notes / "more").symlink_to("../more")
-    done = run(env, "sync", notes, "--collection", "notes")
-
-    assert done.stdout.startswith("notes: 2 new, 0 changed, 0 removed, 0 unchanged, 3 not read")
-    assert done.stdout.endswith(
-        "Not read (3):\n"
-        f"  notes/more {OUTSIDE}\n"
-        "  notes/photo.jpg is binary\n"
-        f"  notes/readme.md {OUTSIDE}\n"
-    )
-
-
-def test_one_date_in_one_file_is_named_and_the_rest_is_stored(env, notes):
-    (notes / "bad.md").write_text("---\ncreated_at: 9999-12-31T23:59:59-14:00\n---\n# Bad\n\nx\n")
-    done = run(env, "ingest", notes, "--collection", "notes")
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("notes: 3 new, 0 changed, 0 removed, 0 unchanged, 1 not read")
-    assert (
-        "notes/bad.md has 'created_at' that is no time between the years 1 and 9999 in UTC"
-        in done.stdout
-    )
 
 
 def test_on_a_terminal_a_line_says_how_far_it_is(env, notes):

@@ -58,15 +58,6 @@ async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp
     assert full.structured_content["results"][0]["metadata"] == {"device": "router"}
 
 
-def test_end_of_input_ends_the_server_with_status_0_and_nothing_in_its_log(env, tmp_path):
-    server = RawServer(env, tmp_path)
-    server.call("qdrant-store", information="A text.", collection_name="notes")
-
-    status, log = server.close()
-
-    assert (status, log) == (0, "")
-
-
 def test_end_of_input_while_the_model_is_being_loaded_is_no_abort(env, tmp_path):
     unreachable = {k: v for k, v in env.items() if k != "QDRANT_LOCAL_PATH"}
     server = RawServer(unreachable | {"QDRANT_URL": "http://127.0.0.1:1"}, tmp_path)

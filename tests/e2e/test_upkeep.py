@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, host_pid
 from tests.local_mode import files, leave

@@ -15,8 +15,14 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 E5 = "intfloat/multilingual-e5-large"
 
 
+def prefixed(name: str) -> FakeEncoder:
+    encoder = FakeEncoder(name)
+    encoder.prefixes = prefixes_of(name)
+    return encoder
+
+
 def choice(default: str = MINILM, provider: str = "fastembed", *mapping, **options) -> Choice:
-    encoders = Registry(FakeEncoder(default), FakeEncoder, prefixes=prefixes_of)
+    encoders = Registry(prefixed(default), prefixed)
     return Choice(encoders, provider, mapping, **options)
 
 
@@ -143,10 +149,10 @@ async def test_a_model_without_prefixes_shares_the_encoder_with_the_one_with_the
     made = []
 
     def make(name: str) -> FakeEncoder:
-        made.append(FakeEncoder(name))
+        made.append(prefixed(name))
         return made[-1]
 
-    encoders = Registry(FakeEncoder(), make, prefixes=prefixes_of)
+    encoders = Registry(FakeEncoder(), make)
     await encoders.encode_query(E5, "roses")
     await encoders.encode_query(E5 + PLAIN, "roses")
 

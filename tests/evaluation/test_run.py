@@ -23,7 +23,7 @@ from mcp_server_qdrant.evaluation.run import Measured, measure
 from mcp_server_qdrant.evaluation.sweep import Configuration, configurations
 from mcp_server_qdrant.evaluation.text import report, tables
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, IDF, foreign, memory_services, remember
 

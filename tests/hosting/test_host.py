@@ -105,10 +105,12 @@ async def test_who_knows_the_key_is_answered_and_nobody_else(tmp_path):
     place = tmp_path / "desk.json"
     async with listening(place, WIRE, Desk()) as here:
         found = Rendezvous.read(place)
-        stranger = found._replace(key=b"another")
+        stranger, socket = found._replace(key=b"another"), Path(found.address)
+        modes = [path.stat().st_mode & 0o077 for path in (place, socket, socket.parent)]
 
         assert await asyncio.to_thread(stranger.dial, 20.0) is None
         assert here == set()
+        assert modes == [0, 0, 0]
         line = await asyncio.to_thread(found.dial, 20.0)
         assert len(here) == 1
         assert await asyncio.to_thread(ask, line, 20.0, "do", 1) == ""
@@ -147,15 +149,13 @@ FULL = Path("/dev/full")
 def test_a_log_that_finds_no_room_does_not_end_the_host(tmp_path):
     code = """
 import logging, sys
-from pathlib import Path
 from mcp_server_qdrant.hosting import host
-from mcp_server_qdrant.qdrant.edge.wire import service
 
 class Noisy(host.Work):
     async def end(self):
         logging.getLogger("any").warning("x")
 
-host.serve(service(Path(sys.argv[1])), Noisy, 0.05)
+host.serve([sys.argv[1] + "/any.json", "1", '{"idle_seconds": 0.05}'], lambda *_: Noisy())
 """
     with FULL.open("wb") as full:
         command = [sys.executable, "-c", code, str(tmp_path)]

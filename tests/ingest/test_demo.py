@@ -69,12 +69,3 @@ async def test_loaded_again_the_demo_leaves_what_was_changed(modelless):
 
     assert len(found) == before
     assert [one.payload["title"] for one in found].count("Mine") == 1
-
-
-def test_the_parts_of_a_text_hold_all_of_it():
-    for name in NAMES:
-        texts = demo_texts(name)
-        for text, (spans, vectors) in zip(texts, demo_parts(name, texts), strict=True):
-            assert len(spans) == len(vectors) > 0
-            assert spans[0][0] == 0
-            assert text.text[spans[-1][1] :].strip() == ""

@@ -52,8 +52,7 @@ async def test_while_vectors_are_made_an_answer_may_say_so(engine):
             return await encode(texts)
 
         services.encoders.of("fake/Bag-of-Words").vectors = watched
-        await backfill.fill_all()
-
+        assert await backfill.fill_all() == BATCH + 1
         assert services.coming() == {}
     assert told[0] == {}
     assert told[-1] == {"notes": f"notes: {VECTORLESS}"}
@@ -82,27 +81,6 @@ async def test_they_are_filled_once_the_model_is_there():
     assert states(page) == {"notes": "ok", "recipes": "ok"}
     assert page.results[0].relevance > 0.8
     assert set(encoder.documents) == {"Garden\nroses need sun", "Garden\nmoss needs shade", "bread"}
-
-
-async def test_more_than_one_batch_is_filled():
-    encoder = FakeEncoder()
-    encoder.be("failed")
-    async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 5)))
-        encoder.be("ready")
-
-        assert await backfill_of(services).fill_all() == BATCH + 5
-        assert await pending(engine) == 0
-
-
-async def test_points_that_have_their_vector_are_left_alone():
-    encoder = FakeEncoder()
-    async with memory_services(encoder) as services:
-        await remember(services, "notes", "roses")
-        encoder.documents.clear()
-
-        assert await backfill_of(services).fill_all() == 0
-        assert encoder.documents == []
 
 
 async def test_without_the_model_they_wait_and_nothing_is_lost():

@@ -130,15 +130,6 @@ class TestMove:
             assert (after.text, after.metadata) == ("from elsewhere", {"k": 1})
             assert await points_in(services, "notes") == 0
 
-    async def test_into_its_own_collection_it_stays(self, kind, tmp_path):
-        async with services_over(kind, tmp_path) as (services, _):
-            await remember(services, "notes", LONG, id="x")
-            one = await seen(services, "x", "notes")
-            with pytest.raises(RequestError, match="is in notes already"):
-                await services.revision.revise(one, Changes(), to="notes")
-
-            assert (await whole(services, "x", "notes")).text == LONG
-
     @pytest.mark.parametrize("other", [OTHER, LONG])
     async def test_an_id_that_is_taken_is_refused(self, kind, tmp_path, other):
         async with services_over(kind, tmp_path) as (services, _):
@@ -159,16 +150,6 @@ class TestMove:
 
             assert (await whole(services, "x", "notes")).text == LONG
             assert not await services.catalog.exists("archive")
-
-    async def test_a_text_that_was_changed_since_it_was_seen_stays(self, kind, tmp_path):
-        async with services_over(kind, tmp_path) as (services, _):
-            await remember(services, "notes", LONG, id="x")
-            old = (await seen(services, "x", "notes")).revision
-            await remember(services, "notes", OTHER, id="x")
-            with pytest.raises(Outdated):
-                await moved(services, seen=old)
-
-            assert (await whole(services, "x", "notes")).text == OTHER
 
     @pytest.mark.parametrize("text", ["one short text", LONG])
     async def test_a_change_at_any_moment_of_a_move_is_kept(self, kind, tmp_path, text):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.ingest.chunk import split
+from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.ingest.formats.base import Mark
 from mcp_server_qdrant.ingest.formats.load import load
 from mcp_server_qdrant.ingest.parts import breaks, sections, sections_of

@@ -1,6 +1,5 @@
 """The write path, on the local engine."""
 
-import asyncio
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -13,7 +12,6 @@ from mcp_server_qdrant.core.notation import NAMESPACE, point_id
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
-from mcp_server_qdrant.ingest.writer import BATCH
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -154,15 +152,6 @@ async def test_the_same_text_twice_is_one_memory():
         assert len(await stored(engine)) == 1
 
 
-async def test_the_same_text_in_two_collections_is_two():
-    async with memory_services() as services:
-        (one,) = await remember(services, "notes", "roses")
-        (other,) = await remember(services, "garden", "roses")
-
-    assert one.document == other.document
-    assert one.ids != other.ids
-
-
 async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out():
     given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
     async with memory_engine() as engine, memory_services(engine=engine) as services:
@@ -209,14 +198,6 @@ async def test_what_is_given_empty_is_removed():
     assert not {"title", "tags", "source"} & set(record.payload)
 
 
-async def test_a_number_that_no_engine_keeps_is_refused_before_anything_is_written():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        with pytest.raises(RequestError, match=r"metadata\.serial has more than 64 bits"):
-            await remember(services, "notes", "roses", metadata={"serial": 2**64})
-
-    assert engine.calls == []
-
-
 async def test_a_long_text_becomes_chunks_that_name_their_document():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         (done,) = await remember(services, "notes", LONG, id="d")
@@ -246,23 +227,6 @@ async def test_a_shorter_text_drops_the_chunks_it_no_longer_has():
     assert ids == {*after.ids, point_id("notes", "other", 0)}
 
 
-@pytest.mark.parametrize("batches", [1, 12])
-async def test_a_text_of_many_parts_is_told_of_as_it_is_encoded(batches):
-    reports = []
-
-    async def progress(done: int, of: int) -> None:
-        reports.append((done, of))
-
-    text = " ".join(f"word{n}" for n in range(2_000 * batches))
-    async with memory_services() as services:
-        done = await services.store.store(NewDocument(text), "notes", progress=progress)
-
-    total = len(done.ids)
-    told = [(min(n, total), total) for n in range(BATCH, total + BATCH, BATCH)]
-    assert (total > BATCH) == (batches > 1)
-    assert reports == (told if batches > 1 else [])
-
-
 async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
     encoder = FakeEncoder()
     async with memory_engine() as engine, memory_services(encoder, engine=engine) as services:
@@ -275,14 +239,6 @@ async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
     assert 0 < len(encoder.documents) < len(after.ids)
     assert all(now[text] == first[text] for text in now.keys() & first.keys())
     assert now.keys() & first.keys()
-
-
-async def test_a_longer_text_adds_chunks():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await remember(services, "notes", SHORTER, id="d")
-        (after,) = await remember(services, "notes", LONG, id="d")
-
-        assert {record.id for record in await stored(engine)} == set(after.ids)
 
 
 async def test_an_update_keeps_when_it_was_created():
@@ -359,36 +315,6 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
     )
 
 
-async def test_a_near_name_is_made_where_that_is_said():
-    async with memory_services() as services:
-        await remember(services, "notes", "roses")
-        done = await services.store.store(NewDocument("moss"), "notes2", create=True)
-
-    assert done.created_collection
-
-
-async def test_a_name_unlike_all_others_is_simply_made():
-    async with memory_services() as services:
-        await remember(services, "notes", "roses")
-        done = await services.store.store(NewDocument("moss"), "recipes")
-
-    assert done.created_collection
-
-
-async def test_no_collection_is_made_outside_the_allow_list():
-    async with (
-        memory_engine() as engine,
-        memory_services(engine=engine, qdrant_collections=("team-*",)) as services,
-    ):
-        with pytest.raises(RequestError, match="may not use a collection named 'private'"):
-            await services.store.store(NewDocument("x"), "private", create=True)
-        done = await services.store.store(NewDocument("x"), "team-a")
-
-        assert [c.name for c in (await engine.get_collections()).collections] == ["team-a"]
-
-    assert done.created_collection
-
-
 async def test_the_officials_collection_is_written_with_its_own_vector_only():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await foreign(engine, "notes", {}, vectors=OFFICIAL)
@@ -398,15 +324,6 @@ async def test_the_officials_collection_is_written_with_its_own_vector_only():
 
     assert set(record.vector) == {"fast-bag-of-words"}
     assert texts(page) == ["roses need sun"]
-
-
-async def test_an_unnamed_vector_is_written_unnamed():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await foreign(engine, "notes", {}, vectors=COSINE)
-        await remember(services, "notes", "roses need sun")
-        (record,) = await stored(engine)
-
-    assert len(record.vector) == 64
 
 
 async def test_a_collection_of_keywords_alone_is_written_without_the_model():
@@ -537,16 +454,6 @@ async def test_a_long_text_comes_back_to_the_last_character(text):
     assert found.text == text
 
 
-async def test_the_id_of_a_found_point_updates_the_document_it_is_a_part_of():
-    async with memory_services() as services:
-        (first,) = await remember(services, "notes", "Alice 0100")
-        done = await services.store.store(NewDocument("Alice 0199", id=first.ids[0]), "notes")
-        (found,), _ = await services.lookup.get([first.ids[0]])
-
-    assert done.updated
-    assert found.text == "Alice 0199"
-
-
 LONGER = " ".join(f"sentence number {n}." for n in range(400))
 
 
@@ -563,16 +470,3 @@ async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_don
 
         assert found.text == "short"
         assert (await engine.count("notes")).count == 1
-
-
-async def test_two_updates_of_one_document_at_once_leave_one_of_them():
-    async with memory_engine() as engine, memory_services(engine=engine) as services:
-        await services.store.store(NewDocument("begin", id="x"), "notes")
-        await asyncio.gather(
-            services.store.store(NewDocument(LONGER, id="x"), "notes"),
-            services.store.store(NewDocument("short", id="x"), "notes"),
-        )
-        (found,), _ = await services.lookup.get(["x"])
-
-        assert found.text in (LONGER, "short")
-        assert (await engine.count("notes")).count == found.chunks or found.text == LONGER

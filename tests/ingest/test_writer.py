@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, Target
+from mcp_server_qdrant.core.datatypes import Document, Sparse, Target
 from mcp_server_qdrant.core.errors import (
     DiskFull,
     EncoderUnavailable,
@@ -44,7 +43,6 @@ class Disk:
     def __init__(self) -> None:
         self.points: dict[str, Any] = {}
         self.settled: list[Any] = []
-        self.expecting: list[str] = []
         self.order: list[Any] = []
         self.errors: list[Exception] = []
         self.refused = "\0"
@@ -52,13 +50,10 @@ class Disk:
     async def upsert(self, target: Target, points: Sequence[Any]) -> None:
         if self.errors:
             raise self.errors.pop(0)
-        if any(self.refused in point.payload["document"] for point in points):
+        if any(self.refused in one.part.text for one in points):
             raise InvalidPoint("It is refused.")
-        self.points |= {point.id: point for point in points}
-        self.order += [point.id for point in points]
-
-    async def expect_pending(self, collection: str) -> None:
-        self.expecting.append(collection)
+        self.points |= {one.part.id: one for one in points}
+        self.order += [one.part.id for one in points]
 
     async def settle(self, collection: str, ids: Sequence[Any]) -> None:
         self.settled += ids
@@ -119,17 +114,6 @@ def job(path: str, *given: str) -> Named:
     )
 
 
-async def test_every_chunk_is_written_with_its_vectors_and_the_state_of_its_file():
-    trial = Trial()
-    await trial.run(job("a", "one", "three"), job("b", "seven"))
-
-    point = trial.disk.points["a1"]
-    assert sorted(trial.finished) == ["a", "b"]
-    assert set(trial.disk.points) == {"a0", "a1", "b0"}
-    assert (point.dense, point.sparse) == ([5.0], Sparse((5,), (1.0,)))
-    assert point.payload["doc"]["file"]["path"] == "a"
-
-
 async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
     trial = Trial()
     trial.model.poison = "wrong"
@@ -173,28 +157,6 @@ async def test_a_point_that_is_refused_costs_its_own_file_only():
 
     assert trial.failed == {"a": "It is refused."}
     assert trial.finished == ["b"]
-
-
-async def test_without_its_model_everything_is_stored_for_keywords_and_marked():
-    trial = Trial()
-    trial.model.down = True
-    await trial.run(job("a", "one"), job("b", "two"))
-
-    points = trial.disk.points.values()
-    assert (trial.failed, sorted(trial.finished)) == ({}, ["a", "b"])
-    assert trial.writer.pending
-    assert trial.disk.expecting == ["c"]
-    assert [(one.dense, one.payload["doc"]["pending"]) for one in points] == [(None, "dense")] * 2
-
-
-async def test_a_vector_without_a_name_cannot_be_left_out():
-    trial = Trial()
-    trial.model.down = True
-    trial.writer.target = replace(trial.writer.target, dense=DenseLeg("", 1, "cosine", "m"))
-    with pytest.raises(EncoderUnavailable, match="It cannot"):
-        await trial.run(job("a", "one"), job("b", "two"))
-
-    assert trial.failed == {}
 
 
 async def test_an_engine_that_is_away_for_a_moment_is_asked_again():
@@ -260,7 +222,7 @@ async def test_all_parts_are_marked_until_the_text_is_whole():
     trial = Trial()
     await trial.run(job("a", "one"), long_job("b", 3))
 
-    marked = {point.id for point in trial.disk.points.values() if "writing" in point.payload["doc"]}
+    marked = {one.part.id for one in trial.disk.points.values() if one.part.writing}
     assert marked == set(trial.disk.settled) == {"b0", "b1", "b2"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.errors import DiskFull, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import HISTORY
 from mcp_server_qdrant.qdrant import history as kept_history
 from mcp_server_qdrant.qdrant.history import History
@@ -49,17 +49,6 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     async with either_engine(request.param, tmp_path) as engine:
         settings = make_settings(history_days=0)  # the test's own keeps them
         yield Kept(engine, wire(settings, engine, registry(FakeEncoder())))  # type: ignore[arg-type]
-
-
-async def test_a_version_has_all_parts_of_its_text(kept):
-    whole = await kept.text(LONG)
-    done = await kept.history().keep(whole)
-    version = await kept.history().version(done.id)
-
-    assert whole.chunks > 2
-    assert done.id == "x@2026-05-01T12:00:00.000Z"
-    assert version.document.text == LONG
-    assert [part.chunk for part in version.parts] == list(range(whole.chunks))
 
 
 async def test_a_text_is_read_as_it_was_at_a_time(kept):
@@ -129,24 +118,10 @@ async def test_more_than_has_room_erases_the_oldest(kept, monkeypatch):
     assert listed[0].document.text.startswith("5")
 
 
-async def test_a_text_that_cannot_be_kept_is_said_and_raises_nothing(kept):
-    history, text = kept.history(), await kept.text("here")
-    kept.engine.broken[HISTORY] = DiskFull("The disk is full.")
-    full = await history.keep(text)
-    kept.engine.broken.clear()
-    bare = await history.keep(text._replace(textless=True))
+async def test_a_point_without_a_text_is_not_kept_and_that_is_said(kept):
+    bare = await kept.history().keep((await kept.text("here"))._replace(textless=True))
 
-    assert [full.id, bare.id] == [None] * 2
-    assert full.fault == "The disk is full."
-    assert bare.fault == "it has no text."
-
-
-async def test_nothing_is_kept_for_no_days(kept):
-    done = await kept.history(0).keep(await kept.text("here"))
-
-    assert (done.id, done.fault) == (None, None)
-    assert not await kept.engine.collection_exists(HISTORY)
-    assert await kept.history().versions("x") == []
+    assert (bare.id, bare.fault) == (None, "it has no text.")
 
 
 async def test_what_was_deleted_while_it_ran_is_made_again(kept):

@@ -19,7 +19,8 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
     contained,
 )
-from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point, is_local_mode
+from mcp_server_qdrant.qdrant.client import is_local_mode
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, _point
 from mcp_server_qdrant.qdrant.write.bulk import Shape
 from tests.local_mode import TEXTS, VECTOR, files, leave, pickled, replace, row, rows, stored
 from tests.support import COSINE, IDF, dense
@@ -39,12 +40,7 @@ async def local(folder):
 
 
 async def everything(local: LocalFiles, name: str = "notes") -> dict:
-    found, offset = {}, None
-    while True:
-        page, offset = await local.page(name, 7, offset)
-        found |= {point.id: point for point in await local.fetch(name, list(page), vectors=True)}
-        if offset is None:
-            return found
+    return {point.id: point async for page in local.pages(name, 7) for point in page}
 
 
 async def test_ids_payloads_and_vectors_are_those_that_qdrant_client_reads(folder, local):

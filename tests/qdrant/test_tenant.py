@@ -18,7 +18,8 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.wire import service
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from tests.support import Clock, empty_edge, nearest

@@ -7,7 +7,7 @@ import pytest
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Correction
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import find, memory_engine, memory_services, remember, states, texts
 

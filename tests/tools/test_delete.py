@@ -1,6 +1,5 @@
 """qdrant-delete as a client sees it, on both engines."""
 
-import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator
@@ -158,13 +157,6 @@ class TestByIds:
         assert said(result).splitlines()[-1] == "Not found: 'nobody', '7'."
         assert result.structured_content["missing"] == ["nobody", "7"]
 
-    async def test_ids_of_which_none_is_anywhere_are_an_error(self, engine):
-        async with client_of(engine) as client:
-            await store(client, "roses are red")
-
-            assert "not found: 'nobody'" in refusal(await delete(client, ids=["nobody"]))
-        assert await count(engine) == 1
-
     async def test_an_id_in_several_collections_needs_the_collections_name(self, engine):
         for name in ("one", "two"):
             await foreign(
@@ -244,17 +236,6 @@ class TestByIds:
 
         assert (await services.pipeline.understanding.terms.weighed("quokka", targets)).unknown
         await services.close()
-
-    async def test_a_document_stored_while_it_is_deleted_is_whole_or_gone(self, engine):
-        async with client_of(engine) as client:
-            await store(client, LONG, id="long")
-            await asyncio.gather(
-                delete(client, ids=["long"]), put(client, LONG + " More.", id="long")
-            )
-            parts = await count(engine)
-            got = await client.call_tool("qdrant-get", {"ids": ["long"]})
-
-        assert parts == 0 or got.structured_content["documents"][0]["text"] == LONG + " More."
 
 
 class TestByFilter:

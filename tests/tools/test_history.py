@@ -91,17 +91,6 @@ async def test_a_replaced_text_comes_back_with_all_that_was_stored_with_it(engin
         assert (await memory.get(done["before"]))["text"] == "a crane"
 
 
-async def test_a_deleted_text_comes_back_by_the_id_that_the_deletion_told(engine):
-    async with memory_of(engine) as memory:
-        await memory.store("the boat is red")
-        (gone,) = (await memory.ask("delete", ids=["x"]))["documents"]
-        told = await memory.refused("get", ids=["x"])
-        await memory.ask("store", id=gone["version"])
-
-        assert f"x was deleted by mcp: qdrant-get reads id {gone['version']}" in told
-        assert (await memory.get("x"))["text"] == "the boat is red"
-
-
 async def test_each_kind_of_change_keeps_what_was_there(engine):
     async with memory_of(engine) as memory:
         await memory.store("the boat is red", tags=["sea"])
@@ -128,18 +117,6 @@ async def test_a_change_that_changes_nothing_keeps_nothing(engine):
         assert await memory.refused("get", ids=["x"], versions=True) == (
             "No earlier version of x is kept."
         )
-
-
-async def test_a_version_of_before_a_move_comes_back_where_the_text_is_now(engine):
-    async with memory_of(engine) as memory:
-        await memory.store("the boat is red")
-        await memory.store("the boat is blue")
-        await memory.ask("store", id="x", collection_name="archive", create=True)
-        (one,) = await memory.versions("x")
-        done = await memory.ask("store", id=one["id"])
-
-        assert done["collection"] == "archive"
-        assert (await memory.get("x"))["text"] == "the boat is red"
 
 
 async def test_what_a_filter_deletes_comes_back_whole(engine):

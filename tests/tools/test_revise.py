@@ -22,26 +22,6 @@ async def document(client, id="x", collection="notes"):  # noqa: A002
     return None if result.is_error else result.structured_content["documents"][0]
 
 
-async def test_tags_alone_change_the_tags_alone():
-    async with memory_server() as client:
-        await stored(client, title="Boat", tags=["sea"], metadata={"year": 1999, "of": "Ada"})
-        done = await client.call_tool("qdrant-store", {"id": "x", "tags": ["lake"]})
-        after = await document(client)
-
-        assert said(done).startswith("Updated in collection notes: id x. The version before: id x@")
-        assert (after["text"], after["title"]) == ("the boat is red", "Boat")
-        assert after["tags"] == ["lake"]
-        assert after["metadata"] == {"year": 1999, "of": "Ada"}
-
-
-async def test_a_key_of_the_metadata_changes_and_null_removes_one():
-    async with memory_server() as client:
-        await stored(client, metadata={"year": 1999, "of": "Ada"})
-        await client.call_tool("qdrant-store", {"id": "x", "metadata": {"of": None, "by": "Bo"}})
-
-        assert (await document(client))["metadata"] == {"year": 1999, "by": "Bo"}
-
-
 async def test_a_text_moves_to_the_collection_that_is_named():
     async with memory_server() as client:
         await stored(client, LONG, tags=["sea"], metadata={"created_at": "2020-05-04"})

@@ -1,10 +1,8 @@
 """From the settings to encoders and rerankers, and to the metadata of new collections."""
 
-from functools import partial
-
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
-from mcp_server_qdrant.core.datatypes import MODEL_KEY, EmbeddingOptions
+from mcp_server_qdrant.core.datatypes import MODEL_KEY
 from mcp_server_qdrant.encoders.choice import (
     LOCAL,
     NONE,
@@ -36,12 +34,13 @@ def open_encoders(settings: Settings, host: Link | None = None) -> Registry:
     """The default encoder as configured, and how to open those of other models."""
     host = host or open_host(settings)
     model = NONE if settings.embedding_provider == NONE else settings.chosen_model
-    return Registry(
-        _encoder(settings, host, model),
-        partial(_encoder, settings, host),
-        prefixes=partial(_prefixes, settings),
-        host=host,
-    )
+
+    def made(name: str) -> Encoder:
+        encoder = _encoder(settings, host, name)
+        encoder.prefixes = _prefixes(settings, name)
+        return encoder
+
+    return Registry(made(model), made, host)
 
 
 def open_choice(settings: Settings, encoders: Registry) -> Choice:
@@ -98,7 +97,7 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
         settings.service_url,
         api_key=settings.service_key,
         dimensions=settings.embedding_dimensions if default else None,
-        bounds=EmbeddingOptions(text_tokens=settings.embedding_max_tokens),
+        max_tokens=settings.embedding_max_tokens,
     )
 
 

@@ -82,7 +82,7 @@ def import_services() -> None:
     """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.tenants")
-    importlib.import_module("mcp_server_qdrant.app.upkeep")
+    importlib.import_module("mcp_server_qdrant.qdrant.client")
 
 
 async def open_lazily(settings: Settings) -> "Services":
@@ -104,18 +104,18 @@ async def open_services(settings: Settings) -> "Opened":
         async with contextlib.AsyncExitStack() as undo:
             host = hosts.open_host(settings)
             undo.push_async_callback(host.close)
-            engine = hosts.open_engine_host(settings)
+            line = hosts.open_engine_host(settings)
             # The hosts start, and load model and collections, while this process imports.
             starting = [asyncio.create_task(hosts.load_default(settings, host))]
-            if engine is not None:
-                undo.push_async_callback(engine.close)
-                starting.append(asyncio.create_task(engine.open()))
+            if line is not None:
+                undo.push_async_callback(line.close)
+                starting.append(asyncio.create_task(line.open()))
             for task in starting:
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.to_thread(import_services)
-            from mcp_server_qdrant.app import models, tenants, upkeep
+            from mcp_server_qdrant.app import models, tenants
 
-            client = await upkeep.open_engine(settings, settings.qdrant_timeout, engine)
+            client = await hosts.open_engine(settings, settings.qdrant_timeout, line)
             undo.push_async_callback(client.close)
             opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
             undo.pop_all()

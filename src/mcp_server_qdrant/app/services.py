@@ -6,7 +6,8 @@ thread, after the handshake.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
@@ -20,7 +21,6 @@ from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, SyncedFolder
-from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
@@ -40,6 +40,9 @@ from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.files.sync import Sync
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
@@ -89,10 +92,16 @@ class Services:
             history=self.history,
             mask=settings.mask_secrets,
         )
-        self.sync = Sync(self.store)
         self.deletion = Deletion(self.store, self.lookup, self._deleted)
         self.revision = Revision(self.store, self.deletion)
         self.background = _background(settings, self.store, tenant)
+
+    @cached_property
+    def sync(self) -> "Sync":
+        """Stores folders; the readers of all formats are imported for it."""
+        from mcp_server_qdrant.ingest.files.sync import Sync
+
+        return Sync(self.store)
 
     def _understanding(self, queries: Queries) -> Understanding:
         settings, bm25 = self.shared.settings, self.shared.bm25
@@ -196,14 +205,19 @@ def _background(settings: Settings, store: Store, tenant: str | None) -> Backgro
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    paced = Sync(store, Pace(SYNC_SHARE))
+
+    def open_sync() -> "Sync":
+        from mcp_server_qdrant.ingest.files.sync import Sync
+
+        return Sync(store, Pace(SYNC_SHARE))
+
     folders = [
         SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
         for source in settings.sync_sources
         if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     ]
     alone = settings.qdrant_url == ":memory:"
-    background = Background(paced, folders, None if alone else settings.cache_path / "sync")
+    background = Background(open_sync, folders, None if alone else settings.cache_path / "sync")
     background.start()
     return background
 

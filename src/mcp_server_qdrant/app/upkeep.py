@@ -1,34 +1,30 @@
 """Engines opened for upkeep: whole collections are imported, upgraded, copied and backed up."""
 
 import contextlib
-import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
+from mcp_server_qdrant.app.local_models import open_engine
 from mcp_server_qdrant.core.errors import (
     ConfigError,
-    EngineFailure,
     RequestError,
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import near_names, visible_in
 from mcp_server_qdrant.encoders.multilingual import bm25_of
-from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.ingest.collections.copying import bring_in
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
-from mcp_server_qdrant.qdrant.client import open_client, open_local_mode
+from mcp_server_qdrant.qdrant.client import is_local_mode, open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due, is_local_mode
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.settings.values import revealed
 
 PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
 EMBEDDED_ONLY = (
@@ -36,32 +32,8 @@ EMBEDDED_ONLY = (
     "or copy its collections to a folder with `mcp-server-qdrant copy NAME --to FOLDER`."
 )
 
-logger = logging.getLogger(__name__)
 
-
-async def import_local_mode(settings: Settings, client: AsyncQdrantBase) -> None:
-    """Import collections of the official server in the engine's folder, once."""
-    bulk = Bulk(client, settings.qdrant_content_fields)
-    upgrades = upgrades_of(settings, bulk)
-
-    async def upgrade(name: str) -> None:
-        with contextlib.suppress(RequestError):  # it has keywords of its own
-            await upgrades.keywords(name)
-
-    async with import_due(settings.local_path) as journal:
-        if journal is None:
-            return
-        try:
-            source = LocalFiles(settings.local_path)
-        except EngineFailure as error:
-            logger.warning("%s", error)
-            return
-        await bring_in(source, bulk, journal, upgrade, datetime.now(UTC))
-
-
-def upgrades_of(
-    settings: Settings, bulk: Bulk, progress: Callable[[str, int, int], None] = lambda *_: None
-) -> Upgrades:
+def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
     return Upgrades(bulk, bm25_of(settings.bm25_language), progress)
 
@@ -114,26 +86,6 @@ def place(where: str | None, settings: Settings) -> str | Path:
     """What tells an engine from others: its URL, or its folder."""
     named = where or settings.qdrant_url or str(settings.local_path)
     return named.rstrip("/") if "://" in named else Path(named).resolve()
-
-
-async def open_engine(
-    settings: Settings, timeout: float, host: Link | None = None
-) -> AsyncQdrantBase:
-    """The engine that the settings name, with what local mode left in its folder.
-
-    `host` is the line to the embedded one where there is one already.
-    Raises EngineUnavailable, ConfigError.
-    """
-    client = await open_client(
-        url=settings.qdrant_url,
-        api_key=revealed(settings.qdrant_api_key),
-        local_path=settings.local_path,
-        timeout=timeout,
-        host=host,
-    )
-    if settings.qdrant_url is None:
-        await import_local_mode(settings, client)
-    return client
 
 
 async def back_up(

@@ -51,7 +51,10 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
             done = await upgrades.keywords(name)
         return upgraded(done, model, choice.mapped(name))
 
-    await _own(settings, collections, work)
+    try:
+        await _own(settings, collections, work)
+    finally:
+        await encoders.close()
 
 
 @click.command()

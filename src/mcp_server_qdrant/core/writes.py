@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from mcp_server_qdrant.core.datatypes import Dense, Document, Payload, Sparse
+from mcp_server_qdrant.core.datatypes import Dense, Document, Sparse
 from mcp_server_qdrant.core.notation import called, line
 
 # How often a word of a title counts in the BM25 vectors that are stored.
@@ -72,12 +72,10 @@ class Stored:
     restored: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPoint:
-    """One point as we write it: vectors by name, None where the model is not there yet."""
+class Encoded(NamedTuple):
+    """A part of a text with its vectors; no dense one where the model is not there yet."""
 
-    id: str
-    payload: Payload
+    part: Document
     dense: Dense | None
     sparse: Sparse
 

@@ -4,11 +4,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
+from mcp_server_qdrant.encoders.chunk import BYTES_PER_TOKEN, Span
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
 
-Span = tuple[int, int]  # start and end in characters
 Vector = tuple[float, ...]
-BYTES_PER_TOKEN = 3  # or more
 
 
 class Encoder:

@@ -5,10 +5,10 @@ from copy import copy
 from typing import Any
 
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes
+from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES
 from mcp_server_qdrant.hosting.link import Link
 
-LOAD_SECONDS = 6.0
+LOAD_SECONDS = 6.0  # that a query waits for a model that is being loaded, not downloaded
 # Ends the name of a model for collections whose passages were encoded without its prefix.
 PLAIN = " without prefixes"
 
@@ -16,26 +16,15 @@ PLAIN = " without prefixes"
 class Registry:
     """The default encoder, and others for collections that name another model.
 
-    `make` opens the encoder of a model; `wait` is how long in seconds a query waits for a model
-    that is being loaded. A download is not waited for. `prefixes` gives those of a model. `host`
-    holds the local models.
+    `make` opens the encoder of a model, with its prefixes; `host` holds the local models.
     """
 
     def __init__(
-        self,
-        default: Encoder,
-        make: Callable[[str], Encoder],
-        wait: float = LOAD_SECONDS,
-        *,
-        prefixes: Callable[[str], Prefixes] = lambda _: NO_PREFIXES,
-        host: Link | None = None,
+        self, default: Encoder, make: Callable[[str], Encoder], host: Link | None = None
     ) -> None:
         self._make = make
-        self._wait = wait
-        self._prefixes = prefixes
         self.host = host
         self.default = default
-        default.prefixes = prefixes(default.name)
         self._encoders = {default.name: default}
 
     def known(self, model: str) -> Encoder:
@@ -46,7 +35,6 @@ class Registry:
                 encoder.prefixes = NO_PREFIXES
             else:
                 encoder = self._make(model)
-                encoder.prefixes = self._prefixes(model)
             self._encoders[model] = encoder
         return self._encoders[model]
 
@@ -60,7 +48,7 @@ class Registry:
         """A unit vector. Raises EncoderUnavailable with the reason."""
         encoder = self.of(model)
         if encoder.state == "loading":
-            await encoder.ready(self._wait)
+            await encoder.ready(LOAD_SECONDS)
         return await encoder.encode_query(text)
 
     async def close(self) -> None:

@@ -6,12 +6,14 @@ It ends shortly after its last client has left, on a signal, and when its folder
 import asyncio
 import contextlib
 import errno
+import json
 import logging
 import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -21,7 +23,7 @@ from filelock import FileLock, Timeout
 from mcp_server_qdrant.core.disk import identity
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, contained
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.link import FULL, LOCKED, Service
+from mcp_server_qdrant.hosting.link import FULL, LOCKED
 
 _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
@@ -158,32 +160,40 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
         own.withdraw(rendezvous)
 
 
-async def run(service: Service, open_work: Callable[[], Work], idle_seconds: float) -> None:
+async def run(
+    rendezvous: Path, version: int, open_work: Callable[[], Work], idle_seconds: float
+) -> None:
     """Serve until told to stop, or until the last client or the folder itself is gone."""
     work = open_work()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    held = identity(service.lock)
+    lock = rendezvous.with_suffix(".lock")
+    held = identity(lock)
     pause = min(_LONGEST_PAUSE, idle_seconds / 4 + 0.01)
     idle = 0.0  # seconds without a client, not counting those in which none could be heard
-    async with listening(service.rendezvous, service.wire, work) as here:
-        while not stopping.is_set() and identity(service.lock) == held and idle <= idle_seconds:
+    async with listening(rendezvous, version, work) as here:
+        while not stopping.is_set() and identity(lock) == held and idle <= idle_seconds:
             await asyncio.sleep(pause)
             idle = 0.0 if here or work.busy else idle + pause
     await work.end()
 
 
-def serve(service: Service, open_work: Callable[[], Work], idle_seconds: float) -> None:
-    """Be the host of a place, and end the process; exits at once where there is a host already."""
+def serve(arguments: Sequence[str], open_work: Callable[[Path, dict[str, Any]], Work]) -> None:
+    """Be the host that a `Service` starts, and end the process; at once where there is one already.
+
+    `open_work` gets the folder and the options.
+    """
+    rendezvous, version, options = Path(arguments[0]), int(arguments[1]), json.loads(arguments[2])
+    opening = partial(open_work, rendezvous.parent, options)
     os.umask(0o077)
     sys.setswitchinterval(_SWITCH_SECONDS)
     logging.basicConfig(format="%(asctime)s %(message)s")
     logging.raiseExceptions = False  # on a full disk nothing is logged, and the host goes on
     try:
-        lock = FileLock(service.lock, mode=0o600)
+        lock = FileLock(rendezvous.with_suffix(".lock"), mode=0o600)
         lock.acquire(blocking=False)
-        asyncio.run(run(service, open_work, idle_seconds))
+        asyncio.run(run(rendezvous, version, opening, options["idle_seconds"]))
     except Timeout:
         sys.exit(LOCKED)
     except OSError as error:

@@ -6,6 +6,7 @@ them twice changes no more than doing them once, since points are written by id.
 
 import asyncio
 import itertools
+import json
 import math
 import os
 import socket
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,17 +34,17 @@ _LONGEST_LOG = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One host: `python -m module folder options`, found by its files `folder/name.*`.
+    """One host: `python -m module`, found by its files `folder/name.*`.
 
-    `wire` is the version of what it says. Errors are `error` or `late`, and call the host `called`;
-    `setting` names its folder.
+    `wire` is the version of what it says, `options["idle_seconds"]` how long it outlives its last
+    client. Errors are `error` or `late`, and call the host `called`; `setting` names its folder.
     """
 
     module: str
     folder: Path
     name: str
     wire: int
-    options: str
+    options: Mapping[str, Any]
     called: str
     setting: str
     error: type[BackendError]
@@ -265,7 +266,8 @@ def _log(path: Path) -> BinaryIO:
 def _start(service: Service) -> "subprocess.Popen[bytes]":
     """Start a host that outlives this process if others use it."""
     # -P and cwd: nothing in the directory this process was started in is imported.
-    command = [sys.executable, "-P", "-m", service.module, str(service.folder), service.options]
+    given = str(service.rendezvous), str(service.wire), json.dumps(service.options)
+    command = [sys.executable, "-P", "-m", service.module, *given]
     try:
         with _log(service.log) as log:
             process = subprocess.Popen(

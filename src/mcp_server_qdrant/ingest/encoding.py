@@ -57,7 +57,7 @@ def day_of(chunk: Document) -> date | None:
     return when.date() if when else None
 
 
-def unchanged(before: Sequence[Document], now: Sequence[Document]) -> list[PointId]:
+def still_same(before: Sequence[Document], now: Sequence[Document]) -> list[PointId]:
     """The points that were not written since: they may get what was made of their texts."""
     present = {one.id: one for one in now}
     return [one.id for one in before if present.get(one.id) == one]

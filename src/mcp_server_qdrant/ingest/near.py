@@ -13,7 +13,7 @@ COSINE = 0.8
 ALIKE = 70
 
 
-async def nearest(
+async def near_memory(
     queries: Queries, points: Points, new: Document, target: Target, dense: Dense
 ) -> tuple[Document, float] | None:
     """The nearest other memory and its cosine, if it is near; None where that is unknown.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest.encoding import encoded_text, unchanged
+from mcp_server_qdrant.ingest.encoding import encoded_text, still_same
 from mcp_server_qdrant.ingest.writer import Encode
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -90,7 +90,7 @@ class Backfill:
             vectors = await encode([encoded_text(chunk) for chunk in chunks])
             made = dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
             # A text that was replaced while it was encoded is not given the old one's vector.
-            same = unchanged(chunks, await self.points.by_id(target.collection, [*made]))
+            same = still_same(chunks, await self.points.by_id(target.collection, [*made]))
             await self.points.fill(target, {point: made[point] for point in same})
             self.filling.add(target.collection)
             filled += len(same)

@@ -23,12 +23,12 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, stamp
 from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
-from mcp_server_qdrant.ingest.chunk import split
 from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
-from mcp_server_qdrant.ingest.near import nearest
+from mcp_server_qdrant.ingest.near import near_memory
 from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
@@ -212,8 +212,8 @@ class Store:
                 indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
                 await asyncio.shield(writer.tidy(job, indexed=indexed))
         near = None
-        if compared and job.head and job.head[1].dense:
-            near = await nearest(self.queries, self.points, parts[0], target, job.head[1].dense)
+        if compared and job.head and job.head.dense:
+            near = await near_memory(self.queries, self.points, parts[0], target, job.head.dense)
         self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points

@@ -24,11 +24,10 @@ from mcp_server_qdrant.core.errors import (
     contained,
 )
 from mcp_server_qdrant.core.tasks import retried
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.encoding import Progress, encoded_text, keywords, silent
-from mcp_server_qdrant.qdrant.payload import stored_payload
-from mcp_server_qdrant.qdrant.write.points import PENDING, Points
+from mcp_server_qdrant.qdrant.write.points import Points
 
 BATCH = 256  # parts that are encoded together
 WRITTEN = 128  # parts in one call to the engine
@@ -44,7 +43,7 @@ class Job:
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
     replaced only if it is still as it was. `earlier` are points of which unchanged parts take
-    their vectors. `head` is the first part of the text that is being written, and its point.
+    their vectors. `head` is the first part of the text that is being written.
     """
 
     parts: Sequence[Document]
@@ -52,7 +51,7 @@ class Job:
     exact: bool = False
     earlier: Sequence[PointId] = ()
     progress: Progress = silent
-    head: tuple[Document, StoredPoint] | None = None
+    head: Encoded | None = None
     done: int = 0
 
     async def wrote(self, count: int) -> None:
@@ -159,15 +158,14 @@ class Writer:
         last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
-            points = await self._encoded([part for _, part in some], known)
-            pairs = list(zip(some, points, last[start:], strict=False))
-            await self._upsert([point for (_, part), point, _ in pairs if part.chunk])
+            encoded = await self._encoded([part for _, part in some], known)
+            await self._upsert([one for one in encoded if one.part.chunk])
             due = []
-            for (job, part), point, ends in pairs:
+            for (job, part), one, ends in zip(some, encoded, last[start:], strict=False):
                 if not part.chunk:
-                    job.head = part, point
+                    job.head = one
                 if ends and job.head:
-                    due.append((job, *job.head))
+                    due.append((job, job.head))
             await self._swap(due)
             self.written(self.target.collection, [encoded_text(part) for _, part in some])
             for job, count in Counter(job for job, _ in some).items():
@@ -183,37 +181,33 @@ class Writer:
 
     async def _encoded(
         self, parts: Sequence[Document], known: Mapping[str, Dense]
-    ) -> list[StoredPoint]:
-        """The points of parts. Raises EncoderUnavailable."""
+    ) -> list[Encoded]:
+        """Raises EncoderUnavailable."""
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
             texts = [encoded_text(part) for part in parts]
             new = [text for text in dict.fromkeys(texts) if text not in known]
             made = dict(zip(new, await self.encode(new), strict=True)) if new else {}
             dense = [known[text] if text in known else made[text] for text in texts]
-        points = []
-        for part, vector, words in zip(parts, dense, await keywords(self.bm25, parts), strict=True):
-            payload = stored_payload(part)
-            if self.pending and vector is None:
-                payload["doc"]["pending"] = PENDING
-            points.append(StoredPoint(str(part.id), payload, vector, words))
-        return points
+        words = await keywords(self.bm25, parts)
+        return list(map(Encoded, parts, dense, words))
 
-    async def _swap(self, due: Sequence[tuple[Job, Document, StoredPoint]]) -> None:
+    async def _swap(self, due: Sequence[tuple[Job, Encoded]]) -> None:
         """Write first parts, the one of an `exact` job only in the place of what it replaces."""
-        await self._upsert([point for job, _, point in due if not job.exact])
-        for job, head, point in due:
+        await self._upsert([one for job, one in due if not job.exact])
+        for job, one in due:
             if not job.exact:
                 continue
-            await self.points.exchange(self.target, point, job.before)
+            await self.points.exchange(self.target, one, job.before)
+            head = one.part
             now = await self.points.first(head.collection, head.document or "")
             if now is None or (now.version, now.updated_at) != (head.version, head.updated_at):
                 raise Outdated
 
-    async def _upsert(self, points: Sequence[StoredPoint]) -> None:
+    async def _upsert(self, parts: Sequence[Encoded]) -> None:
         away = EngineTimeout, EngineUnavailable
-        for start in range(0, len(points), WRITTEN):
-            some = points[start : start + WRITTEN]
+        for start in range(0, len(parts), WRITTEN):
+            some = parts[start : start + WRITTEN]
             await retried(partial(self.points.upsert, self.target, some), self.retries, away)
 
     async def _settle(self, ids: Sequence[PointId]) -> None:

@@ -33,7 +33,7 @@ from mcp_server_qdrant.qdrant.edge.files import (
     sync_tree,
 )
 from mcp_server_qdrant.qdrant.edge.optimise import stage, try_staged
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 
 MANIFEST = "backup.json"
 OVERWRITE = "pass --overwrite to replace"

@@ -61,6 +61,11 @@ async def open_client(
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
 
 
+def is_local_mode(folder: Path) -> bool:
+    """True for a folder that qdrant-client's local mode wrote."""
+    return (folder / "meta.json").is_file()
+
+
 def open_local_mode(folder: Path) -> AsyncQdrantBase:
     """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
 

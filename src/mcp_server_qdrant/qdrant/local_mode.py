@@ -2,6 +2,7 @@
 
 meta.json                           collection -> its parameters
 collection/<name>/storage.sqlite    a row per point, pickled
+imported.json                       collection -> the state of its import; this server's own
 
 The rows are unpickled with nothing but the classes that local mode uses; a row that is damaged, or
 holds anything else, is counted and left out.
@@ -10,11 +11,10 @@ holds anything else, is counted and left out.
 import asyncio
 import contextlib
 import io
-import itertools
 import json
 import pickle
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from mcp_server_qdrant.qdrant.edge.plain import plain_vectors
 from mcp_server_qdrant.qdrant.write.bulk import Shape
 
 META = "meta.json"
+JOURNAL = "imported.json"
 LOCKED_SECONDS = 30.0  # another process may be writing
 _POLL_SECONDS = 0.1
 _PLAIN = {
@@ -66,15 +67,11 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not of local mode")
 
 
-def is_local_mode(folder: Path) -> bool:
-    """True for a folder that local mode wrote."""
-    return (folder / META).is_file()
-
-
 class LocalFiles:
-    """The collections of such a folder, which may be in use meanwhile.
+    """The collections of such a folder, which may be in use meanwhile, and their import.
 
-    `unreadable` counts the points left out by collection, once `count` was asked for.
+    `unreadable` counts the points left out by collection, once `count` was asked for. `states` are
+    `begun`, `done` or `refused`; a collection without one is new.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,6 +79,7 @@ class LocalFiles:
         self._shapes = _shapes(folder / META)
         self._rows: dict[str, dict[PointId, int]] = {}
         self.unreadable: dict[str, int] = {}
+        self.states = _states(folder)
 
     async def names(self) -> list[str]:
         """All collections."""
@@ -99,29 +97,30 @@ class LocalFiles:
             self._rows[name] = await asyncio.to_thread(self._scan, name)
         return len(self._rows[name])
 
-    async def page(
-        self, name: str, limit: int, offset: PointId | None
-    ) -> tuple[dict[PointId, Payload], PointId | None]:
-        """Payloads by id, and where the next page begins (a number of points here)."""
-        count, first = await self.count(name), int(offset or 0)
-        ids = list(itertools.islice(self._rows[name], first, first + limit))
-        return await self.payloads(name, ids), first + limit if first + limit < count else None
-
-    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of those that exist."""
-        return {point.id: point.payload for point in await self.fetch(name, ids)}
-
-    async def fetch(
+    async def pages(
         self,
         name: str,
-        ids: Sequence[PointId],
+        size: int,
         *,
         vectors: bool = False,  # noqa: ARG002 - they are in the same row
-    ) -> list[Any]:
-        """Whole points."""
+    ) -> AsyncGenerator[list[Any]]:
+        """All points in pages."""
+        await self.count(name)
+        rows = list(self._rows[name].values())
+        for start in range(0, len(rows), size):
+            yield await asyncio.to_thread(self._read, name, rows[start : start + size])
+
+    async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
+        """The payloads of those of these points that exist, by id."""
         await self.count(name)
         rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
-        return await asyncio.to_thread(self._read, name, rows)
+        found = await asyncio.to_thread(self._read, name, rows)
+        return {point.id: point.payload for point in found}
+
+    def record(self, name: str, state: str) -> None:
+        """Write the state of a collection's import down; durable when it returns."""
+        self.states[name] = state
+        write_atomically(self._folder / JOURNAL, json.dumps(self.states))
 
     def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
         shape, question = self._shapes[name], "SELECT point FROM points WHERE rowid = ?"
@@ -157,37 +156,17 @@ class LocalFiles:
         return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS))
 
 
-class ImportJournal:
-    """The state of each collection's import, in `imported.json` of the folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "imported.json"
-        self._states: dict[str, str] = {}
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            found = json.loads(self._path.read_text("utf-8"))
-            self._states = {str(name): str(state) for name, state in found.items()}
-
-    def state(self, name: str) -> str | None:
-        """`begun`, `done`, `refused` or None."""
-        return self._states.get(name)
-
-    def write(self, name: str, state: str) -> None:
-        """Durable when it returns."""
-        self._states[name] = state
-        write_atomically(self._path, json.dumps(self._states))
-
-
 @contextlib.asynccontextmanager
-async def import_due(folder: Path) -> AsyncIterator[ImportJournal | None]:
-    """Yield the journal where the folder holds collections of local mode that were not imported.
+async def import_due(folder: Path) -> AsyncIterator[bool]:
+    """True where the folder holds collections of local mode that were not imported.
 
     One process at a time is inside: the others wait here, and find the import done.
     """
-    if not is_local_mode(folder) or not _outstanding(folder):
-        yield None
+    if not (folder / META).is_file() or not _outstanding(folder):
+        yield False
         return
     async with AsyncFileLock(folder / "imported.lock", mode=0o600, poll_interval=_POLL_SECONDS):
-        yield ImportJournal(folder) if _outstanding(folder) else None
+        yield _outstanding(folder)
 
 
 def _outstanding(folder: Path) -> bool:
@@ -196,8 +175,16 @@ def _outstanding(folder: Path) -> bool:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
     except (OSError, ValueError, LookupError, TypeError):
         return True
-    journal = ImportJournal(folder)
-    return any(journal.state(name) not in ("done", "refused") for name in names)
+    states = _states(folder)
+    return any(states.get(name) not in ("done", "refused") for name in names)
+
+
+def _states(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / JOURNAL).read_text("utf-8"))
+        return {str(name): str(state) for name, state in found.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
 
 
 def _shapes(meta: Path) -> dict[str, Shape]:

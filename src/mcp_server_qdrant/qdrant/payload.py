@@ -36,6 +36,7 @@ VERSION = "version"  # in `doc`
 CURRENT = "current"  # in `doc` of a further part as a search answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
+HASH_KEY = "doc.file.hash"
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 

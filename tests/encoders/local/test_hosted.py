@@ -4,29 +4,26 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.local_models import HOST
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
+from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.local import hosted
 from mcp_server_qdrant.encoders.local.hosted import (
     CALL_SECONDS,
     HostedEncoder,
     HostedReranker,
-    Spec,
     host_name,
     service,
 )
-from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.ingest.chunk import split
 from tests.cross_encoder import MODEL as RERANKER
 from tests.cross_encoder import build_cross_encoder
+from tests.hosts import pid_of, until
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
@@ -48,7 +45,7 @@ def spec(model_dir: Path) -> Spec:
 
 @pytest.fixture
 def place(tmp_path: Path):
-    return service(tmp_path / "hosts", host_name("test"), IDLE, module=HOST)
+    return service(tmp_path / "hosts", host_name("test"), IDLE)
 
 
 @contextlib.asynccontextmanager
@@ -69,26 +66,6 @@ async def loaded(place, spec: Spec):
         assert await encoder.ready(180), encoder.reason
         yield encoder
         await encoder.close()
-
-
-def pid_of(place) -> int:
-    found = Rendezvous.read(place.rendezvous)
-    assert found is not None
-    return found.pid
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-async def until(condition, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 # What it can do
@@ -175,17 +152,6 @@ async def test_the_reranker_lives_there_too(place, tmp_path):
 # One for all
 
 
-async def test_two_servers_share_one_host_and_one_model(place, spec):
-    async with loaded(place, spec) as first:
-        pid = pid_of(place)
-        async with loaded(place, spec) as second:
-            await asyncio.gather(first.encode_query("a"), second.encode_query("b"))
-            assert pid_of(place) == pid
-        assert len(await first.encode_query("c")) == 384
-    await until(lambda: not alive(pid))
-    assert not place.rendezvous.exists()
-
-
 def test_another_version_or_environment_has_a_host_of_its_own():
     assert host_name("1.0", "{}") == host_name("1.0", "{}")
     assert len({host_name("1.0", "{}"), host_name("1.1", "{}"), host_name("1.0", "{1}")}) == 3
@@ -193,7 +159,7 @@ def test_another_version_or_environment_has_a_host_of_its_own():
 
 async def test_a_model_is_let_go_after_its_last_client_though_the_host_goes_on(place, spec):
     async with loaded(place, spec) as stays:
-        pid = pid_of(place)
+        pid = pid_of(place.rendezvous)
         async with loaded(place, replace(spec, threads=1)):
             both = memory(pid)
         await until(lambda: memory(pid) < both - 20_000)
@@ -206,23 +172,12 @@ def memory(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon"))
 
 
-async def test_what_the_host_makes_is_for_its_user_only(place, spec):
-    async with loaded(place, spec):
-        found = Rendezvous.read(place.rendezvous)
-        modes = [path.stat().st_mode & 0o077 for path in place.folder.iterdir()]
-        assert place.folder.stat().st_mode & 0o077 == 0
-        assert Path(found.address).stat().st_mode & 0o077 == 0
-
-    assert len(modes) == 3
-    assert set(modes) == {0}
-
-
 # Faults
 
 
 async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spec):
     async with loaded(place, spec) as encoder:
-        pid = pid_of(place)
+        pid = pid_of(place.rendezvous)
         documents = asyncio.create_task(encoder.encode_documents(["long text " * 100] * 12))
         queries = [asyncio.create_task(encoder.encode_query(f"query {n}")) for n in range(9)]
         await asyncio.sleep(0.05)
@@ -230,19 +185,7 @@ async def test_calls_under_way_are_answered_though_the_host_is_killed(place, spe
 
         assert all(len(vector) == 384 for vector in await asyncio.gather(*queries))
         assert len(await documents) == 12
-        assert pid_of(place) != pid
-
-
-async def test_a_folder_that_cannot_be_made_is_one_sentence_without_a_path(tmp_path, spec):
-    (tmp_path / "file").write_text("")
-    async with line(service(tmp_path / "file" / "hosts", "m", IDLE, module=HOST)) as host:
-        encoder = HostedEncoder(host, spec)
-        encoder.start()
-
-        assert not await encoder.ready(180)
-        assert encoder.reason == "The model host could not be started: Not a directory."
-        with pytest.raises(EncoderUnavailable, match="could not be started"):
-            await encoder.encode_query("a")
+        assert pid_of(place.rendezvous) != pid
 
 
 async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(place, spec, tmp_path):
@@ -264,7 +207,7 @@ async def test_a_host_that_cannot_load_the_model_again_is_told(place, model_dir,
     folder.symlink_to(model_dir.resolve(), target_is_directory=True)
     async with loaded(place, Spec("dense", MODEL, model_path=str(folder))) as encoder:
         folder.unlink()
-        os.kill(pid_of(place), signal.SIGKILL)
+        os.kill(pid_of(place.rendezvous), signal.SIGKILL)
 
         with pytest.raises(EncoderUnavailable, match="EMBEDDING_MODEL_PATH is not a folder"):
             await encoder.encode_query("a")

@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE
 from mcp_server_qdrant.encoders.local.rerank import FastEmbedReranker
-from mcp_server_qdrant.encoders.local.serve import Operations
 from tests.cross_encoder import MODEL, build_cross_encoder
 
-rerank = Operations(lambda *_: []).rerank
 TEXTS = ["moss and shade", "red roses in the sun", "red paint"]
 LOGITS = [-3.0, 1.0, -1.0]
 
@@ -46,7 +44,7 @@ def test_a_call_waits_for_a_model_that_is_being_loaded(folder):
 
     assert reranker.state == "idle"
     reranker.start()
-    assert rerank(reranker, "red roses", TEXTS, 120) == LOGITS
+    assert reranker.score("red roses", TEXTS, 120) == LOGITS
 
 
 def test_many_texts_of_all_lengths_keep_their_places(folder):
@@ -95,7 +93,7 @@ def reason(reranker: FastEmbedReranker, seconds: float = 120) -> str:
     """Why it is not tried."""
     reranker.start()
     with pytest.raises(EncoderUnavailable) as caught:
-        rerank(reranker, "red", TEXTS, seconds)
+        reranker.score("red", TEXTS, seconds)
     return str(caught.value)
 
 
@@ -118,7 +116,7 @@ def test_a_model_that_breaks_while_it_runs_is_told(folder):
 
     reranker.loaded().rerank = broken
     with pytest.raises(EncoderUnavailable) as caught:
-        rerank(reranker, "red", TEXTS, 5)
+        reranker.score("red", TEXTS, 5)
 
     assert str(caught.value) == f"The reranker {MODEL} failed on this text."
 

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from mcp_server_qdrant.encoders.local import serve
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.serve import Models
 from mcp_server_qdrant.hosting import wire
 from tests.hosting.test_host import Somebody
@@ -25,20 +25,17 @@ class Busy(Models):
     state = "ready"
 
     def __init__(self) -> None:
-        super().__init__(lambda *_: [])
+        super().__init__()
         self.texts: list[str] = []
 
     def of(self, spec, client):
         return self
 
-    def loaded(self, seconds: float) -> None:
-        """They are."""
-
-    def encode_query(self, text: str) -> list[float]:
+    def query(self, text: str, _: float) -> str:
         self.texts.append(text)
         if fault := FAULTS.get(text):
             raise fault
-        return []
+        return text.upper()
 
     async def encoded(self, *calls: wire.Call) -> tuple[list[str], list[Any]]:
         """The texts in the order in which they are encoded, and the replies."""
@@ -55,13 +52,6 @@ async def test_queries_of_one_caller_leave_room_for_anothers():
     assert set(texts[:2]) == {"text 0", "text 9"}
 
 
-async def test_a_query_that_is_late_when_its_turn_comes_is_not_encoded():
-    texts, replies = await Busy().encoded(query(1), query(2, until=0.5), query(3))
-
-    assert texts == ["text 1", "text 3"]
-    assert replies == [(1, b""), (3, b"")]
-
-
 async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_done(monkeypatch):
     monkeypatch.setitem(FAULTS, "text 1", RuntimeError("/secret/path"))
     _, replies = await Busy().encoded(query(1), query(2))
@@ -70,11 +60,11 @@ async def test_a_call_that_fails_as_nobody_foresaw_is_answered_and_the_next_is_d
     assert repr(failure) == (
         "EncoderUnavailable('The model host failed: an unexpected RuntimeError.')"
     )
-    assert well == (2, b"")
+    assert well == (2, "TEXT 2")
 
 
 def test_a_model_goes_with_its_last_client(monkeypatch):
-    models, spec = Models(lambda *_: []), Spec("dense", "none")
+    models, spec = Models(), Spec("dense", "none")
     monkeypatch.setattr(serve.FastEmbedEncoder, "start", lambda _: None)
     clients = [Somebody(), Somebody()]
     assert len({id(models.of(spec, client)) for client in clients}) == 1

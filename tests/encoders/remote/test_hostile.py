@@ -4,21 +4,24 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 
 SECONDS = 0.3
-BOUNDS = EmbeddingOptions(seconds=SECONDS, query_seconds=SECONDS)
+
+
+class Impatient(OpenAIEncoder):
+    seconds = query_seconds = SECONDS
+    backoff = 0.0
 
 
 @pytest.mark.parametrize("kind", [*ENDLESS, *HEAVY, *LATE])
 async def test_an_embedding_service_without_an_end_is_unavailable(kind, little):
     async with hostile(kind) as server, asyncio.timeout(60):
         for texts in (None, ["one"], ["one", "two"]):
-            encoder = OpenAIEncoder("m", server.url, bounds=BOUNDS, backoff=0.0)
+            encoder = Impatient("m", server.url)
             encoding = encoder.encode_documents(texts) if texts else encoder.encode_query("q")
             with pytest.raises(EncoderUnavailable, match="embedding service"):
                 await encoding

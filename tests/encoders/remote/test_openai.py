@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,18 +10,15 @@ from pathlib import Path
 import pytest
 from fastembed import TextEmbedding
 
-from mcp_server_qdrant.app.models import open_encoders
-from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.bounded import LARGEST
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import ConfigError, EncoderUnavailable
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.embedding_stub import Stub, as_json, rows, served, words
-from tests.support import dense, find, make_settings, memory_engine, remember, texts
+from tests.support import dense
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 KEY = "s3cr3t-key"
-QUICK = {"seconds": 5.0, "query_seconds": 5.0}
+QUICK = {"seconds": 5.0, "query_seconds": 5.0, "backoff": 0.001}
 
 
 @pytest.fixture
@@ -38,11 +34,10 @@ def minilm(model_dir: Path) -> TextEmbedding:
 
 @asynccontextmanager
 async def opened(url: str, model: str = "acme/Bag", **options) -> AsyncIterator[OpenAIEncoder]:
-    known = {"api_key", "dimensions", "tries"}
-    bounds = QUICK | {k: v for k, v in options.items() if k not in known}
-    rest = {k: v for k, v in options.items() if k in known}
-    bounded = EmbeddingOptions(**bounds)
-    encoder = OpenAIEncoder(model, url, bounds=bounded, backoff=0.001, **rest)
+    known = {"api_key", "dimensions", "max_tokens"}
+    patience = QUICK | {k: v for k, v in options.items() if k not in known}
+    kind = type("Quick", (OpenAIEncoder,), patience)
+    encoder = kind(model, url, **{k: v for k, v in options.items() if k in known})
     try:
         yield encoder
     finally:
@@ -77,30 +72,6 @@ async def test_the_real_model_behind_http_makes_the_vectors_it_makes_here(minilm
     assert near(query, there[0])
     assert type(query) is tuple
     assert size == 384
-
-
-async def test_texts_are_stored_and_found_with_the_real_model_behind_http(minilm):
-    with served(lambda asked: [row.tolist() for row in minilm.embed(asked)]) as stub:
-        settings = make_settings(
-            embedding_provider="openai",
-            embedding_service_url=stub.url,
-            embedding_model=MODEL,
-        )
-        async with memory_engine() as engine:
-            services = wire(settings, engine, open_encoders(settings))
-            try:
-                await remember(
-                    services, "notes", "How to reset forgotten login credentials", "Bread recipes"
-                )
-                page = await find(services, "I lost my password", "notes", algorithm="semantic")
-                info = await engine.get_collection("notes")
-            finally:
-                await services.close()
-
-    assert texts(page)[0] == "How to reset forgotten login credentials"
-    assert info.config.metadata["embedding_provider"] == "openai"
-    assert info.config.metadata["embedding_model"] == MODEL
-    assert info.config.params.vectors["all-minilm-l6-v2"].size == 384
 
 
 # Requests
@@ -190,7 +161,7 @@ async def test_odd_texts_are_sent_as_valid_json(stub):
 
 
 async def test_tokens_are_guessed_up_to_the_limit_that_is_set():
-    async with opened("http://x", text_tokens=256) as encoder:
+    async with opened("http://x", max_tokens=256) as encoder:
         assert (encoder.token_limit(), await encoder.tokenizer_json()) == (256, None)
 
 
@@ -290,26 +261,12 @@ async def test_vectors_of_another_size_are_refused_by_number(stub):
     assert "vectors have 64 dimensions where 8 were expected" in str(caught.value)
 
 
-async def test_a_service_that_ignores_the_dimensions_is_found_out(stub):
-    stub.replies = [as_json(rows([[1.0] * 16]))]
-
-    assert "16 dimensions where 8 were expected" in await failure(stub.url, dimensions=8)
-
-
 async def test_a_slow_service_is_given_up_in_time(stub):
     stub.replies = [...]
 
     said = await failure(stub.url, seconds=0.3)
 
     assert said == "The embedding service did not answer in time."
-
-
-async def test_a_service_that_is_not_there_is_unreachable():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-        assert await failure(url) == "The embedding service cannot be reached."
 
 
 async def test_one_text_that_is_refused_does_not_hide_behind_the_others(stub):

@@ -1,7 +1,6 @@
 """Scores from reranking services of every shape, and from such as are broken."""
 
 import json
-import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -108,10 +107,7 @@ async def test_other_names_for_the_rows_are_understood(stub):
     ("status", "expected"),
     [
         (500, "The reranker failed (HTTP 500)."),
-        (429, "The reranker failed (HTTP 429)."),
         (401, "The reranker refused access (HTTP 401): its API key is missing or may not do this."),
-        (404, "The reranker has no such address or model (HTTP 404): check its URL and model."),
-        (413, "The reranker did not take the request (HTTP 413): is RERANK_MODEL right?"),
         (422, "The reranker did not take the request (HTTP 422): is RERANK_MODEL right?"),
         (204, "The reranker did not take the request (HTTP 204): is RERANK_MODEL right?"),
     ],
@@ -200,21 +196,6 @@ async def test_broken_unicode_reaches_the_service_mended(stub):
 
     assert stub.bodies[0]["query"] == "a \ufffd b"
     assert stub.bodies[0]["documents"] == ["c \ufffd d", "é"]
-
-
-@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO])
-async def test_neither_key_nor_credentials_of_the_address_are_logged(stub, caplog, level):
-    caplog.set_level(level)
-    address = stub.url.replace("http://", f"http://someone:{KEY}@") + f"/rerank?key={KEY}"
-    await scored(address)
-    stub.reply = lambda _: (500, {}, b"")
-    await failure(address)
-    await failure(stub.url, api_key=KEY)
-
-    assert stub.requests[0][0] == f"/rerank?key={KEY}"
-    assert stub.requests[0][1]["Authorization"].startswith("Basic ")
-    assert stub.requests[2][1]["Authorization"] == f"Bearer {KEY}"
-    assert KEY not in caplog.text
 
 
 async def test_a_key_with_a_line_end_in_it_is_refused_without_being_told(stub):

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
-from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.remote.service import ServiceEncoder, unit
-from tests.embedding_stub import Stub, as_json, served
+from tests.embedding_stub import as_json, served
 
 
 class Other(ServiceEncoder):
@@ -22,11 +18,6 @@ class Other(ServiceEncoder):
         return [unit(one) for one in whole["embeddings"]]
 
 
-def opened(stub: Stub, **bounds: Any) -> Other:
-    options = EmbeddingOptions(seconds=5, query_seconds=5, **bounds)
-    return Other("embed-v4", stub.url, bounds=options, backoff=0.001)
-
-
 def bare(most: int = 100):
     """Answers with as many vectors as texts, up to so many at once."""
 
@@ -39,41 +30,13 @@ def bare(most: int = 100):
     return answer
 
 
-async def test_texts_go_in_batches_and_in_halves_where_the_service_takes_fewer():
-    with served() as stub:
-        stub.replies = [bare(most=3)] * 99
-        encoder = opened(stub, texts=8)
-        made = await encoder.encode_documents([f"text {n}" for n in range(20)])
-        await encoder.close()
-
-    assert len(made) == 20
-    assert made[0] == pytest.approx([0.6, 0.8])
-    assert {len(body["texts"]) for body in stub.bodies} >= {8, 4, 2}
-
-
 async def test_a_query_is_asked_for_as_such():
     with served() as stub:
         stub.replies = [bare()] * 2
-        encoder = opened(stub)
+        encoder = Other("embed-v4", stub.url)
         await encoder.encode_query("what?")
         await encoder.encode_documents(["that"])
         await encoder.close()
 
     assert [body["for"] for body in stub.bodies] == ["search_query", "search_document"]
     assert stub.requests[0][0].endswith("/v2/embed")
-
-
-@pytest.mark.parametrize(
-    ("vectors", "sentence"),
-    [
-        ([[1.0]], "1 vectors for 2 texts"),
-        ([[1.0], [1.0, 2.0]], "have 2 dimensions where 1 were expected"),
-    ],
-)
-async def test_what_is_not_a_vector_for_each_text_is_refused(vectors, sentence):
-    with served() as stub:
-        stub.replies = [as_json({"embeddings": vectors})]
-        encoder = opened(stub)
-        with pytest.raises(EncoderUnavailable, match=sentence):
-            await encoder.encode_documents(["one", "two"])
-        await encoder.close()

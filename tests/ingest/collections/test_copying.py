@@ -31,7 +31,7 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("engines")
 
 
-@pytest.fixture(params=["edge to memory", "memory to edge", "memory to memory"])
+@pytest.fixture(params=["edge to memory", "memory to edge"])
 async def both(request, folder) -> AsyncIterator[tuple[Engine, Engine]]:
     """The engine to copy from and the one to copy to."""
     kinds = request.param.split(" to ")

@@ -1,6 +1,7 @@
 """Collections brought up to date in place, on both engines, while they are used."""
 
 import itertools
+from functools import partial
 
 import httpx
 import pytest
@@ -11,7 +12,6 @@ from mcp_server_qdrant.core.errors import (
     EngineFailure,
     EngineTooOld,
     RequestError,
-    UnknownCollection,
 )
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.evaluation.labels import Label
@@ -28,7 +28,6 @@ from tests.support import (
     Engine,
     corpus,
     dense,
-    empty_edge,
     find,
     foreign,
     memory_engine,
@@ -156,37 +155,39 @@ async def test_what_was_cut_short_goes_on_and_is_not_searched_by_words_until_the
     assert (await metadata(engine))["filling"] == []
 
 
+class Meanwhile:
+    """An engine to which something happens while the first texts of an upgrade are encoded."""
+
+    def __init__(self, engine: Engine, happens) -> None:
+        self._engine = engine
+        self._happens = happens
+
+    def __getattr__(self, name: str):
+        return getattr(self._engine, name)
+
+    async def retrieve(self, *arguments, **shown):
+        happens, self._happens = self._happens, None
+        if happens:
+            await happens()
+        return await self._engine.retrieve(*arguments, **shown)
+
+
 async def test_a_text_stored_meanwhile_by_a_server_that_has_not_noticed_gets_its_keywords(engine):
     async with memory_services(engine=engine) as services:
         await services.catalog.target("notes")  # remembered as it was
+        store = partial(remember, services, "notes", "a zebra crossing")
 
-        async def words(documents):
-            if words.calls == 0:
-                await remember(services, "notes", "a zebra crossing")
-            words.calls += 1
-            return [Bm25Encoder().encode_document(one.text) for one in documents]
-
-        words.calls = 0
-        upgrading = upgrades(engine)
-        upgrading._words = words
-        done = await upgrading.keywords("notes")
+        done = await upgrades(Meanwhile(engine, store)).keywords("notes")
 
         assert done.points == len(TEXTS) + 1
         assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
 
 
 async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one(engine):
-    async def words(documents):
-        if words.calls == 0:
-            payload = {"document": "a zebra crossing", "metadata": None}
-            await engine.set_payload("notes", payload, [7])
-        words.calls += 1
-        return [Bm25Encoder().encode_document(one.text) for one in documents]
+    payload = {"document": "a zebra crossing", "metadata": None}
+    replace = partial(engine.set_payload, "notes", payload, [7])
 
-    words.calls = 0
-    upgrading = upgrades(engine)
-    upgrading._words = words
-    await upgrading.keywords("notes")
+    await upgrades(Meanwhile(engine, replace)).keywords("notes")
 
     vector = (await stored(engine))[7].vector["bm25"]
     expected = Bm25Encoder().encode_document("a zebra crossing")
@@ -194,16 +195,9 @@ async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one
 
 
 async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):
-    async def words(documents):
-        if words.calls == 0:
-            await engine.delete("notes", [7])
-        words.calls += 1
-        return [Bm25Encoder().encode_document(one.text) for one in documents]
+    delete = partial(engine.delete, "notes", [7])
 
-    words.calls = 0
-    upgrading = upgrades(engine)
-    upgrading._words = words
-    done = await upgrading.keywords("notes")
+    done = await upgrades(Meanwhile(engine, delete)).keywords("notes")
 
     assert len(await stored(engine)) == len(TEXTS) - 1
     assert await Bulk(engine, CONTENT_FIELDS).lack("notes", "bm25") == 0
@@ -249,11 +243,6 @@ async def test_keyword_vectors_of_another_tool_are_left_alone(engine):
 
     with pytest.raises(RequestError, match="'splade'"):
         await upgrades(engine).keywords("theirs")
-
-
-async def test_a_collection_that_is_not_there_is_an_error(engine):
-    with pytest.raises(UnknownCollection):
-        await upgrades(engine).keywords("nowhere")
 
 
 async def test_another_model_takes_over_in_place_and_the_old_vectors_stay(engine):
@@ -366,12 +355,3 @@ async def test_a_text_that_is_another_one_at_each_look_is_not_waited_for():
 
     assert done.points == 0
     assert next(numbers) <= PASSES * PASSES
-
-
-@pytest.fixture
-async def embedded(engine_folder):
-    """The embedded engine, with `notes` in it as the official server leaves it."""
-    client = await empty_edge(engine_folder)
-    await official(client)
-    yield client
-    await client.close()

@@ -10,7 +10,7 @@ import pytest
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.background import Background, Pace, State, SyncedFolder
+from mcp_server_qdrant.ingest.files.background import Background, FolderState, Pace, SyncedFolder
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem
 from tests.support import Clock
@@ -74,7 +74,7 @@ BAD = Problem("n/bad.pdf", "is locked", stamp=(5, 7))
 
 
 def test_a_person_is_told_how_it_goes():
-    state = State()
+    state = FolderState()
     said = [state.sentence("notes")]
     state.last, state.fault = report(files=1200), None
     said.append(state.sentence("notes"))
@@ -126,7 +126,7 @@ def notes(tmp_path) -> Path:
 
 async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     syncing = Syncing()
-    background = Background(syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     first = await syncing.next()
     (notes / "new.md").write_text("new")
@@ -147,7 +147,7 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
 async def test_what_cannot_be_read_is_listed_by_collection(notes):
     syncing = Syncing()
     syncing.problems = [BAD, Problem("n/locked.md", "cannot be read: Permission denied")]
-    background = Background(syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     listed = background.dead_letters()
@@ -159,7 +159,7 @@ async def test_what_cannot_be_read_is_listed_by_collection(notes):
 async def test_a_failure_is_told_and_does_not_end_it(notes):
     syncing = Syncing()
     syncing.error = EngineUnavailable("Qdrant is away.")
-    background = Background(syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     syncing.error = None
@@ -175,7 +175,9 @@ async def test_a_failure_is_told_and_does_not_end_it(notes):
 async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     syncing, other = Syncing(), Syncing()
     folders = [SyncedFolder(notes, "things")]
-    one, two = (Background(each, folders, tmp_path / "locks") for each in (syncing, other))
+    one, two = (
+        Background(lambda each=each: each, folders, tmp_path / "locks") for each in (syncing, other)
+    )
     one.start()
     await syncing.next()
     two.start()
@@ -183,7 +185,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     told = two.status()
     await one.close()
     await two.close()
-    three = Background(other, folders, tmp_path / "locks")
+    three = Background(lambda: other, folders, tmp_path / "locks")
     three.start()
     await other.next()
     await three.close()
@@ -192,7 +194,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
 
 
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
-    background = Background(Syncing(), [SyncedFolder(tmp_path / "gone", "things")], None)
+    background = Background(Syncing, [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
     await asyncio.sleep(0)
     told = background.status()
@@ -203,7 +205,7 @@ async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
 
 async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
     syncing, pauses = Syncing(), []
-    background = Background(syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
 
     async def sleep(seconds: float) -> None:
         pauses.append((seconds, background.status()["things"]))
@@ -227,7 +229,7 @@ async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
 
 async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
     syncing, told = Syncing(), asyncio.Event()
-    background = Background(syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
 
     async def sleep(_: float) -> None:
         told.set()

@@ -12,11 +12,11 @@ import pytest
 
 from mcp_server_qdrant.core.disk import OUTSIDE
 from mcp_server_qdrant.core.notation import point_id
-from mcp_server_qdrant.ingest.chunk import tokens
+from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import Report, SyncRequest, known_files
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import FileJob, SyncRun
 from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
 from tests.made_sessions import ID as SESSION
@@ -50,7 +50,7 @@ def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
 
     assert isinstance(job, FileJob)
     assert len(job.parts) > 4
-    sizes = [tokens(encoded_text(part), None) for part in job.parts]
+    sizes = [token_count(encoded_text(part), None) for part in job.parts]
     assert max(sizes) <= 64 - 2
     assert [part.text for part in job.parts] == [text[part.start : part.end] for part in job.parts]
     headings = {part.heading for part in job.parts}
@@ -85,27 +85,6 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
     assert job.stored.has(4, 10**18, "m")
-
-
-def test_contents_that_are_stored_are_not_cut_again(tmp_path):
-    file = found(tmp_path / "a.md", "text")
-    job = prepare(file)
-    owners: dict[str, str] = {}
-
-    again = prepare(file, job.stored, owners=owners)
-
-    assert again == job.found
-    assert owners == {"n/a.md": "n/a.md"}
-
-
-def test_what_is_stored_incompletely_is_prepared_again(tmp_path):
-    file = found(tmp_path / "a.md", "text")
-    version = prepare(file).version
-    state = {"path": "n/a.md", "hash": version[0], "model": "m", "documents": 2}
-    known = known_files([("p", {"id": "n/a.md", "chunk": 0, "chunks": 1, "file": state})])
-
-    assert version[1] == "m"
-    assert isinstance(prepare(file, known["n/a.md"]), FileJob)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument, Selection
-from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
@@ -464,21 +464,6 @@ async def test_a_run_that_stopped_half_way_is_taken_up(engine, notes):
 
         assert await stored(engine) == expected
         assert 0 < report.texts < len(expected)
-
-
-async def test_what_an_interrupted_update_left_is_removed_by_the_next_run(engine, notes):
-    async with memory_services(engine=engine) as services:
-        await sync(services, notes)
-        rewrite(notes / "sub/long.md", "short now")
-        engine.broken_methods["delete"] = EngineUnavailable("gone")
-        with pytest.raises(EngineUnavailable):
-            await sync(services, notes)
-        engine.broken_methods.clear()
-        report = await sync(services, notes)
-        found = await stored(engine)
-
-    assert counts(report) == (0, 1, 0, 6, 0)
-    assert len(found) == 8
 
 
 @pytest.mark.parametrize("state", ["failed", "downloading", "loading"])

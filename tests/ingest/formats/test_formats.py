@@ -34,23 +34,6 @@ def test_the_docs_have_a_line_for_each_format_and_for_no_other():
     }
 
 
-def test_no_other_file_knows_a_format_but_those_that_hold_texts_of_it():
-    imported = re.compile(rf"ingest\.formats(\.| import (?:\([^)]*|.*)\b)({'|'.join(MODULES)})\b")
-    users = [
-        file.relative_to(SOURCE).as_posix()
-        for file in SOURCE.rglob("*.py")
-        if imported.search(file.read_text(encoding="utf-8"))
-    ]
-
-    assert sorted(users) == [
-        f"ingest/formats/{name}.py"
-        for name in (
-            *("csv", "docx", "epub", "html", "load", "mail", "notebook", "odt", "sessions"),
-            "sheets",
-        )
-    ]
-
-
 def test_every_installation_reads_every_format():
     """What a format imports is a dependency of the package, not of an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

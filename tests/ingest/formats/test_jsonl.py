@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats import jsonl as load_jsonl
-from mcp_server_qdrant.ingest.formats.base import KINDS, plain
+from mcp_server_qdrant.ingest.formats.base import KINDS, storable
 from mcp_server_qdrant.ingest.formats.jsonl import IDS, TEXTS, TIMES, read
 
 
@@ -116,9 +116,9 @@ def test_a_line_that_raises_what_nobody_foresaw_is_left_out_alone(monkeypatch):
     def stumbling(row: Any) -> Any:
         if row["text"] == "bad":
             raise MemoryError
-        return plain(row)
+        return storable(row)
 
-    monkeypatch.setattr(load_jsonl, "plain", stumbling)
+    monkeypatch.setattr(load_jsonl, "storable", stumbling)
     contents = read("n/x.jsonl", rows({"text": "one"}, {"text": "bad"}, {"text": "two"}))
 
     assert [one.text for one in contents.texts] == ["one", "two"]

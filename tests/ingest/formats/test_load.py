@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.base import decode, plain, tags_of
+from mcp_server_qdrant.ingest.formats.base import decode, storable, tags_of
 from mcp_server_qdrant.ingest.formats.load import load
 
 
@@ -133,13 +133,13 @@ def test_a_file_without_text_is_refused_with_the_reason(path, data, reason):
 
 
 def test_dates_large_numbers_and_odd_keys_become_text():
-    made = plain({1: date(2026, 1, 2), "big": 2**70, "nan": float("nan"), "s": {"x"}, "b": True})
+    made = storable({1: date(2026, 1, 2), "big": 2**70, "nan": float("nan"), "s": {"x"}, "b": True})
 
     assert made == {"1": "2026-01-02", "big": str(2**70), "nan": "nan", "s": ["x"], "b": True}
 
 
 def test_half_a_surrogate_pair_is_replaced():
-    assert plain({"\ud800": ["a\udfff"]}) == {"\ufffd": ["a\ufffd"]}
+    assert storable({"\ud800": ["a\udfff"]}) == {"\ufffd": ["a\ufffd"]}
 
 
 def test_metadata_that_grows_out_of_little_is_refused():
@@ -148,7 +148,7 @@ def test_metadata_that_grows_out_of_little_is_refused():
         level = [level] * 10
 
     with pytest.raises(UnusableFile, match="more than 10,000 values"):
-        plain(level)
+        storable(level)
 
 
 def test_metadata_nested_too_deep_is_refused():
@@ -157,7 +157,7 @@ def test_metadata_nested_too_deep_is_refused():
         deep = [deep]
 
     with pytest.raises(UnusableFile, match="nested deeper than 32 levels"):
-        plain(deep)
+        storable(deep)
 
 
 @given(
@@ -168,7 +168,7 @@ def test_metadata_nested_too_deep_is_refused():
     )
 )
 def test_whatever_json_can_say_can_be_stored(value):
-    json.dumps(plain(value), allow_nan=False).encode("utf-8")
+    json.dumps(storable(value), allow_nan=False).encode("utf-8")
 
 
 @pytest.mark.parametrize(

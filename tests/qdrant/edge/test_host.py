@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -27,14 +25,10 @@ from mcp_server_qdrant.hosting.link import connect
 from mcp_server_qdrant.hosting.wire import Rendezvous, socket_path
 from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
-from mcp_server_qdrant.qdrant.edge.client import HOST, EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import alive, pid_of, rendezvous, state, until
 from tests.support import nearest
-
-
-def rendezvous(folder):
-    return edge_wire.service(folder).rendezvous
-
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 SIZE = 8
@@ -43,30 +37,6 @@ VECTOR = {"d": [1.0] * SIZE}
 
 async def opened(folder, options=QUICK):
     return await EdgeClient.open(folder, timeout=20, options=options)
-
-
-def pid_of(folder):
-    return json.loads(rendezvous(folder).read_text())["pid"]
-
-
-def state(pid):
-    """R, S, T (stopped), Z (zombie) or nothing."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
-
-
-def alive(pid):
-    """Whether the process runs (a zombie does not)."""
-    return state(pid) not in {"", "Z"}
-
-
-async def until(condition, seconds=15.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.02)
 
 
 def point(i):
@@ -195,18 +165,6 @@ async def test_a_host_of_another_version_is_named(tmp_path):
     await client.close()
 
 
-async def test_a_client_without_the_key_is_refused(tmp_path):
-    client = await opened(tmp_path)
-    found = Rendezvous.read(rendezvous(tmp_path))
-    assert rendezvous(tmp_path).stat().st_mode & 0o077 == 0
-    assert Path(found.address).stat().st_mode & 0o077 == 0
-    assert Path(found.address).parent.stat().st_mode & 0o077 == 0
-    stranger = found._replace(key=b"x" * 32)
-    assert await asyncio.to_thread(stranger.dial, 5.0) is None
-    assert (await client.get_collections()).collections == []
-    await client.close()
-
-
 async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EngineUnavailable) as failed:
@@ -217,7 +175,7 @@ async def test_a_folder_that_cannot_be_made_is_an_error_without_a_path(tmp_path)
 async def opened_late(folder):
     """What a new client learns of a host that hangs, in a second."""
     try:
-        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK, module=HOST), 1.0)
+        return await asyncio.to_thread(connect, edge_wire.service(folder, QUICK), 1.0)
     except EngineUnavailable as error:
         return error
 
@@ -302,21 +260,6 @@ async def test_a_new_host_opens_collections_before_it_is_asked(tmp_path):
 
     client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, max_open=2))
     await until(lambda: open_now() == ["c0", "c1"])
-    await client.close()
-
-
-@pytest.mark.parametrize(
-    "names", [["Notes", "notes", "NOTES"], ["con", "a.b", "a%2eb"], ["日本", "ü", "x" * 255]]
-)
-async def test_names_stay_distinct_on_disk(tmp_path, names):
-    client = await opened(tmp_path)
-    for i, name in enumerate(names):
-        await make(client, name)
-        await client.upsert(name, [point(k) for k in range(i + 1)])
-    files = [path.name for path in (tmp_path / "shards").iterdir()]
-
-    assert len({file.lower() for file in files}) == len(names)
-    assert [(await client.count(name)).count for name in names] == [1, 2, 3]
     await client.close()
 
 
@@ -550,13 +493,6 @@ def test_a_sparse_copy_is_equal_and_still_sparse(tmp_path):
     assert edge_files.allocated(tmp_path / "b") < 1 << 20
 
 
-async def test_a_closed_client_says_so(tmp_path):
-    client = await opened(tmp_path)
-    await client.close()
-    with pytest.raises(EngineUnavailable, match="closed"):
-        await client.get_collections()
-
-
 async def test_an_operation_nobody_knows_is_refused(tmp_path):
     client = await opened(tmp_path)
     for operation in ("nonsense", "__init__", "flush"):
@@ -588,7 +524,7 @@ async def test_a_client_process_that_is_killed_does_not_keep_the_host(tmp_path):
     code = f"""
 import asyncio, pathlib, sys
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 async def main():
     folder = pathlib.Path({str(tmp_path)!r})
     client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))

@@ -6,32 +6,20 @@ import json
 import os
 import random
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import pid_of, until
 from tests.support import nearest
 
 SIZE = 64
-OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=3000, quiet_seconds=0.1)
-
-
-def rendezvous(folder):
-    return edge_wire.service(folder).rendezvous
-
-
-async def until(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not await condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.01)
+OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=600, quiet_seconds=0.1)
 
 
 def point(i, tag="first"):
@@ -77,10 +65,8 @@ def under_way(folder):
 
 
 async def begun(folder):
-    async def busy():  # on a busy machine nobody may look before it is over
-        return under_way(folder) or "optimised_points" in sidecar(folder)
-
-    await until(busy)
+    # On a busy machine nobody may look before it is over.
+    await until(lambda: under_way(folder) or "optimised_points" in sidecar(folder))
 
 
 def child_of(folder):
@@ -104,115 +90,101 @@ async def paused_child(client, folder):
 
 
 async def finished(folder):
-    async def done():
-        return "optimised_points" in sidecar(folder)
-
-    await until(done)
+    await until(lambda: "optimised_points" in sidecar(folder))
 
 
 async def given_up(folder):
-    async def calm():
-        return not under_way(folder)
-
-    await until(calm)
+    await until(lambda: not under_way(folder))
 
 
 async def test_a_copy_of_what_was_written_to_meanwhile_is_thrown_away(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(4000)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     await paused_child(client, tmp_path)
-    await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
+    await client.upsert("c", [point(i, "new") for i in range(800, 900)])
     await client.delete("c", list(range(100, 150)))
     await given_up(tmp_path)
 
     assert "optimised_points" not in sidecar(tmp_path)
     assert list((tmp_path / "work").iterdir()) == []
-    assert (await client.count("c")).count == 4050
+    assert (await client.count("c")).count == 850
     assert (await client.count("c", tagged("new"))).count == 100
 
 
 async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(4000)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     child = await paused_child(client, tmp_path)
-    assert (await client.count("c", tagged("first"))).count == 4000
+    assert (await client.count("c", tagged("first"))).count == 800
     os.kill(child, signal.SIGCONT)
     while "optimised_points" not in sidecar(tmp_path):
-        assert (await client.count("c")).count == 4000
+        assert (await client.count("c")).count == 800
 
     for _ in range(2):
         info = await client.get_collection("c")
-        assert (info.points_count, info.warnings) == (4000, None)
+        assert (info.points_count, info.warnings) == (800, None)
         assert set(info.payload_schema) == {"tag"}
-        found = await nearest(client, "c", point(3050).vector["d"], "d", limit=1)
-        assert [p.id for p in found] == [3050]
+        found = await nearest(client, "c", point(750).vector["d"], "d", limit=1)
+        assert [p.id for p in found] == [750]
         # The second time after a crash.
-        os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
+        os.kill(pid_of(tmp_path), signal.SIGKILL)
     left = {p.name for p in (tmp_path / "shards").iterdir()}
     assert left == {"c-c"}
 
 
 async def test_answers_are_as_exact_as_before(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(3200)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     await finished(tmp_path)
 
-    vectors = np.array([point(i).vector["d"] for i in range(3200)])
+    vectors = np.array([point(i).vector["d"] for i in range(800)])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    for i in range(0, 3200, 160):
+    for i in range(0, 800, 40):
         quick = await nearest(client, "c", vectors[i].tolist(), "d", limit=5)
         scores = sorted(vectors @ vectors[i], reverse=True)
         assert [p.score for p in quick] == pytest.approx(scores[:5], abs=1e-5)
 
 
 async def test_many_deletions_are_a_reason_too(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(3100)])
+    await client.upsert("c", [point(i) for i in range(700)])
     await begun(tmp_path)
     await finished(tmp_path)
-    await client.delete("c", list(range(3050)))
-
-    async def cleaned():
-        return sidecar(tmp_path).get("optimised_points") == 50
-
-    await until(cleaned)
+    await client.delete("c", list(range(650)))
+    await until(lambda: sidecar(tmp_path).get("optimised_points") == 50)
     assert (await client.count("c")).count == 50
 
 
 async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(4000)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     child = await paused_child(client, tmp_path)
-    await client.upsert("c", [point(i, "new") for i in range(4000, 4100)])
+    await client.upsert("c", [point(i, "new") for i in range(800, 900)])
     with contextlib.suppress(ProcessLookupError):  # the host ends it too: its copy is of no use
         os.kill(child, signal.SIGKILL)
-    os.kill(Rendezvous.read(rendezvous(tmp_path)).pid, signal.SIGKILL)
+    os.kill(pid_of(tmp_path), signal.SIGKILL)
 
-    assert (await client.count("c")).count == 4100
+    assert (await client.count("c")).count == 900
     assert (await client.count("c", tagged("new"))).count == 100
     assert (await client.get_collection("c")).warnings is None
 
 
 async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(4000)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     child = await paused_child(client, tmp_path)
     os.kill(child, signal.SIGKILL)
     await given_up(tmp_path)
 
-    assert (await client.count("c", tagged("first"))).count == 4000
+    assert (await client.count("c", tagged("first"))).count == 800
     assert "optimised_points" not in sidecar(tmp_path)
     assert "given up" in edge_wire.service(tmp_path).log.read_text()
 
 
 async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
-    await client.upsert("c", [point(i) for i in range(4000)])
+    await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     await client.delete_collection("c")
-
-    async def clean():
-        return not list((tmp_path / "work").iterdir())
-
-    await until(clean)
+    await until(lambda: not list((tmp_path / "work").iterdir()))
     assert (await client.get_collections()).collections == []
     assert list((tmp_path / "shards").iterdir()) == []
 

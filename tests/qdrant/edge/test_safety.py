@@ -29,13 +29,9 @@ from mcp_server_qdrant.qdrant.edge import shards as edge_shards
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests.hosts import pid_of, rendezvous
 from tests.qdrant.edge.here import Here, shards_in
-
-
-def rendezvous(folder):
-    return edge_wire.service(folder).rendezvous
-
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -51,15 +47,6 @@ def poison(tmp_path, monkeypatch):
         (project / f"{name}.py").write_text(f"open({str(trace)!r}, 'a').write({name!r})\n1 / 0\n")
     monkeypatch.chdir(project)
     return trace
-
-
-@pytest.mark.usefixtures("real_hosts")
-async def test_the_host_imports_nothing_from_the_working_directory(tmp_path, poison):
-    client = await EdgeClient.open(tmp_path / "db", timeout=20, options=QUICK)
-    assert (await client.get_collections()).collections == []
-    await client.close()
-
-    assert not poison.exists()
 
 
 def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
@@ -100,7 +87,7 @@ async def test_a_frame_that_is_no_message_ends_the_line(data):
 
 async def stopped(folder):
     """The host's process id, once it is stopped."""
-    pid = Rendezvous.read(rendezvous(folder)).pid
+    pid = pid_of(folder)
     os.kill(pid, signal.SIGSTOP)
     await asyncio.sleep(0.05)
     return pid
@@ -145,28 +132,6 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
         await client._link.call("count", "c", None, timeout=0.1)
     os.kill(pid, signal.SIGCONT)
-    await client.close()
-
-
-@posix
-async def test_a_write_whose_host_died_and_cannot_be_replaced_may_have_happened(
-    tmp_path, monkeypatch
-):
-    client = await EdgeClient.open(tmp_path, timeout=20, options=QUICK)
-    await client.create_collection("c", VECTORS)
-    pid = await stopped(tmp_path)
-    write = asyncio.create_task(client.delete("c", [1]))
-    await asyncio.sleep(0.05)
-
-    def refused(*_):
-        raise EngineUnavailable("It could not be started: the disk is full.")
-
-    monkeypatch.setattr(link, "connect", refused)
-    os.kill(pid, signal.SIGKILL)
-    with pytest.raises(EngineUnavailable, match=r"disk is full\. It may or may not have happened"):
-        await write
-    with pytest.raises(EngineUnavailable, match=r"disk is full\.$"):
-        await client.delete("c", [1])  # never sent
     await client.close()
 
 
@@ -257,7 +222,7 @@ async def test_a_folder_that_goes_away_under_the_host_is_told_and_begun_anew(tmp
     folder = tmp_path / "data"
     client = await EdgeClient.open(folder, timeout=20, options=QUICK)
     await client.create_collection("c", VECTORS)
-    pid = Rendezvous.read(rendezvous(folder)).pid
+    pid = pid_of(folder)
     if how == "moved":
         folder.rename(tmp_path / "elsewhere")
     else:

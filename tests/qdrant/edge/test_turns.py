@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge import host
 from mcp_server_qdrant.qdrant.edge.host import Engine
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosting.test_host import Somebody
 
 MADE = {"vectors": {"d": {"size": 2, "distance": "Dot"}}, "sparse_vectors": {}}

@@ -9,7 +9,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.read import draw
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from tests.support import COSINE, IDF, dense

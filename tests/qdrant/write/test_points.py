@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from qdrant_client import models
@@ -9,9 +10,9 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCollection
 from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
@@ -25,15 +26,16 @@ def points_of(engine: Engine) -> Points:
     return Points(engine, ("document", "text"), [("project", "keyword")])  # type: ignore[arg-type]
 
 
-def chunk(n: int, document: str = "d", *, pending: bool = False) -> StoredPoint:
-    doc = {"id": document, "chunk": n, "chunks": 4, "start": n * 10, "end": n * 10 + 10}
-    payload = {"document": f"chunk {n}", "metadata": None, "doc": doc}
-    if pending:
-        doc["pending"] = "dense"
-    return StoredPoint(IDS[n], payload, None if pending else [0.6, 0.8], WORDS)
+def part(point: str, text: str, number: int, **doc: Any) -> Document:
+    return Document(point, "c", text, **{"document": "d", "chunk": number, "chunks": 4} | doc)
 
 
-async def filled(engine: Engine, *stored: StoredPoint) -> Points:
+def chunk(n: int, *, pending: bool = False) -> Encoded:
+    one = part(IDS[n], f"chunk {n}", n, start=n * 10, end=n * 10 + 10)
+    return Encoded(one, None if pending else [0.6, 0.8], WORDS)
+
+
+async def filled(engine: Engine, *stored: Encoded) -> Points:
     points = points_of(engine)
     await points.create("c", BLUEPRINT)
     await points.upsert(BOTH, stored or [chunk(n) for n in range(4)])
@@ -43,27 +45,6 @@ async def filled(engine: Engine, *stored: StoredPoint) -> Points:
 async def vectors_of(engine: Engine, point) -> dict:
     (record,) = await engine.retrieve("c", [point], with_vectors=True)
     return record.vector
-
-
-async def test_a_collection_is_made_with_both_legs_and_its_model():
-    async with memory_engine() as engine:
-        assert await points_of(engine).create("c", BLUEPRINT)
-        info = await engine.get_collection("c")
-
-    assert info.config.params.vectors == {
-        "v": models.VectorParams(size=2, distance=models.Distance.COSINE)
-    }
-    assert info.config.params.sparse_vectors["bm25"].modifier == models.Modifier.IDF
-    assert info.config.metadata == {"embedding_model": "m"}
-
-
-async def test_every_field_that_is_filtered_by_is_indexed_at_birth():
-    async with memory_engine() as engine:
-        await points_of(engine).create("c", BLUEPRINT)
-        made = [name for name, _ in engine.calls]
-
-    assert made.count("create_collection") == 1
-    assert made.count("create_payload_indexes") == 1, "in one step"
 
 
 async def test_making_what_is_there_already_is_no_error():
@@ -137,26 +118,6 @@ async def test_a_name_that_cannot_be_is_refused(name):
         assert engine.calls == []
 
 
-async def test_points_are_written_with_both_vectors():
-    async with memory_engine() as engine:
-        await filled(engine)
-        vectors = await vectors_of(engine, IDS[0])
-
-    assert vectors["v"] == pytest.approx([0.6, 0.8])
-    assert (vectors["bm25"].indices, vectors["bm25"].values) == ([1, 2], [0.5, 1.5])
-
-
-async def test_only_the_vectors_that_the_collection_has_are_written():
-    """The official server's collection stays as that server made it."""
-    async with memory_engine() as engine:
-        params = models.VectorParams(size=2, distance=models.Distance.COSINE)
-        await foreign(engine, "c", {}, vectors={"fast-x": params})
-        target = Target("c", 0, DenseLeg("fast-x", 2, "cosine", "m"), None)
-        await points_of(engine).upsert(target, [chunk(0)])
-
-        assert set(await vectors_of(engine, IDS[0])) == {"fast-x"}
-
-
 @pytest.mark.parametrize("sparse", [None, {"bm25": models.SparseVectorParams()}])
 async def test_an_unnamed_vector_is_written_unnamed(sparse):
     async with memory_engine() as engine:
@@ -170,38 +131,9 @@ async def test_an_unnamed_vector_is_written_unnamed(sparse):
     assert answer.points[0].score == pytest.approx(1.0)
 
 
-async def test_a_text_without_terms_is_written_without_a_sparse_vector():
-    async with memory_engine() as engine:
-        await filled(engine, StoredPoint(IDS[0], {"document": "!"}, [1.0, 0.0], Sparse((), ())))
-
-        assert set(await vectors_of(engine, IDS[0])) == {"v"}
-
-
-async def test_points_are_read_by_id_and_missing_ones_left_out():
-    async with memory_engine() as engine:
-        points = await filled(engine)
-        found = await points.by_id("c", [IDS[2], IDS[9], IDS[0]])
-
-    assert {(d.id, d.text, d.chunk, d.document) for d in found} == {
-        (IDS[2], "chunk 2", 2, "d"),
-        (IDS[0], "chunk 0", 0, "d"),
-    }
-
-
-async def of_document(engine, count: int, document: str = "d"):
-    points = points_of(engine)
-    await points.create("c", BLUEPRINT)
-    many = [
-        StoredPoint(
-            point_id("c", document, n),
-            {"document": "t", "doc": {"id": document, "chunk": n, "chunks": count}},
-            None,
-            WORDS,
-        )
-        for n in range(count)
-    ]
-    await points.upsert(BOTH, many)
-    return points
+async def of_document(engine, count: int):
+    parts = [part(point_id("c", "d", n), "t", n, chunks=count) for n in range(count)]
+    return await filled(engine, *(Encoded(one, None, WORDS) for one in parts))
 
 
 @pytest.mark.parametrize(
@@ -234,14 +166,11 @@ async def versions(*written: tuple[str | None, int, int | None], folder: Path | 
         first = point_id("c", "d", 0)
         many = []
         for version, number, writing in written:
-            doc = {"id": "d", "chunk": number, "chunks": 3, "version": version}
             named = part_id(first, version, number) if number and version else None
-            doc = {key: value for key, value in doc.items() if value is not None}
-            doc |= {"writing": writing} if writing else {}
             point = named or point_id("c", "d", number)
-            many.append(
-                StoredPoint(point, {"document": f"{version} {number}", "doc": doc}, None, WORDS)
-            )
+            state = {"chunks": 3, "version": version, "writing": writing}
+            one = part(point, f"{version} {number}", number, **state)
+            many.append(Encoded(one, None, WORDS))
         await points.upsert(BOTH, many)
         yield engine, points
 
@@ -337,10 +266,9 @@ class TestVersions:
             assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
 
 
-def _first_of(version: str) -> StoredPoint:
-    doc = {"id": "d", "chunk": 0, "chunks": 3, "version": version}
-    payload = {"document": f"{version} 0", "doc": doc}
-    return StoredPoint(point_id("c", "d", 0), payload, None, WORDS)
+def _first_of(version: str) -> Encoded:
+    one = part(point_id("c", "d", 0), f"{version} 0", 0, chunks=3, version=version)
+    return Encoded(one, None, WORDS)
 
 
 async def test_pending_points_are_found_filled_and_then_pending_no_more():
@@ -358,7 +286,7 @@ async def test_pending_points_are_found_filled_and_then_pending_no_more():
         assert (await vectors_of(engine, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
         assert "bm25" in await vectors_of(engine, IDS[1])
         (record,) = await engine.retrieve("c", [IDS[1]])
-        assert record.payload["doc"] == {"id": "d", "chunk": 1, "chunks": 4, "start": 10, "end": 20}
+        assert record.payload["doc"].keys() == {"id", "chunk", "chunks", "start", "end", "date"}
         assert record.payload["document"] == "chunk 1"
 
 

@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.words import tags as module
 from mcp_server_qdrant.search.words.tags import CACHE_SECONDS, TagIndex, by_name, match, names_in

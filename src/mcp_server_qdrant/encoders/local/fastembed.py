@@ -1,19 +1,24 @@
 """Dense vectors from a local fastembed model."""
 
 import threading
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
     from tokenizers import Tokenizer
+
+    from mcp_server_qdrant.encoders.chunk import Span
+
+LOAD_SECONDS = 30.0  # that a passage waits for a model
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +57,44 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
         super().__init__(spec)
         self._batch = threading.Lock()
 
-    def encode_query(self, text: str) -> list[float]:
+    @override
+    def report(self, known: str | None, seconds: float) -> Any:
+        state, reason, *_ = super().report(known, seconds)
+        loaded = self.loaded() if state == "ready" else None
+        return state, reason, loaded and loaded.size, loaded and loaded.token_limit
+
+    def query(self, text: str, seconds: float = 0.0) -> "array[float]":
         """The query's vector. Raises EncoderUnavailable."""
-        with self.running() as loaded:
+        with self.running(seconds) as loaded:
             return _query(loaded.model, clean(text))
 
-    def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
+    def documents(self, texts: Sequence[str]) -> "list[array[float]]":
         """One vector per text, in order. Raises EncoderUnavailable."""
         texts = [clean(text) for text in texts]
-        vectors: list[list[float]] = [[] for _ in texts]
-        with self.running() as loaded:
+        vectors = [array("f") for _ in texts]
+        with self.running(LOAD_SECONDS) as loaded:
             lengths = loaded.lengths(texts)
         for places in batches(lengths, BATCH_SIZE):
             batch = [texts[place] for place in places]
             with self._batch, self.running() as loaded:
                 rows = loaded.model.passage_embed(batch, batch_size=len(batch))
                 for place, row in zip(places, rows, strict=True):
-                    vectors[place] = row.tolist()
+                    vectors[place] = _packed(row)
         return vectors
+
+    def common(self, words: list[str], seconds: float) -> list[str]:
+        """Those of the words that the vocabulary has whole."""
+        return self.loaded(seconds).common(words)
+
+    def split(self, text: str, limit: int, overlap: int) -> "list[Span]":
+        """Where a text is cut."""
+        from mcp_server_qdrant.encoders.chunk import split  # a search does not wait for it
+
+        return split(text, limit, self.tokenizer(), overlap)
+
+    def tokenizer(self) -> str | None:
+        """The tokenizer as JSON."""
+        return self.loaded(LOAD_SECONDS).tokenizer
 
     @override
     def kind(self) -> Any:
@@ -95,6 +120,9 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
         return LoadedModel(model, size, limit, whole, counter)
 
 
-def _query(model: "TextEmbedding", text: str) -> list[float]:
-    vector: list[float] = next(iter(model.query_embed(text))).tolist()
-    return vector
+def _query(model: "TextEmbedding", text: str) -> "array[float]":
+    return _packed(next(iter(model.query_embed(text))))
+
+
+def _packed(row: Any) -> "array[float]":
+    return array("f", row.astype("f").tobytes())

@@ -8,24 +8,23 @@ import asyncio
 import contextlib
 import json
 import logging
-from array import array
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 
 from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RerankerUnavailable
-from mcp_server_qdrant.encoders.encoder import Encoder, Span, Vector
-from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.chunk import Span
+from mcp_server_qdrant.encoders.encoder import Encoder, Vector
+from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link, Service
 
-WIRE = 7
+WIRE = 8
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -38,16 +37,14 @@ LOAD_SHARE = 0.5  # of the time a search gives, spent waiting for a reranker tha
 logger = logging.getLogger(__name__)
 
 
-def service(
-    folder: Path, name: str, idle_seconds: float = IDLE_SECONDS, *, module: str = ""
-) -> Service:
-    """The model host of a folder and a name; a client that may start it names its `module`."""
+def service(folder: Path, name: str, idle_seconds: float = IDLE_SECONDS) -> Service:
+    """The model host of a folder and a name."""
     return Service(
-        module=module,
+        module="mcp_server_qdrant.encoders.local.serve",
         folder=folder.absolute(),
         name=name,
         wire=WIRE,
-        options=json.dumps({"name": name, "idle_seconds": idle_seconds}),
+        options={"idle_seconds": idle_seconds},
         called="The model host",
         setting="QDRANT_CACHE_PATH",
         error=EncoderUnavailable,
@@ -59,17 +56,6 @@ def host_name(*what: str) -> str:
     """The host for servers that agree in all this: another version or environment has its own."""
     whole = json.dumps([WIRE, *what])
     return f"model-host-{sha256(whole.encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One model and how it is loaded; any difference makes it another model."""
-
-    kind: Literal["dense", "rerank"]
-    model: str
-    cache_dir: str | None = None
-    model_path: str | None = None
-    threads: int | None = None
 
 
 class HostedModel:
@@ -129,7 +115,7 @@ class HostedModel:
         try:
             while known not in ("ready", "failed"):
                 known, reason, size, limit = await self._host.call(
-                    "state", self._spec, known, POLL_SECONDS, timeout=CALL_SECONDS
+                    "report", self._spec, known, POLL_SECONDS, timeout=CALL_SECONDS
                 )
                 if known == "ready":
                     self._size, self._limit = size, limit
@@ -158,7 +144,7 @@ class HostedEncoder(HostedModel, Encoder):
     @override
     async def query_vector(self, text: str) -> Vector:
         row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
-        return tuple(array("f", row))
+        return tuple(row)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
@@ -166,7 +152,7 @@ class HostedEncoder(HostedModel, Encoder):
         for places in batches([len(text) for text in texts], SLICE):
             rows = await self._call("documents", [texts[place] for place in places])
             for place, row in zip(places, rows, strict=True):
-                made[place] = array("f", row).tolist()
+                made[place] = row.tolist()
         return made
 
     @override
@@ -220,7 +206,7 @@ class HostedReranker(HostedModel):
             raise RerankerUnavailable(self.reason or "", tried=False)
         left = seconds - (monotonic() - began)
         try:
-            scores = await self._call("rerank", query, list(texts), left, timeout=left)
+            scores = await self._call("score", query, list(texts), left, timeout=left)
         except EncoderUnavailable as error:
             raise RerankerUnavailable(str(error)) from error
         return [float(score) for score in scores]

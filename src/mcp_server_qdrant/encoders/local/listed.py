@@ -3,6 +3,21 @@
 A test keeps the table true. The dimensions of a model that it lacks are known once it is loaded.
 """
 
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One model and how it is loaded; any difference makes it another model."""
+
+    kind: Literal["dense", "rerank"]
+    model: str
+    cache_dir: str | None = None
+    model_path: str | None = None
+    threads: int | None = None
+
+
 SIZES = {
     "BAAI/bge-base-en": 768,
     "BAAI/bge-base-en-v1.5": 768,

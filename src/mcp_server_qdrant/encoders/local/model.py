@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.notation import near_names, some
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 NEAR = 0.4  # likeness of a name without its maker to the whole one
 State = Literal["idle", "loading", "downloading", "ready", "failed"]
@@ -31,7 +31,7 @@ class LocalModel(Generic[T]):
     """One model of a kind. Construction is free; `start` loads it.
 
     It comes from the folder that the spec names, else from the cache, else from the network.
-    `reason` says in a sentence why it is not ready.
+    `reason` says in a sentence why it is not ready. Clients may call its public methods.
     """
 
     noun: ClassVar[str]
@@ -60,6 +60,11 @@ class LocalModel(Generic[T]):
         with self._changed:
             self._changed.wait_for(lambda: self.state != state, seconds)
 
+    def report(self, known: str | None, seconds: float) -> Any:
+        """State, reason, size and token limit, as soon as the state is not the known one."""
+        self.wait_while(known, seconds)
+        return self.state, self.reason, None, None
+
     def loaded(self, seconds: float = 0.0) -> T:
         """The model, waited for while it is being loaded, not while it is being downloaded.
 
@@ -71,12 +76,12 @@ class LocalModel(Generic[T]):
         return self._loaded
 
     @contextmanager
-    def running(self) -> Iterator[T]:
-        """The model while it runs. onnxruntime and tokenizers raise bare exceptions.
+    def running(self, seconds: float = 0.0) -> Iterator[T]:
+        """The model while it runs, waited for. onnxruntime and tokenizers raise bare exceptions.
 
         Raises EncoderUnavailable where it is not loaded or fails.
         """
-        model = self.loaded()
+        model = self.loaded(seconds)
         try:
             yield model
         except Exception as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.hosted import Spec
+from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
 
@@ -31,10 +31,11 @@ class FastEmbedReranker(LocalModel["TextCrossEncoder"]):
         Nothing is read after the batch at hand once the time is over.
         """
         until = monotonic() + seconds
+        self.loaded(seconds)
         query, texts = clean(query), [clean(text) for text in texts]
         scores = [0.0] * len(texts)
         late = EncoderUnavailable(f"The reranker took longer than {seconds:.2g} s.")
-        if not self._turn.acquire(timeout=seconds):
+        if not self._turn.acquire(timeout=max(until - monotonic(), 0.0)):
             raise late
         try:
             for places in batches([len(text) for text in texts], BATCH_SIZE):

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from mcp_server_qdrant.core.breaker import Breaker
-from mcp_server_qdrant.core.datatypes import EmbeddingOptions
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.encoder import Encoder, Vector
 from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
@@ -33,13 +32,18 @@ class ServiceEncoder(Encoder):
     """One model of one service. Nothing is asked before the first text; connections are kept.
 
     `url` may end in one of the `suffixes` or lacks the first; `sizes` are known dimensions by
-    model, `dimensions` asks the model to shorten its vectors. A request has `tries`, `backoff`
-    seconds before the second and twice that before each other. Raises ConfigError where it is no
-    URL.
+    model, `dimensions` asks the model to shorten its vectors, a part of a text has `max_tokens`.
+    Raises ConfigError where it is no URL.
+
+    A request has at most `texts` texts, and so many seconds with all its `tries`: `backoff` seconds
+    before the second and twice that before each other. After failures there is none for `cooldown`
+    seconds.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ("",)
     sizes: ClassVar[Mapping[str, int]] = {}
+    seconds, query_seconds, cooldown = 60.0, 3.0, 30.0
+    texts, tries, backoff = 32, 4, 0.5
 
     def __init__(
         self,
@@ -48,14 +52,11 @@ class ServiceEncoder(Encoder):
         *,
         api_key: str | None = None,
         dimensions: int | None = None,
-        bounds: EmbeddingOptions | None = None,
-        tries: int = 4,
-        backoff: float = 0.5,
+        max_tokens: int = 512,
     ) -> None:
         self.name = model
         self._dimensions = dimensions
-        self._bounds = bounds or EmbeddingOptions()
-        self._tries, self._backoff = tries, backoff
+        self._max_tokens = max_tokens
         self._endpoint = Endpoint(
             url,
             name=NAME,
@@ -65,9 +66,8 @@ class ServiceEncoder(Encoder):
             api_key=api_key,
         )
         self._size = dimensions or self.sizes.get(model)
-        self._texts = self._bounds.texts
         self._answered = False
-        self._breaker = Breaker(self._bounds.cooldown)
+        self._breaker = Breaker(self.cooldown)
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
     def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
@@ -103,13 +103,13 @@ class ServiceEncoder(Encoder):
     @override
     async def query_vector(self, text: str) -> Vector:
         self._check()
-        (vector,) = await self._ask([_given(text)], self._bounds.query_seconds, query=True)
+        (vector,) = await self._ask([_given(text)], self.query_seconds, query=True)
         return tuple(vector)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> Vectors:
         self._check()
-        given, most = [_given(text) for text in texts], self._texts
+        given, most = [_given(text) for text in texts], self.texts
         starts = range(0, len(given), most)
         tasks = [asyncio.ensure_future(self._batch(given[at : at + most])) for at in starts]
         try:
@@ -130,7 +130,7 @@ class ServiceEncoder(Encoder):
 
     @override
     def tokens(self) -> int:
-        return self._bounds.text_tokens
+        return self._max_tokens
 
     @override
     async def close(self) -> None:
@@ -142,15 +142,15 @@ class ServiceEncoder(Encoder):
 
     async def _batch(self, texts: list[str]) -> Vectors:
         """The vectors of texts that go together; halved where the service takes fewer at once."""
-        if len(texts) <= self._texts:
+        if len(texts) <= self.texts:
             try:
                 async with self._gate:
-                    return await self._ask(texts, self._bounds.seconds)
+                    return await self._ask(texts, self.seconds)
             except ServiceFault:
                 pass
         middle = -(-len(texts) // 2)
         made = await self._batch(texts[:middle]) + await self._batch(texts[middle:])
-        self._texts = min(self._texts, middle)
+        self.texts = min(self.texts, middle)
         return made
 
     async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
@@ -178,14 +178,14 @@ class ServiceEncoder(Encoder):
         It waits as long as the service asks for, else longer each time. Raises ServiceFault.
         """
         end = monotonic() + seconds
-        for attempt in range(1, self._tries + 1):
+        for attempt in range(1, self.tries + 1):
             try:
                 return await self._endpoint.post(body, end - monotonic())
             except ServiceFault as fault:
-                pause = self._backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
+                pause = self.backoff * 2.0 ** (attempt - 1) * random.uniform(0.75, 1.25)
                 pause = pause if fault.retry_after is None else fault.retry_after
                 late = monotonic() + pause >= end
-                if attempt == self._tries or late or not fault.passing:
+                if attempt == self.tries or late or not fault.passing:
                     raise
                 logger.info("%s Trying again in %.1f s.", fault, pause)
             await asyncio.sleep(pause)

@@ -1,24 +1,12 @@
-"""One collection to another place, ids, payloads and vectors as they are.
+"""One collection to another place, ids, payloads and vectors as they are."""
 
-So a folder of the official server becomes the embedded engine's; its files stay untouched.
-"""
+from collections.abc import Callable
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import datetime
-from functools import partial
-from typing import Any
-
-from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, contained
-from mcp_server_qdrant.qdrant.local_mode import ImportJournal, LocalFiles
-from mcp_server_qdrant.qdrant.paging import paged
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PAGE = 128  # points with vectors and texts in one request
-UNFINISHED = "its import from local mode is not finished: start the server again to go on"
-
-logger = logging.getLogger(__name__)
 
 Readable = Bulk | LocalFiles
 Progress = Callable[[int], None]
@@ -51,11 +39,12 @@ async def complete(
 ) -> int:
     """Write the points that the target lacks; how many those were."""
     written = seen = 0
-    async for page, ids in _pages(source, target, name, changed=False):
-        if ids and (points := await source.fetch(name, ids, vectors=True)):
-            await target.put(name, points)
-        written += len(ids)
-        seen += page
+    async for points in source.pages(name, PAGE, vectors=True):
+        known = await target.payloads(name, [point.id for point in points]) if points else {}
+        if new := [point for point in points if point.id not in known]:
+            await target.put(name, new)
+        written += len(new)
+        seen += len(points)
         progress(seen)
     return written
 
@@ -68,70 +57,12 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
         )
-    async for _, strange in _pages(target, source, name, changed=True):
-        if strange:
-            raise RequestError(
-                f"There is a collection {name!r} at the target already, and it holds points that "
-                f"the source has not, or has otherwise (id {strange[0]}): delete one of the two."
-            )
-
-
-async def _pages(
-    source: Readable, target: Readable, name: str, *, changed: bool
-) -> AsyncIterator[tuple[int, list[PointId]]]:
-    """Page by page how many points it has, and which the target lacks or (`changed`) differ."""
-    async for payloads in paged(partial(source.page, name, PAGE)):
-        known = await target.payloads(name, list(payloads)) if payloads else {}
-        yield (
-            len(payloads),
-            [
-                point
-                for point, payload in payloads.items()
-                if point not in known or (changed and known[point] != payload)
-            ],
-        )
-
-
-async def bring_in(
-    source: LocalFiles,
-    target: Bulk,
-    journal: ImportJournal,
-    upgrade: Callable[[str], Awaitable[Any]],
-    now: datetime,
-) -> None:
-    """Import every collection that was not imported yet, and `upgrade` it.
-
-    What was interrupted goes on. A collection that fails is logged and tried again at the next
-    start; one whose name is taken stays where it is.
-    """
-    for name in await source.names():
-        if journal.state(name) in ("done", "refused"):
-            continue
-        if journal.state(name) is None and name in await target.names():
-            journal.write(name, "refused")
-            logger.warning("Not imported from local mode: there is a collection %r already.", name)
-            continue
-        try:
-            with contained():
-                summary = await _bring_in(source, target, journal, name, now)
-                await upgrade(name)
-                await target.note(name, summary)
-        except QdrantMcpError as error:
-            logger.warning("The import of %r from local mode is not finished: %s", name, error)
-        else:
-            journal.write(name, "done")
-            logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
-
-
-async def _bring_in(
-    source: LocalFiles, target: Bulk, journal: ImportJournal, name: str, now: datetime
-) -> str:
-    """Copy the points; a summary."""
-    journal.write(name, "begun")
-    if name not in await target.names():
-        await target.make(name, await source.shape(name))
-        await target.note(name, UNFINISHED)
-    await complete(source, target, name)
-    lost = source.unreadable.get(name, 0)
-    said = f"{await source.count(name)} points imported from local mode on {now:%Y-%m-%d}"
-    return f"{said}; {lost} could not be read" if lost else said
+    async for points in target.pages(name, PAGE):
+        known = await source.payloads(name, [point.id for point in points]) if points else {}
+        for point in points:
+            if known.get(point.id) != (point.payload or {}):
+                raise RequestError(
+                    f"There is a collection {name!r} at the target already, and it holds points "
+                    f"that the source has not, or has otherwise (id {point.id}): delete one of "
+                    "the two."
+                )

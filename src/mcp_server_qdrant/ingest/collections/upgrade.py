@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Point
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, unchanged
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, still_same
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
@@ -123,7 +123,7 @@ class Upgrades:
                 found = {one.id: value for one, value in zip(texts, made, strict=True)}
                 textless |= {one.id for one in documents if _empty(found.get(one.id))}
                 # One that was replaced while it was encoded is left to the next pass.
-                same = unchanged(texts, await self.bulk.by_id(name, [*found]))
+                same = still_same(texts, await self.bulk.by_id(name, [*found]))
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
                     await self.bulk.give(name, vector, given)

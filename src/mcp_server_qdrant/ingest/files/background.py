@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
-
-from filelock import AsyncFileLock
+from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import Dense, Selection
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
 from mcp_server_qdrant.ingest.writer import Encode
+
+if TYPE_CHECKING:  # most servers keep no folder in step, and are spared the readers of all formats
+    from mcp_server_qdrant.ingest.files.sync import Sync
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
@@ -76,7 +76,7 @@ class Pace:
 
 
 @dataclass(slots=True)
-class State:
+class FolderState:
     """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
     running: Report | None = None
@@ -121,14 +121,19 @@ class State:
 class Background:
     """Keeps folders in step from `start` to `close`.
 
-    One process at a time does it for a folder: `locks` is where they agree on which. None where
-    no other process has these collections.
+    `open_sync` is called in a thread. One process at a time does it for a folder: `locks` is where
+    they agree on which. None where no other process has these collections.
     """
 
-    def __init__(self, sync: Sync, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
-        self._sync = sync
+    def __init__(
+        self,
+        open_sync: Callable[[], "Sync"],
+        folders: Sequence[SyncedFolder],
+        locks: Path | None,
+    ) -> None:
+        self._open_sync = open_sync
         self._locks = locks
-        self._states = {folder: State() for folder in folders}
+        self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
 
     def start(self) -> None:
@@ -179,17 +184,20 @@ class Background:
                 state.fault = "there is no such folder"
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
-            run = partial(self._once, folder, found[0])
+            sync = await asyncio.to_thread(self._open_sync)
+            run = partial(self._once, sync, folder, found[0])
             await follow(found, run, lambda error: state.end(str(error)), folder.selection)
 
-    async def _once(self, folder: SyncedFolder, source: Source, before: Report | None) -> Report:
+    async def _once(
+        self, sync: "Sync", folder: SyncedFolder, source: Source, before: Report | None
+    ) -> Report:
         state, wanted = self._states[folder], folder.selection
         request = SyncRequest(
             (source,), folder.collection, wanted, mirror=not folder.keep, create=True
         )
         state.running = Report()
         try:
-            state.last = await self._sync.run(request, state.running, before)
+            state.last = await sync.run(request, state.running, before)
         finally:
             state.running = None
         state.fault = None
@@ -198,6 +206,8 @@ class Background:
     def _lock(self, folder: SyncedFolder) -> AbstractAsyncContextManager[Any]:
         if self._locks is None:
             return nullcontext()
+        from filelock import AsyncFileLock
+
         what = f"{folder.path.absolute()}\0{folder.collection}"
         file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         self._locks.mkdir(parents=True, exist_ok=True)

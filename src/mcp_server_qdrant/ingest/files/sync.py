@@ -20,8 +20,8 @@ from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
 from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import iso, moment
+from mcp_server_qdrant.encoders.chunk import split, token_count
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
-from mcp_server_qdrant.ingest.chunk import split, tokens
 from mcp_server_qdrant.ingest.encoding import shortened
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import (
@@ -288,7 +288,7 @@ class SyncRun:
         """The parts of a text, with the state of its file."""
         below = {f"{text.title} > {section}" for _, section in sections(text.marks)}
         titles = {shortened(title) for title in (text.title, *below)}
-        reserve = 1 + max(tokens(title, self.tokenizer) for title in titles)
+        reserve = 1 + max(token_count(title, self.tokenizer) for title in titles)
         limit = max(self.limit - reserve, self.limit // 2)
         starts, overlap = breaks(text.text, text.marks), int(limit * OVERLAP)
         chunks = split(text.text, limit, self.tokenizer, overlap, starts)

@@ -193,7 +193,7 @@ class _Walk:
             self._problem(place, "is a link to a folder, which is not followed")
         elif not stat.S_ISREG(status.st_mode):
             self._problem(place, NO_FILE)
-        elif printable(place) != place:
+        elif as_utf8(place) != place:
             self._problem(place, "its name is not UTF-8")
         elif place not in self._places:  # nor is it there twice, spelled in two ways
             self._places.add(place)
@@ -216,7 +216,7 @@ class _Walk:
         return self._source.name if below == "." else f"{self._source.name}/{below}"
 
     def _problem(self, place: str, reason: str, *, kept: bool = False) -> None:
-        self._seen.problems.append(Problem(printable(_normal(place)), reason, kept))
+        self._seen.problems.append(Problem(as_utf8(_normal(place)), reason, kept))
 
 
 _Rules = tuple[Path, Patterns]
@@ -262,6 +262,6 @@ def _normal(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def printable(text: str) -> str:
+def as_utf8(text: str) -> str:
     """A file's name without the bytes that are no UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -78,7 +78,7 @@ class Contents:
     masked: int = 0
 
 
-def noted(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
+def fault_notes(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
     """A sentence per fault, with the first of the lines, or messages, that have it.
 
     Of many kinds only the first are told apart.
@@ -96,7 +96,7 @@ def noted(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
     return notes
 
 
-def gathered(
+def collected(
     unit: str,
     items: Iterable[tuple[int, Any]],
     loaded: Callable[[Any], tuple[Loaded, list[str]]],
@@ -118,7 +118,7 @@ def gathered(
         if text.id in texts:
             faults.append((f"has the id of an earlier {unit}", number))
         texts.setdefault(text.id, text)
-    return Contents([*texts.values()], noted(unit, faults))
+    return Contents([*texts.values()], fault_notes(unit, faults))
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
@@ -188,24 +188,24 @@ def parsed(text: str) -> Any:
         raise UnusableFile("is not JSON: is it complete?") from error
 
 
-def plain(value: Any) -> Any:
+def storable(value: Any) -> Any:
     """Values of JSON or YAML as every engine can hold them.
 
     Dates and numbers beyond 64 bits become text. Raises UnusableFile where there is too much.
     """
-    return _plain(value, 0, iter(range(MAX_VALUES)))
+    return _storable(value, 0, iter(range(MAX_VALUES)))
 
 
-def _plain(value: Any, depth: int, left: Iterator[int]) -> Any:
+def _storable(value: Any, depth: int, left: Iterator[int]) -> Any:
     # Aliases of YAML make much out of little: what is counted is what would be stored.
     if next(left, None) is None:
         raise UnusableFile(f"has metadata of more than {MAX_VALUES:,} values")
     if depth > MAX_DEPTH:
         raise UnusableFile(f"has metadata nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, Mapping):
-        return {_text(key): _plain(one, depth + 1, left) for key, one in value.items()}
+        return {_text(key): _storable(one, depth + 1, left) for key, one in value.items()}
     if isinstance(value, list | tuple | set):
-        return [_plain(one, depth + 1, left) for one in value]
+        return [_storable(one, depth + 1, left) for one in value]
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -237,7 +237,7 @@ def tags_of(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
-def described(archive: ZipFile, name: str) -> dict[str, str]:
+def dublin_core(archive: ZipFile, name: str) -> dict[str, str]:
     """What a document says of itself in that file: a term of Dublin Core -> its first value."""
     from lxml import etree
 

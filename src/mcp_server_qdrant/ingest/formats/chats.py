@@ -11,7 +11,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    gathered,
+    collected,
     name_of,
     parsed,
     readable,
@@ -42,7 +42,7 @@ def read(path: str, text: str) -> Contents:
     rows = parsed(text)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
-        return gathered("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
+        return collected("conversation", enumerate(rows, 1), lambda row: _conversation(path, row))
     return Contents([Loaded(text, name_of(path))])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import jsonl
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, gathered
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collected
 
 SIGNS = ",;\t|"
 
@@ -31,7 +31,7 @@ def table(path: str, rows: Iterator[list[str]]) -> Contents:
     if isinstance(first, csv.Error):
         raise UnusableFile("has no first row that can be read: is a quote left open?")
     names = _names(first)
-    return gathered("row", numbered, partial(_loaded, path, names))
+    return collected("row", numbered, partial(_loaded, path, names))
 
 
 def _names(cells: list[str]) -> dict[str, None]:

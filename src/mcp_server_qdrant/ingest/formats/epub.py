@@ -13,9 +13,9 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    described,
     document,
-    noted,
+    dublin_core,
+    fault_notes,
     titled,
 )
 
@@ -30,7 +30,7 @@ def read(path: str, data: bytes) -> Contents:
     container = etree.fromstring(archive.read("META-INF/container.xml"))
     place = container.find(".//{*}rootfile").attrib["full-path"]
     package = archive.read(place)
-    about = described(archive, place)
+    about = dublin_core(archive, place)
     text, marks, faults = "", list[Mark](), list[tuple[str, int]]()
     for number, name in enumerate(_names(package, posixpath.dirname(place)), 1):
         try:
@@ -46,7 +46,7 @@ def read(path: str, data: bytes) -> Contents:
             ]
             text += f"{page.text}\n\n"
     title, sections = titled(path, marks, about.get("title", ""))
-    return document(Loaded(text, title, marks=sections), about, noted("chapter", faults))
+    return document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
 
 
 def _names(package: bytes, folder: str) -> Iterator[str]:

@@ -11,9 +11,9 @@ from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
+    collected,
     created,
-    gathered,
-    plain,
+    storable,
     strictly,
     tags_of,
 )
@@ -26,7 +26,7 @@ MAX_LINE = 10_000_000
 
 def read(path: str, data: bytes) -> Contents:
     """One text per line that has one. A line of another kind is left out, and named in a note."""
-    return gathered("line", lines(data), partial(_loaded, path))
+    return collected("line", lines(data), partial(_loaded, path))
 
 
 def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -51,7 +51,7 @@ def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
 def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     """The text of a line, or a row, and sentences on what could not be taken from it."""
     when, notes = created({key: row.pop(key) for key in TIMES if key in row})
-    row = plain(row)
+    row = storable(row)
     key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)
     if key is None or not row[key].strip():
         raise UnusableFile("has no text")

@@ -11,7 +11,7 @@ from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
-    gathered,
+    collected,
     readable,
     tags_of,
 )
@@ -28,7 +28,7 @@ NO_DATE = "has no date that can be read: it is stored without one"
 def read(path: str, data: bytes) -> Contents:
     """The message, or one text per message of a mailbox. A broken one is left out, with a note."""
     if data.startswith(BOX):
-        return gathered(
+        return collected(
             "message", _messages(data), lambda message: _loaded(path, message, boxed=True)
         )
     text, notes = _loaded(path, data)

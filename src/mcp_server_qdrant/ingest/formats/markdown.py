@@ -11,7 +11,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
     created,
-    plain,
+    storable,
     tags_of,
     titled,
 )
@@ -87,7 +87,7 @@ def _fields(front: str) -> Mapping[str, Any]:
             raise UnusableFile(f"has front matter that is not YAML{where}") from error
     if not isinstance(found, dict | None):
         raise UnusableFile("has front matter without names")
-    fields: Mapping[str, Any] = plain(found or {})
+    fields: Mapping[str, Any] = storable(found or {})
     return fields
 
 

@@ -9,7 +9,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    noted,
+    fault_notes,
     parsed,
     readable,
     titled,
@@ -46,7 +46,7 @@ def read(path: str, text: str) -> Contents:
         text += f"{source}\n\n"
     title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
     marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
-    return Contents([Loaded(text, title, marks=marks)], noted("cell", faults))
+    return Contents([Loaded(text, title, marks=marks)], fault_notes("cell", faults))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

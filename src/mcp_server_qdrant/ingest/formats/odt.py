@@ -4,7 +4,7 @@ import io
 from zipfile import ZipFile
 
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, described, document
+from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core
 
 UNSEEN = ["tracked-changes", "annotation", "forms", "note-citation"]
 TAGS = {
@@ -31,5 +31,5 @@ def read(path: str, data: bytes) -> Contents:
         level = min(int(str(element.get("text:outline-level", "1"))) + 1, 6)  # below the title
         title = element.get("text:style-name") == "Title"
         element.name = f"h{level}" if name == "h" else "h1" if title else TAGS.get(name, "span")
-    about = described(archive, "meta.xml")
+    about = dublin_core(archive, "meta.xml")
     return document(html.loaded(path, page, about.get("title", "")), about)

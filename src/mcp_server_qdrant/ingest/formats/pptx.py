@@ -9,8 +9,8 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    described,
     document,
+    dublin_core,
     readable,
     titled,
 )
@@ -30,7 +30,7 @@ def read(path: str, data: bytes) -> Contents:
         name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
         marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
         text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
-    about = described(ZipFile(io.BytesIO(data)), "docProps/core.xml")
+    about = dublin_core(ZipFile(io.BytesIO(data)), "docProps/core.xml")
     given = about.get("title", "")
     title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
     return document(Loaded(text, title, marks=tuple(marks)), about)

@@ -17,8 +17,8 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     decode,
+    fault_notes,
     name_of,
-    noted,
     parsed,
     readable,
 )
@@ -86,7 +86,7 @@ def read(path: str, data: bytes) -> Contents:
         return Contents([Loaded(decode(data)[0], name_of(path))])
     if not session.turns:
         raise UnusableFile("holds no conversation")
-    return Contents([_loaded(session)], noted("line", faults), session.masked)
+    return Contents([_loaded(session)], fault_notes("line", faults), session.masked)
 
 
 def _rows(data: bytes, faults: list[tuple[str, int]]) -> Iterator[Any]:

@@ -17,11 +17,11 @@ from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions, service
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.wire import service
 
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
-HOST = "mcp_server_qdrant.qdrant.edge.host"
 _BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once
 _DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
@@ -46,7 +46,7 @@ class EdgeClient(AsyncQdrantBase):
 
         `timeout`: seconds per call.
         """
-        link = link or Link(service(Path(path), options, module=HOST), timeout)
+        link = link or Link(service(Path(path), options), timeout)
         await link.open()
         return cls(link)
 

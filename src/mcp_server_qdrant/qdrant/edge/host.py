@@ -4,11 +4,10 @@ No call of Qdrant Edge releases the GIL, a full disk or a damaged file kills the
 folder can be opened once only; so the engine lives here, started by the first client and shared
 by all of them. One thread does all work and hears all clients: a second one would win nothing.
 
-    python -m mcp_server_qdrant.qdrant.edge.host FOLDER OPTIONS
+    python -m mcp_server_qdrant.qdrant.edge.host RENDEZVOUS VERSION OPTIONS
 """
 
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Hashable
@@ -21,9 +20,9 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.hosting.host import Client, Work, operation, serve
 from mcp_server_qdrant.hosting.wire import Call
-from mcp_server_qdrant.qdrant.edge import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
@@ -37,7 +36,7 @@ _FLUSH_SECONDS = 5.0  # between two looks for what is in logs alone
 class Engine(Work):
     """The shards of a folder. Reads go before writes, of which one at a time is done."""
 
-    def __init__(self, root: Path, options: wire.EdgeOptions) -> None:
+    def __init__(self, root: Path, options: EdgeOptions) -> None:
         super().__init__()
         folder = Folder(root, options.min_free)
         folder.prepare()
@@ -118,11 +117,5 @@ class Engine(Work):
         self._shards.close_all()
 
 
-def main(arguments: list[str]) -> None:
-    """Own the folder and serve it."""
-    root, options = Path(arguments[0]), wire.EdgeOptions(**json.loads(arguments[1]))
-    serve(wire.service(root, options), lambda: Engine(root, options), options.idle_seconds)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve(sys.argv[1:], lambda root, options: Engine(root, EdgeOptions(**options)))

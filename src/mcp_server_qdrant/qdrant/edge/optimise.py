@@ -24,8 +24,8 @@ import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.qdrant.edge.files import Folder, allocated, copy_sparse, sync_tree
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
-from mcp_server_qdrant.qdrant.edge.wire import EdgeOptions
 
 _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _RETRY_SECONDS = 60.0

@@ -170,7 +170,8 @@ class Bulk:
 
     async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
         """The points as they are now; missing ones are left out."""
-        return [self._document(name, record) for record in await self.fetch(name, ids)]
+        found = await self._client.retrieve(name, list(ids), with_payload=True)
+        return [self._document(name, record) for record in found]
 
     async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
         """Write one vector of points that exist; the rest of them stays as it is."""
@@ -186,29 +187,17 @@ class Bulk:
         """The exact number of points."""
         return int((await self._client.count(name, count_filter=where)).count)
 
-    async def page(
-        self, name: str, limit: int, offset: PointId | None
-    ) -> tuple[dict[PointId, Payload], PointId | None]:
-        """The payloads of a page of points by id, and where the next begins."""
-        start: Any = offset
-        records, following = await self._client.scroll(
-            name, limit=limit, offset=start, with_payload=True
-        )
-        place: Any = following
-        return _payloads(records), place
-
-    async def fetch(self, name: str, ids: Sequence[PointId], *, vectors: bool = False) -> list[Any]:
-        """The points of these ids that exist, with payload, and with vectors where wanted."""
-        return list(
-            await self._client.retrieve(name, list(ids), with_payload=True, with_vectors=vectors)
-        )
+    def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Any]]:
+        """All points in pages, with payload, and with vectors where wanted."""
+        return pages(self._client, name, size, with_payload=True, with_vectors=vectors)
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of these points by id."""
-        return _payloads(await self.fetch(name, ids))
+        """The payloads of those of these points that exist, by id."""
+        found = await self._client.retrieve(name, list(ids), with_payload=True)
+        return {record.id: record.payload or {} for record in found}
 
     async def put(self, name: str, points: Sequence[Any]) -> None:
-        """Write points as `fetch` returned them."""
+        """Write points as `pages` gives them, with their vectors."""
         structs = [
             models.PointStruct(
                 id=point.id,
@@ -222,14 +211,6 @@ class Bulk:
     def _document(self, name: str, record: Any) -> Document:
         return document_of(name, record.id, record.payload, self._content_fields)
 
-    async def close(self) -> None:
-        """Leave the engine."""
-        await self._client.close()
-
 
 def _without(vector: str) -> models.Filter:
     return models.Filter(must_not=[models.HasVectorCondition(has_vector=vector)])
-
-
-def _payloads(records: Sequence[Any]) -> dict[PointId, Payload]:
-    return {record.id: record.payload or {} for record in records}

@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATE_KEY
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.core.notation import Identify, first_id, name_fault, point_id, sibling_id
-from mcp_server_qdrant.core.writes import StoredPoint
+from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
     among,
@@ -36,7 +36,7 @@ from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
-    FILE_KEY,
+    HASH_KEY,
     PENDING_KEY,
     SOURCE_KEY,
     UPDATED_KEY,
@@ -44,6 +44,7 @@ from mcp_server_qdrant.qdrant.payload import (
     WRITERS,
     WRITING_KEY,
     document_of,
+    stored_payload,
 )
 
 PENDING = "dense"
@@ -137,6 +138,8 @@ class Points:
         Once in this process: a collection lacks some where its creation was interrupted, or a
         setting added a field.
         """
+        if SOURCE_KEY in more and SERVER_INDEXES.keys() <= self._indexes.keys():
+            more = (*more, HASH_KEY)  # by which `delete_of_files` filters
         wanted = {**self._indexes, **dict.fromkeys(more, KEYWORD_INDEX)}
         missing = {key: one for key, one in wanted.items() if key not in present}
         new = {(collection, key) for key in missing} - self._indexed
@@ -144,24 +147,24 @@ class Points:
             await self._client.create_payload_indexes(collection, missing)
             self._indexed |= new
 
-    async def exchange(self, target: Target, point: StoredPoint, seen: Document | None) -> None:
-        """Write a point in the place of the one that was seen, if that is still as it was.
+    async def exchange(self, target: Target, one: Encoded, seen: Document | None) -> None:
+        """Write a part in the place of the one that was seen, if that is still as it was.
 
         None: where there was none.
         """
         if seen is None:
-            await self.upsert(target, [point], update_mode=models.UpdateMode.INSERT_ONLY)
+            await self.upsert(target, [one], update_mode=models.UpdateMode.INSERT_ONLY)
         else:
-            only, mode = models.Filter(must=unchanged(seen)), models.UpdateMode.UPDATE_ONLY
-            await self.upsert(target, [point], update_filter=only, update_mode=mode)
+            only, mode = models.Filter(must=as_seen(seen)), models.UpdateMode.UPDATE_ONLY
+            await self.upsert(target, [one], update_filter=only, update_mode=mode)
 
-    async def upsert(self, target: Target, points: Sequence[StoredPoint], **only: Any) -> None:
-        """Write the points with the vectors that the collection has. Acknowledged when durable."""
+    async def upsert(self, target: Target, parts: Sequence[Encoded], **only: Any) -> None:
+        """Write the parts with the vectors that the collection has. Acknowledged when durable."""
         structs = [
             models.PointStruct(
-                id=point.id, vector=_vectors(target, point), payload=dict(point.payload)
+                id=one.part.id, vector=_vectors(target, one), payload=_payload(target, one)
             )
-            for point in points
+            for one in parts
         ]
         await self._client.upsert(target.collection, structs, **only)
         self._tally.written += len(structs)
@@ -258,7 +261,7 @@ class Points:
     async def delete_seen(self, seen: Document) -> None:
         """Remove all parts of a text in one step, but for what was written since it was seen."""
         ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
-        where = models.Filter(must=[among(ids), *unchanged(seen)])
+        where = models.Filter(must=[among(ids), *as_seen(seen)])
         await self._client.delete(seen.collection, where)
 
     async def count(self, collection: str, ids: Sequence[PointId]) -> int:
@@ -354,7 +357,7 @@ class Points:
 
         What another run has written to them meanwhile stays.
         """
-        old = one_of(f"{FILE_KEY}.hash", sorted(contents))
+        old = one_of(HASH_KEY, sorted(contents))
         for first in range(0, len(ids), IDS_PAGE):
             these = among(ids[first : first + IDS_PAGE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
@@ -390,7 +393,7 @@ async def create(client: Any, name: str, **how: Any) -> bool:
         raise
 
 
-def unchanged(seen: Document) -> list[models.Condition]:
+def as_seen(seen: Document) -> list[models.Condition]:
     """The conditions that a point has not been written since it was seen; none for another tool's,
     which says nothing of when it was.
     """
@@ -407,16 +410,23 @@ def as_vector(value: Sparse | Dense) -> Any:
     return list(value)
 
 
-def _vectors(target: Target, point: StoredPoint) -> Any:
+def _vectors(target: Target, one: Encoded) -> Any:
     vectors: dict[str, Any] = {}
     sparse = target.written
-    if target.dense is not None and point.dense is not None:
+    if target.dense is not None and one.dense is not None:
         if target.dense.vector == "" and sparse is None:
-            return as_vector(point.dense)
-        vectors[target.dense.vector] = as_vector(point.dense)
-    if sparse is not None and point.sparse.indices:
-        vectors[sparse.vector] = as_vector(point.sparse)
+            return as_vector(one.dense)
+        vectors[target.dense.vector] = as_vector(one.dense)
+    if sparse is not None and one.sparse.indices:
+        vectors[sparse.vector] = as_vector(one.sparse)
     return vectors
+
+
+def _payload(target: Target, one: Encoded) -> Payload:
+    payload = stored_payload(one.part)
+    if target.dense is not None and one.dense is None:
+        payload["doc"]["pending"] = PENDING
+    return payload
 
 
 def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:

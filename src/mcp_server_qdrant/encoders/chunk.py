@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
 
 Count = Callable[[str], int]
-Span = tuple[int, int]
+Span = tuple[int, int]  # start and end in characters
 
 SECTION = 20_000  # characters split at once: the splitter's time grows with the square
 CHARACTERS_PER_TOKEN = 16  # at most, even where a long word is a single token
@@ -51,7 +51,7 @@ def split(
     return list(_whole(spans, len(text))) if len(spans) > 1 else [(0, len(text))]
 
 
-def tokens(text: str, tokenizer_json: str | None) -> int:
+def token_count(text: str, tokenizer_json: str | None) -> int:
     """The tokens of a text, special ones not counted; guessed where there is no tokenizer."""
     _, exact, _ = _counting(tokenizer_json)
     return exact(_readable(text))

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from mcp_server_qdrant.core.sentences import RULES
-from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.hosted import Spec
-from mcp_server_qdrant.ingest import chunk as chunking
-from mcp_server_qdrant.ingest.chunk import (
+from mcp_server_qdrant.encoders import chunk as chunking
+from mcp_server_qdrant.encoders.chunk import (
     BYTES_PER_TOKEN,
     CHARACTERS_PER_TOKEN,
     SPECIAL_TOKENS,
-    tokens,
+    token_count,
 )
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
+from mcp_server_qdrant.encoders.local.listed import Spec
 
 LIMIT, OVERLAP = 128, 19
 
@@ -97,8 +97,8 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     model = encoder.loaded(60)
     chunks = split(PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP)
 
-    whole = encoder.encode_documents([chunk.text for chunk in chunks])
-    shorter = encoder.encode_documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
+    whole = encoder.documents([chunk.text for chunk in chunks])
+    shorter = encoder.documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])
 
     assert all(one != other for one, other in zip(whole, shorter, strict=True))
 
@@ -215,7 +215,7 @@ def test_a_line_that_leads_to_the_next_stays_with_it(lead, tokenizer_json):
     answer = "Yes, it is known to run on all of them, the old and the new ones."
     first = "It was written in the year of the flood, long before any of us was born."
     text = f"{first}\n\n{lead}{answer}"
-    limit = tokens(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
+    limit = token_count(f"{lead}{answer}", tokenizer_json) + SPECIAL_TOKENS
 
     assert cut(text, limit, tokenizer_json) == [text.split("\n", maxsplit=1)[0], f"{lead}{answer}"]
 
