@@ -1,5 +1,6 @@
 """What all tests share: the real model, built once."""
 
+import asyncio
 import gc
 import os
 import shutil
@@ -22,6 +23,7 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.encoders.local.hosted import host_name, service
 from mcp_server_qdrant.hosting import link
 from mcp_server_qdrant.hosting.link import connect
+from mcp_server_qdrant.projection import neighbours
 from mcp_server_qdrant.settings import engine as engine_settings
 from mcp_server_qdrant.settings.environment import (
     Settings,
@@ -79,8 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: some always wait, for processes or the disk."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are cores: some always wait, for processes or the disk."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -178,16 +180,18 @@ def caches(tmp_path_factory: pytest.TempPathFactory, one_cache: Path) -> Iterato
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_hosts() -> Iterator[None]:
-    """Hosts are forked from a process that has done their imports."""
+    """Hosts and layouts are forked from a process that has done their imports."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(link, "subprocess", forked.MODULE)
+        patch.setattr(neighbours, "asyncio", forked.ASYNC_MODULE)
         yield
 
 
 @pytest.fixture
 def real_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts are started as users have them started."""
+    """Hosts and layouts are started as users have them started."""
     monkeypatch.setattr(link, "subprocess", subprocess)
+    monkeypatch.setattr(neighbours, "asyncio", asyncio)
 
 
 @pytest.fixture(scope="session", autouse=True)

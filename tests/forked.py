@@ -1,11 +1,12 @@
 """Processes that begin where the imports are done.
 
 A server takes a second of processor time to import what it needs, a host up to 0.7 s, and the tests
-start hundreds. Here a process that has imported it forks each of them: it has the arguments,
-environment, folder, streams and exit status that it would have. Tests of the start itself use
-`subprocess`, and the fixture `real_hosts` where it is a host's.
+start hundreds; one that lays a map out, 1.2 s. Here a process that has imported it forks each of
+them: it has the arguments, environment, folder, streams and exit status that it would have. Tests
+of the start itself use `subprocess`, and the fixture `real_hosts` where it is a host's.
 """
 
+import asyncio
 import atexit
 import contextlib
 import gc
@@ -20,12 +21,14 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 ENGINE_HOST = "mcp_server_qdrant.qdrant.edge.host"
 MODEL_HOST = "mcp_server_qdrant.encoders.local.serve"
+LAYOUT = "mcp_server_qdrant.projection.neighbours"
 # What runs -> what is imported before; "" is all else: servers, commands, and their hosts.
 PRELOADED = {
     ENGINE_HOST: (ENGINE_HOST,),
@@ -40,6 +43,7 @@ PRELOADED = {
         MODEL_HOST,
     ),
 }
+WHERE_NEEDED = ("openTSNE", "sklearn.cluster")  # of a layout: imported at the first one
 LONGEST = 1 << 17
 LOST = -(1 << 62)
 _lines: dict[str, socket.socket] = {}
@@ -118,6 +122,36 @@ Popen = Forked if sys.platform == "linux" else subprocess.Popen
 MODULE = SimpleNamespace(Popen=Popen, DEVNULL=subprocess.DEVNULL)  # for what starts hosts
 
 
+class Awaited:
+    """A process as `asyncio` has it, as far as the product uses that."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    async def communicate(self, given: bytes) -> tuple[bytes, bytes]:
+        return await asyncio.to_thread(self._process.communicate, given)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def wait(self) -> int:
+        return await asyncio.to_thread(self._process.wait)
+
+
+async def create_subprocess_exec(*args: str, **streams: Any) -> Awaited:
+    """What `asyncio` has by this name."""
+    return Awaited(Popen([*args], **streams))
+
+
+ASYNC_MODULE = SimpleNamespace(  # for what lays out
+    create_subprocess_exec=create_subprocess_exec, subprocess=asyncio.subprocess
+)
+
+
 def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
     """`subprocess.run` with all streams as text."""
     given = options.pop("input", None)
@@ -156,6 +190,8 @@ def fork_all(line: socket.socket) -> list[str]:
             if not asked:
                 os._exit(0)
             *streams, told = passed
+            command = json.loads(asked)
+            _import(WHERE_NEEDED if LAYOUT in command[0] else ())
             if pid := os.fork():
                 running[pid] = told
                 _tell(told, pid)
@@ -163,7 +199,12 @@ def fork_all(line: socket.socket) -> list[str]:
                     os.close(stream)
             else:
                 line.detach(), own.detach()
-                return _become(streams, theirs.detach(), *json.loads(asked))
+                return _become(streams, theirs.detach(), *command)
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        __import__(name)
 
 
 def _tell(pipe: int, number: int) -> None:
@@ -199,9 +240,10 @@ def main(kind: str) -> None:
         from mcp_server_qdrant.app.opening import import_services
 
         import_services()
-    for name in PRELOADED[kind]:
-        __import__(name)
+    _import(PRELOADED[kind])
     sys.modules["mcp_server_qdrant.hosting.link"].subprocess = MODULE
+    if LAYOUT in sys.modules:
+        sys.modules[LAYOUT].asyncio = ASYNC_MODULE
     for name in (ENGINE_HOST, MODEL_HOST):  # they run as __main__
         sys.modules.pop(name, None)
     gc.freeze()
@@ -213,6 +255,8 @@ def main(kind: str) -> None:
         sys.path.insert(0, str(Path.cwd()))
     way, what, *arguments = asked
     sys.argv[:] = [way, *arguments]
+    if what == LAYOUT:
+        del sys.modules[what]  # it runs as __main__
     if what == MODEL_HOST:
         _run_to_the_end(what)
     elif way == "-m":

@@ -37,6 +37,7 @@ def vector(number: int) -> dict[str, list[float]]:
 
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(quick, max_examples=settings.default.max_examples // 2)  # each is many files
 TIMES_OF_NO_CALENDAR = [
     "9999-12-31T23:59:59-14:00",
     "0001-01-01T00:00:00+14:00",
@@ -184,7 +185,7 @@ async def test_any_file_is_stored_or_named_and_the_others_are_stored(tmp_path):
     ):
 
         def check(run: Run[Any]) -> None:
-            @quick
+            @few
             @given(front_matter, st.lists(rows, max_size=4), st.binary() | texts.map(utf8))
             @example("created_at: 9999-12-31T23:59:59-14:00\n", ['{"text": "x", "date": NaN}'], b"")
             def sync(front: str, lines: list[str], other: bytes) -> None:

@@ -73,8 +73,9 @@ def test_the_scripts_can_be_executed(script):
     assert "set -euo pipefail" in path.read_text()
 
 
-def test_ci_ends_with_the_readmes_test_command():
-    assert (ROOT / ".ci/run").read_text().rstrip().endswith("exec scripts/test")
+def test_ci_runs_the_readmes_test_command_and_ends_as_it_does():
+    assert (ROOT / ".ci/run").read_text().count("\nscripts/test || failed=$?\n") == 1
+    assert (ROOT / ".ci/run").read_text().rstrip().endswith('exit "$failed"')
 
 
 def test_every_client_configuration_is_json_that_starts_this_server():

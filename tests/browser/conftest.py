@@ -112,12 +112,12 @@ def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
 
     `page.faults` are console errors and requests to other hosts; a test that makes them on
     purpose clears them. Motion is reduced unless a test asks for it: half of a page's processor
-    time is that of drawing what moves.
+    time is that of drawing what moves. `routes` are answered by the test from the first request on.
     """
     opened = []
     usual = {"viewport": WIDE, "accept_downloads": True, "reduced_motion": "reduce"}
 
-    def open_(address: str | None = None, **options: Any) -> Any:
+    def open_(routes: dict[str, Callable[[Any], None]] | None = None, **options: Any) -> Any:
         context = browser.new_context(**usual | options)
         context.set_default_timeout(PATIENCE)
         page = context.new_page()
@@ -128,8 +128,10 @@ def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
             "request",
             lambda asked: _note(page, not _ours(asked.url, served.address), asked.url),
         )
+        for pattern, answer in (routes or {}).items():
+            page.route(pattern, answer)
         opened.append(page)
-        page.goto(f"{address or served.address}/viz")
+        page.goto(f"{served.address}/viz")
         return page
 
     yield open_

@@ -76,13 +76,18 @@ def page(start):
     return start()
 
 
-def test_a_search_shows_results_their_reasons_and_their_places(start):
+def test_a_search_shows_results_in_the_servers_order_their_reasons_and_their_places(start):
     page = start(reduced_motion="no-preference")
     assert canvas(page, "points") == "111"
     assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
     shot(page, "start")
-    ask(page)
+    with page.expect_response("**/viz/api/search") as answered:
+        ask(page)
+    results = answered.value.json()["results"]
 
+    assert page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)") == [
+        one["id"] for one in results
+    ]
     assert titles(page)[0] == FIRST
     assert "results in" in page.locator("#results-about").inner_text()
     assert page.locator(".hit").count() == int(canvas(page, "hits"))
@@ -92,59 +97,60 @@ def test_a_search_shows_results_their_reasons_and_their_places(start):
     assert "is relevance 0.53" in reason
     assert "times recency 0." in reason
     assert "gives score 0." in reason
-    assert FIRST in page.locator(".hit h3").first.inner_text()
     assert "results in" in page.locator("#status").inner_text()
     said = page.locator("#map-notes").inner_text()
     assert "% of the variance is seen" in said or "What is alike lies near" in said
 
 
-def test_the_order_is_that_of_the_server(page):
-    with page.expect_response("**/viz/api/search") as answered:
-        ask(page)
-    results = answered.value.json()["results"]
+def test_a_result_shows_its_text_one_number_and_reasons_that_add_up(page):
+    ask(page)
+    excerpts = page.locator(".hit .excerpt")
+    assert excerpts.count() > 0
+    assert all(excerpts.all_inner_texts())
+    assert excerpts.first.locator("mark").count() > 0
 
-    assert page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)") == [
-        one["id"] for one in results
-    ]
+    scores = page.locator(".relevance").evaluate_all(
+        "all => all.map(one => Number(one.lastChild.textContent))"
+    )
+    assert scores == sorted(scores, reverse=True)
+    parts = page.locator(".hit .parts").first
+    assert not parts.is_visible()
+    page.locator(".hit summary").first.click()
+    assert "relevance 0." in parts.inner_text()
+    assert "times priority 1.00" not in page.locator(".hits").text_content()
+
+    reason = page.locator(".hit .reason").first.inner_text()
+    assert " words" in reason
+    assert "old: \N{MINUS SIGN}" in reason
+    for said in page.locator(".bar").evaluate_all("all => all.map(one => one.ariaLabel)"):
+        given, _, rest = said.partition(" is relevance ")
+        whole = sum(round(100 * float(one.split()[-1])) for one in given.split(" plus "))
+        assert whole == round(100 * float(rest.split(",")[0].split(";")[0].split()[0]))
+    hues = page.evaluate(
+        """async () => {
+            const style = getComputedStyle(document.documentElement);
+            const names = ['--meaning', '--words', '--gains'];
+            const own = names.map(name => style.getPropertyValue(name));
+            return [...(await import('/viz/raster.js')).HUES, ...own];
+        }"""
+    )
+    assert len(set(hues)) == len(hues)
 
 
-def test_another_algorithm_searches_anew(page):
+def test_each_setting_is_sent_with_the_search_that_follows_and_is_seen(page):
     ask(page)
     settings(page)
     asked = change(page, lambda: page.locator("#algorithm").select_option("keyword"))
-
     assert asked["algorithm"] == "keyword"
     assert titles(page)
     assert "meaning 0.00" in page.locator(".parts").first.text_content()
+    change(page, lambda: page.locator("#algorithm").select_option(""))
 
-
-def test_the_share_of_meaning_is_sent_with_that_of_keywords(page):
-    ask(page)
-    settings(page)
     page.locator("#meaning").focus()
     asked = change(page, lambda: page.locator("#meaning").select_option("0.7"))
-
     assert [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")] == [0.7, 0.3]
     assert page.evaluate("document.activeElement.id") == "meaning"
 
-
-def test_collections_and_tags_restrict_the_search(page):
-    ask(page)
-    settings(page)
-    asked = change(page, lambda: page.locator("#controls").get_by_label("meetings").uncheck())
-    where = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.collection)")
-
-    assert asked["collections"] == ["homelab", "recipes"]
-    assert "meetings" not in where
-    page.locator("canvas[data-points='80']").wait_for()
-    asked = change(page, page.locator(".chip", has_text="backup").first.click)
-    assert asked["tags"] == ["backup"]
-    assert 0 < len(titles(page)) < len(where)
-
-
-def test_priority_recency_and_limit_are_sent(page):
-    ask(page)
-    settings(page)
     asked = change(page, lambda: page.get_by_label("Priority").select_option("hard"))
     assert asked["priority"] == "hard"
     assert "preferred: +50 %" in page.locator(".hits").text_content()
@@ -155,12 +161,26 @@ def test_priority_recency_and_limit_are_sent(page):
     spelling = page.get_by_role("slider", name="Spelling")
     asked = change(page, lambda: (spelling.focus(), page.keyboard.press("End")))
     assert asked["fuzzy_boost"] == 0.2
+
+    asked = change(page, lambda: page.locator("#controls").get_by_label("meetings").uncheck())
+    where = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.collection)")
+    assert asked["collections"] == ["homelab", "recipes"]
+    assert "meetings" not in where
+    page.locator("canvas[data-points='80']").wait_for()
+    asked = change(page, page.locator(".chip", has_text="backup").first.click)
+    assert asked["tags"] == ["backup"]
+    assert 0 < len(titles(page)) < len(where)
+    change(page, page.locator(".chip", has_text="backup").first.click)
     asked = change(page, lambda: page.locator("#limit").select_option("5"))
     assert asked["limit"] == 5
     assert len(titles(page)) == 5
+    page.get_by_role("button", name="more", exact=False).filter(has_text="Show").click()
+    page.locator(".hit").nth(7).wait_for()
+    assert "raise limit" not in page.locator("#results").inner_text()
+    settled(page)
 
 
-def test_a_point_tells_what_it_is_and_opens(page):
+def test_a_point_tells_what_it_is_and_opens_as_its_title_does(page):
     ask(page)
     plot = page.get_by_role("application")
     plot.focus()
@@ -179,10 +199,17 @@ def test_a_point_tells_what_it_is_and_opens(page):
     page.keyboard.press("Escape")
     assert not dialog.is_visible()
 
+    page.get_by_role("button", name=FIRST, exact=True).click()
+    dialog.locator(".text").wait_for()
+    assert "meetings" in dialog.locator("dl").inner_text()
+    assert "outage" in dialog.locator("dl").inner_text()
+    dialog.get_by_role("button", name="Close").click()
+    assert not dialog.is_visible()
+
 
 def test_the_mouse_points_and_clicks(start):
     """Where a point lies is asked of a second plot of the same size."""
-    page = start(reduced_motion="reduce")
+    page = start()
     by_neighbours(page)
     page.get_by_role("radio", name="PCA").check()
     box = page.locator("canvas").bounding_box()
@@ -227,24 +254,49 @@ def open_region(page):
     return label
 
 
-def test_the_map_moves_over_to_the_layout_by_neighbours(start):
-    page = start(reduced_motion="reduce")
+def test_the_map_is_by_neighbours_goes_to_the_hits_and_back_and_has_other_layouts(start):
+    page = start()
     by_neighbours(page)
     assert page.get_by_role("radio", name="Neighbours").is_checked()
     assert "What is alike lies near" in page.locator("#map-notes").inner_text()
     ask(page)
     assert page.locator(".hit").count() == int(canvas(page, "hits"))
+    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("canvas[data-zoom='1.00']").wait_for()
+    assert page.get_by_role("searchbox").input_value() == QUERY
+
     page.get_by_role("radio", name="PCA").check()
     assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
+    page.get_by_role("radio", name="3-D").check()
+    assert canvas(page, "layout") == "3-D"
+    assert "PC 3" in page.locator("#map-notes").inner_text()
+    plot = page.get_by_role("application")
+    plot.focus()
+    for key in ("+", "-", "0", "Shift+ArrowLeft", "Shift+ArrowUp"):
+        page.keyboard.press(key)
+    shot(page, "three")
+    page.wait_for_url("**at=1.00+0.500+0.500+**")
 
 
-def test_a_region_tells_its_documents_and_a_search_can_be_kept_to_it(start):
-    page = start(reduced_motion="reduce")
-    label = open_region(page)
+def test_a_region_opens_by_key_or_click_and_a_search_can_be_kept_to_it(start):
+    page = start()
     region = page.get_by_role("region", name="Region")
-    shot(page, "region")
+    title = region.get_by_role("heading")
+    names = page.get_by_role("list", name="Regions").get_by_role("button")
+    names.first.wait_for()
+    names.first.focus()
+    page.keyboard.press("Enter")
+    title.wait_for()
+    assert page.evaluate("document.activeElement.tagName") == "H3"
+    assert names.first.inner_text().split()[0] in title.inner_text()
+    page.keyboard.press("Escape")
+    region.wait_for(state="hidden")
+    assert names.first.evaluate("one => one === document.activeElement")
 
-    assert label["text"].split()[0] in region.get_by_role("heading").inner_text()
+    label = open_region(page)
+    shot(page, "region")
+    assert label["text"].split()[0] in title.inner_text()
     assert region.locator(".open").count() > 0
     ask(page)
     everywhere = page.locator(".hit").count()
@@ -262,15 +314,26 @@ def test_a_region_tells_its_documents_and_a_search_can_be_kept_to_it(start):
     assert not region.is_visible()
 
 
-def test_what_is_in_view_tells_its_texts_and_a_search_can_be_kept_to_it(start):
-    page = start(reduced_motion="reduce")
+def kept_ids(page):
+    """The ids that the search which follows a reload is kept to."""
+    with page.expect_request(
+        lambda asked: asked.url.endswith("/api/search") and "ids" in asked.post_data_json
+    ) as found:
+        page.reload()
+    page.wait_for_selector(".hit .bar", state="attached")  # weak matches are folded
+    return found.value.post_data_json["ids"]
+
+
+def test_what_is_in_view_tells_its_texts_and_an_address_holds_a_search_kept_to_it(start):
+    page = start()
     by_neighbours(page)
     for _ in range(3):
         page.get_by_role("button", name="Zoom in").click()
     page.get_by_role("button", name="What is in view").click()
     region = page.get_by_role("region", name="Region")
     region.wait_for()
-    inside = int(region.locator("p.hint").inner_text().split()[0])
+    points = region.locator("p.hint").inner_text()
+    inside = int(points.split()[0])
 
     assert 3 < inside < int(canvas(page, "points"))
     assert region.locator(".open").count() > 0
@@ -278,14 +341,23 @@ def test_what_is_in_view_tells_its_texts_and_a_search_can_be_kept_to_it(start):
     with page.expect_request("**/viz/api/search") as asked:
         region.get_by_role("button", name="Search only here").click()
     settled(page)
-    assert len(asked.value.post_data_json["ids"]) == inside
+    ids = asked.value.post_data_json["ids"]
+    assert len(ids) == inside
     shown = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)")
     assert shown
-    assert set(shown) <= set(asked.value.post_data_json["ids"])
+    assert set(shown) <= set(ids)
+    page.wait_for_url("**only=1**")
+    assert "area=" in page.url
+    assert kept_ids(page) == ids
+    assert region.locator("p.hint").inner_text() == points
+    page.get_by_role("button", name="Without only in").click()
+    settled(page)
+    assert "only=" not in page.url
+    assert "area=" in page.url
 
 
 def test_a_loop_around_points_holds_them_in_its_link_too(start):
-    page = start(reduced_motion="reduce")
+    page = start()
     by_neighbours(page)
     box = page.locator("canvas").bounding_box()
     page.get_by_role("button", name="Draw a loop around points").click()
@@ -306,79 +378,33 @@ def test_a_loop_around_points_holds_them_in_its_link_too(start):
     assert region.locator("p.hint").inner_text() == inside
 
 
-def test_every_result_shows_its_text_where_the_words_stand(page):
-    ask(page)
-    excerpts = page.locator(".hit .excerpt").all_inner_texts()
-
-    assert all(excerpts)
-    assert page.locator(".hit .excerpt").first.locator("mark").count() > 0
-
-
-def test_esc_after_a_search_leads_back_to_the_whole_map_and_keeps_the_query(start):
-    page = start(reduced_motion="reduce")
-    by_neighbours(page)
-    ask(page)
-    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
-    page.keyboard.press("Escape")
-    page.locator("canvas[data-zoom='1.00']").wait_for()
-    assert page.get_by_role("searchbox").input_value() == QUERY
-
-
-def test_one_finger_scrolls_the_page_until_the_map_was_touched(start):
-    page = start(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
-    page.get_by_role("link", name="Map").click()
-    plot = page.get_by_role("application")
-    action = "one => getComputedStyle(one).touchAction"
-
-    assert plot.evaluate(action) == "pan-y"
-    plot.tap(position={"x": 5, "y": 5})
-    assert plot.evaluate(action) == "none"
-
-
-def test_the_legend_hides_a_collection_and_colours_follow_a_tag(page):
+def test_the_legend_hides_a_collection_and_is_one_of_tags_where_these_give_the_colours(page):
     legend = page.locator("figcaption").get_by_role("button", name="recipes")
     legend.click()
     assert legend.get_attribute("aria-pressed") == "false"
     legend.click()
     page.get_by_label("Colour by").select_option("tags")
     values = page.locator(".key.values li")
-    assert 3 <= values.count() <= 9  # one of them: others
+    assert 3 <= values.count() <= 9
+    assert "others" in page.locator(".key.values").inner_text()
+    assert page.locator("figcaption .key:visible").count() == 1
     shot(page, "tags")
 
 
-def test_a_title_opens_the_text_with_its_details(page):
+def test_a_thumb_can_be_taken_back_and_thumbs_give_the_comparison_its_precision(page):
     ask(page)
-    page.get_by_role("button", name=FIRST, exact=True).click()
+    up = page.get_by_role("button", name=f"Answers the query: {FIRST}")
+    up.click()
+    assert up.get_attribute("aria-pressed") == "true"
+    up.click()
+    assert up.get_attribute("aria-pressed") == "false"
+    assert "No thumbs given yet." in page.locator("#judgements").inner_text()
 
-    dialog = page.locator("#passage")
-    dialog.locator(".text").wait_for()
-    assert "meetings" in dialog.locator("dl").inner_text()
-    assert "outage" in dialog.locator("dl").inner_text()
-    dialog.get_by_role("button", name="Close").click()
-    assert not dialog.is_visible()
-
-
-def test_three_dimensions_turn_by_keys(page):
-    ask(page)
-    page.get_by_role("radio", name="3-D").check()
-    assert canvas(page, "layout") == "3-D"
-    assert "PC 3" in page.locator("#map-notes").inner_text()
-    plot = page.get_by_role("application")
-    plot.focus()
-    for key in ("+", "-", "0", "Shift+ArrowLeft", "Shift+ArrowUp"):
-        page.keyboard.press(key)
-    shot(page, "three")
-    page.wait_for_url("**at=1.00+0.500+0.500+**")
-
-
-def test_the_algorithms_are_compared_with_precision_from_thumbs(page):
-    ask(page)
-    page.get_by_role("button", name=f"Answers the query: {FIRST}").click()
+    up.click()
     page.get_by_role("button", name="Does not answer the query:").nth(1).click()
     page.get_by_role("button", name="Compare").click()
     columns = page.locator(".ranks .column")
     columns.first.wait_for()
-
     assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword"]
     figures = columns.first.locator(".hint").inner_text()
     assert figures.endswith("100 % in common with hybrid, precision 50 % of 2")
@@ -412,16 +438,6 @@ def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "hybrid" in done.stdout
-
-
-def test_the_last_thumb_can_be_taken_back(page):
-    ask(page)
-    up = page.get_by_role("button", name=f"Answers the query: {FIRST}")
-    up.click()
-    assert up.get_attribute("aria-pressed") == "true"
-    up.click()
-    assert up.get_attribute("aria-pressed") == "false"
-    assert "No thumbs given yet." in page.locator("#judgements").inner_text()
 
 
 def test_a_server_that_is_gone_is_one_sentence_and_the_page_recovers(start, served, tmp_path):
@@ -461,28 +477,29 @@ def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(start):
     page.faults.clear()
 
 
-def test_no_collection_chosen_is_said(page):
-    settings(page)
-    page.get_by_role("button", name="None").click()
-    page.get_by_role("searchbox").fill(QUERY)
+def test_weak_matches_none_at_all_and_no_collection_are_said(page):
+    page.get_by_role("searchbox").fill("quantum chromodynamics of gluons")
     page.keyboard.press("Enter")
+    page.locator("#notes", has_text="Weak matches only").wait_for()
+    assert not page.locator(".hit").first.is_visible()
+    page.get_by_role("button", name="weak match").click()
+    assert page.locator(".hit").first.is_visible()
 
-    page.get_by_role("alert").filter(has_text="Choose at least one collection.").wait_for()
-
-
-def test_a_query_that_finds_nothing_says_what_to_do(page):
     settings(page)
     page.locator("#algorithm").select_option("keyword")
     page.get_by_role("searchbox").fill("zzqqxxy")
     page.keyboard.press("Enter")
     page.locator("#notes", has_text="Nothing found").wait_for()
     page.get_by_text("Nothing fits.").wait_for()
-
     assert page.locator(".hit").count() == 0
 
+    page.get_by_role("button", name="None").click()
+    page.get_by_role("searchbox").fill(QUERY)
+    page.keyboard.press("Enter")
+    page.get_by_role("alert").filter(has_text="Choose at least one collection.").wait_for()
 
-def test_a_server_that_wants_a_token_gets_it(start):
-    page = start()
+
+def test_a_server_that_wants_a_token_gets_it_and_a_wrong_one_is_told(open_page):
     refusal = {"error": "invalid_token", "error_description": "No token."}
     seen = []
 
@@ -493,31 +510,18 @@ def test_a_server_that_wants_a_token_gets_it(start):
         else:
             route.fulfill(status=401, json=refusal)
 
-    page.route("**/viz/api/*", guard)
-    page.reload()
-    page.get_by_label("Token", exact=True).fill("secret")
-    page.get_by_role("button", name="Use it").click()
+    page = open_page(routes={"**/viz/api/*": guard})
+    for token in ("wrong", "secret"):
+        page.get_by_label("Token", exact=True).fill(token)
+        page.get_by_role("button", name="Use it").click()
+        if token == "wrong":
+            page.get_by_text("This server does not accept the token that it got.").wait_for()
     page.wait_for_selector("canvas")
 
-    assert "Bearer secret" in seen
+    assert {"Bearer wrong", "Bearer secret"} <= set(seen)
     assert page.evaluate("Object.values(localStorage).includes('secret')") is False
     settled(page)
     page.faults.clear()
-
-
-def test_dark_follows_the_system(start):
-    page = start(color_scheme="dark")
-    ask(page)
-    page.get_by_role("button", name="Compare").click()
-    page.locator(".ranks").wait_for()
-    shot(page, "dark", full_page=True)
-    paper = "getComputedStyle(document.body).getPropertyValue('--page') && " + (
-        "getComputedStyle(document.documentElement).backgroundColor"
-    )
-
-    assert page.evaluate(paper) == "rgb(13, 16, 22)"
-    page.emulate_media(color_scheme="light")
-    assert page.evaluate(paper) == "rgb(244, 245, 248)"
 
 
 def test_a_phone_shows_everything_without_scrolling_sideways(start):
@@ -525,22 +529,37 @@ def test_a_phone_shows_everything_without_scrolling_sideways(start):
     ask(page)
     page.get_by_role("button", name="Compare").click()
     page.locator(".ranks").wait_for()
-
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert titles(page)[0] == FIRST
     shot(page, "phone", full_page=True)
     settings(page)
     assert page.locator("#algorithm").is_visible()
+    page.get_by_role("button", name="Close the settings").click()
+
+    page.locator(".hit .open").first.click()
+    page.locator("#passage .text").wait_for()
+    page.locator("#passage").evaluate("one => one.scrollTo(0, one.scrollHeight)")
+    shot(page, "sheet")
+    for name in ("h2", "[aria-label=Close]"):
+        assert 0 <= page.locator(f"#passage {name}").bounding_box()["y"] < 100
+    page.get_by_role("button", name="Close").click()
+    assert page.locator("#results").is_visible()
+
+    page.get_by_role("link", name="Map").click()
+    plot = page.get_by_role("application")
+    action = "one => getComputedStyle(one).touchAction"
+    assert plot.evaluate(action) == "pan-y"  # one finger scrolls until the map was touched
+    plot.tap(position={"x": 5, "y": 5})
+    assert plot.evaluate(action) == "none"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(start, scheme):
-    """Of the dark scheme only colours are looked at: all else is the same."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing")
+    """Of the dark scheme, which follows the system, only colours are looked at."""
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe is missing")
     rules = ["color-contrast", "link-in-text-block"] if scheme == "dark" else None
     page = start(color_scheme=scheme)
     page.locator(".newest li").first.wait_for()
-    assert findings(axe, page, rules) == []
     page.keyboard.press("Control+k")
     page.locator("#palette [role=option]").first.wait_for()
     assert findings(axe, page, rules) == []
@@ -556,39 +575,34 @@ def test_axe_finds_nothing(start, scheme):
     page.get_by_role("button", name="Compare").click()
     page.locator(".ranks").wait_for()
     settled(page)
+    shot(page, f"results-{scheme}", full_page=True)
     settings(page)
     change(page, lambda: page.locator("#meaning").select_option("0.7"))
     page.wait_for_selector("#results:not(.stale)")
-
     assert findings(axe, page, rules) == []
     page.get_by_role("button", name="Close the settings").click()
-    assert findings(axe, page, rules) == []
     page.get_by_role("button", name=FIRST, exact=True).first.click()
     page.locator("#passage .text").wait_for()
     assert findings(axe, page, rules) == []
     page.get_by_role("button", name="Edit").click()
     assert findings(axe, page, rules) == []
 
+    paper = "getComputedStyle(document.documentElement).backgroundColor"
+    papers = {"light": "rgb(244, 245, 248)", "dark": "rgb(13, 16, 22)"}
+    other = "light" if scheme == "dark" else "dark"
+    assert page.evaluate(paper) == papers[scheme]
+    page.emulate_media(color_scheme=other)
+    assert page.evaluate(paper) == papers[other]
+
 
 def findings(axe, page, rules=None):
-    options = {"runOnly": {"type": "rule", "values": rules}} if rules else None
-    found = axe.Axe().run(page, options=options).response["violations"]
+    options = {"resultTypes": ["violations"]}
+    if rules:
+        options["runOnly"] = {"type": "rule", "values": rules}
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(axe.AXE_FILE_PATH.read_text())
+    found = page.evaluate("options => axe.run(options)", options)["violations"]
     return [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found]
-
-
-def test_regions_work_without_a_mouse(page):
-    names = page.get_by_role("list", name="Regions").get_by_role("button")
-    names.first.wait_for()
-    names.first.focus()
-    page.keyboard.press("Enter")
-    region = page.get_by_role("region", name="Region")
-    title = region.get_by_role("heading")
-    title.wait_for()
-    assert page.evaluate("document.activeElement.tagName") == "H3"
-    assert names.first.inner_text().split()[0] in title.inner_text()
-    page.keyboard.press("Escape")
-    region.wait_for(state="hidden")
-    assert names.first.evaluate("one => one === document.activeElement")
 
 
 def test_everything_can_be_reached_with_the_keyboard(page):
@@ -600,16 +614,18 @@ def test_everything_can_be_reached_with_the_keyboard(page):
     page.keyboard.type(QUERY)
     page.keyboard.press("Enter")
     page.wait_for_selector(".hit .bar")
-    seen = set()
+    wanted, seen = {"open", "icon thumb", "compare-run"}, set()
     for _ in range(120):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.className || document.activeElement.id"))
+        if wanted <= seen:
+            break
 
-    assert {"open", "icon thumb", "compare-run"} <= seen
+    assert wanted <= seen
     settled(page)
 
 
-def test_ten_thousand_points_are_drawn(start, monkeypatch):
+def test_ten_thousand_points_are_drawn(start):
     """How long a frame takes is told, not judged: the machine may be busy."""
     page = start()
     page.evaluate(

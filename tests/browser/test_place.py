@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.browser.conftest import PHONE, Served
+from tests.browser.conftest import PHONE, WIDE, Served
 from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, shot, start, titles
 
 LAPTOP = {"width": 1280, "height": 800}
@@ -86,13 +86,18 @@ def test_back_and_forward_walk_through_queries_views_and_texts(start):
     assert page.get_by_role("searchbox").input_value() == QUERY
 
 
-def test_the_bare_address_leads_to_the_page(start, served):
-    page = start()
+def test_the_bare_address_leads_to_the_page_which_loads_its_modules_together(browser, served):
+    page = browser.new_page()
     page.goto(served.address)
-
     assert page.url.startswith(f"{served.address}/viz")
     page.locator(".tile").first.wait_for()
-    settled(page)
+    answer = page.request.get(f"{served.address}/viz")
+    named = answer.headers["link"].split(", ")
+    loaded = page.evaluate("performance.getEntriesByType('resource').map(one => one.name)")
+    modules = [one.rpartition("/")[2] for one in loaded if one.endswith(".js")]
+
+    assert sorted(modules) == sorted(one.removeprefix("<viz/").partition(">")[0] for one in named)
+    page.close()
 
 
 def test_before_a_query_there_are_collections_topics_and_the_newest(start):
@@ -117,43 +122,34 @@ def test_before_a_query_there_are_collections_topics_and_the_newest(start):
     settled(page)
 
 
-@pytest.mark.parametrize("size", [LAPTOP, {"width": 1440, "height": 900}], ids=str)
-def test_results_stand_beside_the_map_and_on_the_screen(start, size):
-    page = start(viewport=size)
+def test_from_1200_pixels_results_stand_beside_the_map_below_a_switch_shows_one_of_both(start):
+    page = start()
     ask(page)
-    results, plot = (page.locator(name).bounding_box() for name in ("#results", "#map"))
-
-    assert results["x"] + results["width"] <= plot["x"]
-    assert abs(results["y"] - plot["y"]) < 2
-    assert inside(page, ".hit:nth-child(3)")
-    assert not page.locator("#tabs").get_by_text("Map").is_visible()
-
-
-@pytest.mark.parametrize("size", [TABLET, PHONE], ids=str)
-def test_below_1200_pixels_a_switch_shows_list_or_map(start, size):
-    page = start(viewport=size)
-    ask(page)
-    assert not page.locator("#map").is_visible()
-    page.get_by_role("link", name="Map").click()
-    page.locator("canvas").wait_for()
-    assert not page.locator("#results").is_visible()
-    page.get_by_role("link", name="Search").click()
-    assert page.locator("#results").is_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-
-
-def test_a_search_begins_at_its_first_result(start):
-    page = start(viewport=LAPTOP)
-    ask(page)
+    for size in (WIDE, LAPTOP):
+        page.set_viewport_size(size)
+        results, plot = (page.locator(name).bounding_box() for name in ("#results", "#map"))
+        assert results["x"] + results["width"] <= plot["x"]
+        assert abs(results["y"] - plot["y"]) < 2
+        assert inside(page, ".hit:nth-child(3)")
+        assert not page.locator("#tabs").get_by_text("Map").is_visible()
     page.mouse.wheel(0, 900)
     page.wait_for_function("() => scrollY > 300")
     ask(page, "backup of the photos")
+    assert page.evaluate("scrollY") == 0, "a search begins at its first result"
 
-    assert page.evaluate("scrollY") == 0
+    for size in (TABLET, PHONE):
+        page.set_viewport_size(size)
+        page.locator("#map").wait_for(state="hidden")
+        page.get_by_role("link", name="Map").click()
+        page.locator("canvas").wait_for()
+        assert not page.locator("#results").is_visible()
+        page.get_by_role("link", name="Search").click()
+        assert page.locator("#results").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 def test_the_map_is_still_at_the_hits_when_one_comes_back_to_it(start):
-    page = start(viewport=PHONE, reduced_motion="reduce")
+    page = start(viewport=PHONE)
     ask(page)
     page.get_by_role("link", name="Map").click()
     page.wait_for_function("() => location.hash.includes('at=')")
@@ -164,26 +160,10 @@ def test_the_map_is_still_at_the_hits_when_one_comes_back_to_it(start):
     assert float(page.locator("canvas").get_attribute("data-zoom")) > 1
 
 
-def test_a_result_has_one_number_and_the_rest_in_its_explanation(start):
-    page = start()
-    ask(page)
-    scores = [
-        float(one)
-        for one in page.locator(".relevance").evaluate_all(
-            "all => all.map(one => one.lastChild.textContent)"
-        )
-    ]
-
-    assert scores == sorted(scores, reverse=True)
-    parts = page.locator(".hit .parts").first
-    assert not parts.is_visible()
-    page.locator(".hit summary").first.click()
-    assert "relevance 0." in parts.inner_text()
-    assert "times priority 1.00" not in page.locator(".hits").text_content()
-
-
-def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(start):
-    marked = start().evaluate(
+def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(browser, served):
+    page = browser.new_page()
+    page.goto(f"{served.address}/viz/icon.svg")  # only for what may be imported here
+    marked = page.evaluate(
         """async () => {
             const { marked } = await import('/viz/words.js');
             const words = (text, query) =>
@@ -200,6 +180,7 @@ def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(start
         ["UPS", "batteries", "last"],
         ["noticing", "notices"],
     ]
+    page.close()
 
 
 def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
@@ -220,24 +201,19 @@ def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
     assert "sort=title" in page.url
     assert "in=recipes" in page.url
 
-
-def test_a_tag_chosen_without_a_query_lists_its_texts(start):
-    page = start()
+    page.goto(f"{page.url.split('#')[0]}#view=texts&until=2001-01-01")
+    page.get_by_text("No text fits").wait_for()
+    page.goto(f"{page.url.split('#')[0]}#")
+    page.locator(".tile").first.wait_for()
     settings(page)
     page.locator("#controls .chip", has_text="backup").first.click()
-    page.locator("#texts-list tbody tr").first.wait_for()
-
-    assert "tag=backup" in page.url
+    page.wait_for_url("**tag=backup**")
+    rows.first.wait_for()
     tags = page.locator("td[data-label='Tags']").all_inner_texts()
+    assert tags
     assert all("backup" in one for one in tags)
     page.get_by_role("button", name="Without tag: backup").click()
     page.locator("#texts-about", has_text="43 texts").wait_for()
-
-
-def test_where_nothing_fits_it_is_said(start):
-    page = start()
-    page.goto(f"{page.url.split('#')[0]}#view=texts&until=2001-01-01")
-    page.get_by_text("No text fits").wait_for()
 
 
 def open_scratch(page):
@@ -245,19 +221,7 @@ def open_scratch(page):
     page.locator("#passage .text").wait_for()
 
 
-def test_a_text_is_edited(start, scratch):
-    page = start()
-    open_scratch(page)
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Title").fill("Zabaione")
-    page.get_by_label("Tags, by comma").fill("egg, wine")
-    page.get_by_role("button", name="Save").click()
-    page.locator("#passage h2", has_text="Zabaione").wait_for()
-
-    assert "egg, wine" in page.locator("#passage dl").inner_text()
-
-
-def test_a_deletion_can_be_undone(start, scratch, served):
+def test_a_deletion_can_be_undone_and_a_text_moved_to_another_collection(start, scratch, served):
     page = start()
     open_scratch(page)
     page.get_by_role("button", name="Delete", exact=True).click()
@@ -265,12 +229,22 @@ def test_a_deletion_can_be_undone(start, scratch, served):
     assert tool(served.address, "qdrant-get", ids=["scratch"]).is_error
     page.get_by_role("button", name="Undo").click()
     page.get_by_text("It is back.").wait_for()
-
     assert not tool(served.address, "qdrant-get", ids=["scratch"]).is_error
+
     open_scratch(page)
+    page.get_by_label("Move to").select_option("homelab")
+    page.get_by_text("Moved to homelab.").wait_for()
+    page.locator("#passage dd", has_text="homelab").first.wait_for()
+    for name, gone in (("homelab", False), ("recipes", True)):
+        got = tool(served.address, "qdrant-get", ids=["scratch"], collection_name=name)
+        assert got.is_error is gone
+    page.get_by_role("button", name="Close").click()
+    assert "doc=" not in page.url
+    settled(page)
+    assert not page.locator("#passage").is_visible()
 
 
-def test_an_edit_can_be_undone_and_an_earlier_version_read_and_brought_back(start, scratch):
+def test_a_text_is_edited_undone_and_an_earlier_version_read_and_brought_back(start, scratch):
     page = start()
     open_scratch(page)
     before = page.locator("#passage .text").inner_text()
@@ -291,56 +265,36 @@ def test_an_edit_can_be_undone_and_an_earlier_version_read_and_brought_back(star
     assert not page.get_by_role("button", name="Delete", exact=True).is_visible()
     page.get_by_role("button", name="Bring it back").click()
     page.get_by_role("button", name="Edit").wait_for()
-
     assert page.locator("#passage .text").inner_text() == before
 
-
-def test_a_text_moves_to_another_collection(start, scratch, served):
-    page = start()
-    open_scratch(page)
-    page.get_by_label("Move to").select_option("homelab")
-    page.get_by_text("Moved to homelab.").wait_for()
-    page.locator("#passage dd", has_text="homelab").first.wait_for()
-
-    assert not tool(
-        served.address, "qdrant-get", ids=["scratch"], collection_name="homelab"
-    ).is_error
-    assert tool(served.address, "qdrant-get", ids=["scratch"], collection_name="recipes").is_error
-
-
-def test_where_nothing_may_be_changed_nothing_is_offered(start, served):
-    page = start()
-
-    def reading(route):
-        answer = route.fetch()
-        route.fulfill(json=answer.json() | {"may": {"store": False, "delete": False}})
-
-    page.route("**/viz/api/setup", reading)
-    page.reload()
-    page.locator(".newest .open").first.click()
-    page.locator("#passage .text").wait_for()
-
-    assert page.locator("#passage footer").inner_text().split("\n") == [
-        "More like this",
-        "Earlier versions",
-    ]
-
-
-def test_a_text_has_others_like_it(start):
-    page = start()
-    ask(page)
-    page.locator(".hit .open").first.click()
-    page.get_by_role("button", name="More like this").click()
-    page.locator(".like li .open").first.click()
-    page.locator("#passage h2").wait_for()
-
-    assert page.locator("#passage h2").inner_text() != FIRST
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Title").fill("Zabaione")
+    page.get_by_label("Tags, by comma").fill("egg, wine")
+    page.get_by_role("button", name="Save").click()
+    page.locator("#passage h2", has_text="Zabaione").wait_for()
+    assert "egg, wine" in page.locator("#passage dl").inner_text()
 
 
 def only_reads(route: Any) -> None:
     """As `viz` answers, which writes nothing."""
     answer = route.fetch().json()
     route.fulfill(json=answer | {"may": {"store": False, "delete": False}})
+
+
+def test_a_text_has_others_like_it_and_where_none_may_be_changed_nothing_is_offered(start):
+    page = start(routes={"**/viz/api/setup": only_reads})
+    ask(page)
+    page.locator(".hit .open").first.click()
+    page.locator("#passage .text").wait_for()
+    assert page.locator("#passage footer").inner_text().split("\n") == [
+        "More like this",
+        "Earlier versions",
+    ]
+    page.get_by_role("button", name="More like this").click()
+    page.locator(".like li .open").first.click()
+    page.locator("#passage h2").wait_for()
+    assert page.locator("#passage h2").inner_text() != FIRST
+    settled(page)
 
 
 def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
@@ -367,40 +321,35 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         empty.stop()
 
 
-def test_while_the_map_is_drawn_its_place_says_so(start):
-    page = start()
+def test_while_the_map_is_drawn_its_place_says_so(open_page):
     held = []
 
     def hold(route):
         held.append(route)
 
-    page.route("**/viz/api/map", hold)
-    with page.expect_request("**/viz/api/map"):
-        page.reload()
+    page = open_page(routes={"**/viz/api/map": hold})
+    page.locator(".tile").first.wait_for()
+    page.locator("#progress").wait_for()
     said = """getComputedStyle(document.querySelector("#canvas"), "::after").content"""
     assert "The map is being drawn." in page.evaluate(said)
-
+    while not held:
+        page.wait_for_timeout(20)
     held[0].continue_()
     page.locator("#canvas canvas").first.wait_for()
     assert page.evaluate(said) == "none"
 
 
-def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(start):
-    page = start()
+def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(open_page):
     silent = True
 
     def late(route):
         answer = route.fetch().json()
         if silent:
-            answer["collections"][0] |= {
-                "points": 0,
-                "legs": [],
-                "note": "it did not answer in time",
-            }
+            late = {"points": 0, "legs": [], "note": "it did not answer in time"}
+            answer["collections"][0] |= late
         route.fulfill(json=answer)
 
-    page.route("**/viz/api/setup", late)
-    page.reload()
+    page = open_page(routes={"**/viz/api/setup": late})
     page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for()
     silent = False
     page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for(state="detached")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import EngineFailure
 from tests import forked
@@ -248,22 +249,23 @@ def test_keys_are_masked_and_every_setting_has_its_source(person):
     assert "s3cret" not in shown
 
 
-@pytest.mark.parametrize("client", ["claude-code", "vscode"])  # sections of two names
-def test_init_sets_up_a_client_in_an_empty_home_that_then_starts_the_server(person, client):
+def test_init_sets_up_all_clients_in_an_empty_home_that_then_start_the_server(person):
     notes = person.home / "notes"
     notes.mkdir()
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
     person.env["EMBEDDING_API_KEY"] = "s3cret"
 
-    done = person.run("init", "--client", client, "--folder", str(notes), "--yes")
+    named = [word for client in CLIENTS for word in ("--client", client)]
+    done = person.run("init", *named, "--folder", str(notes), "--yes")
     assert done.exit_code == 0, done.stderr
     assert "- notes: Bread\n  " in done.stdout
     assert "It needs 72 % water." in done.stdout
     assert "s3cret" not in done.stdout
     status, checks = person.checks()
     assert (status, [one for one in checks if not one["ok"]]) == (0, [])
-    (started,) = [one["text"] for one in checks if one["check"] == "client"]
-    assert "starts mcp-server-qdrant" in started
+    started = [one["text"] for one in checks if one["check"] == "client"]
+    assert len(started) == len(CLIENTS) > 1
+    assert [one for one in started if "starts mcp-server-qdrant" not in one] == []
 
 
 def test_init_keeps_the_variables_of_an_entry_and_shows_no_key_of_theirs(person):

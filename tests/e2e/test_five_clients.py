@@ -60,6 +60,12 @@ def find(server: RawServer, query: str = "what is known") -> dict:
     return server.call("qdrant-find", query=query, collections=["facts"])
 
 
+def loaded(server: RawServer) -> list[str]:
+    """What the process has loaded of what models need."""
+    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    return [name for name in ML if f"/{name}/" in maps or f"/{name}." in maps]
+
+
 @pytest.mark.parametrize("engine", ["folder", "server"])
 def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, one_cache, engine):
     env |= {"QDRANT_CACHE_PATH": str(one_cache)}  # with the model that other tests have loaded
@@ -67,14 +73,15 @@ def test_a_server_that_serves_holds_no_machine_learning(env, tmp_path, one_cache
         del env["QDRANT_LOCAL_PATH"]
         env |= {"QDRANT_URL": ":memory:"}
     server = RawServer(env, tmp_path, popen=subprocess.Popen)
+    assert server.hello["result"]["serverInfo"]["name"] == "mcp-server-qdrant"
+    assert loaded(server) == []
 
     assert store(server, "one")
     assert "collections" not in find(server)["structuredContent"]
     long = "A sentence of some words that is said again and again.\n\n" * 60
     stored = server.call("qdrant-store", information=long, collection_name="facts")
     assert not stored.get("isError")
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
-    assert [name for name in ML if f"/{name}/" in maps or f"/{name}." in maps] == []
+    assert loaded(server) == []
     assert model_host_pid(one_cache) is not None
     server.close()
 

@@ -1,13 +1,13 @@
 """The real server over stdio, as a client's configuration starts it."""
 
 import signal
-import subprocess
 import sys
 import time
 
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
+from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, text_of
 from tests.rerank_stub import served
 
@@ -87,14 +87,11 @@ def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):
 
 
 def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "mcp_server_qdrant"],
+    done = forked.run(
+        [sys.executable, "-P", "-m", "mcp_server_qdrant"],
         env=clean_environment(env | {"QDRANT_SEARCH_LIMIT": "many"}),
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
+        timeout=60,
     )
 
     assert done.returncode == 2

@@ -68,6 +68,7 @@ def test_a_further_vector_lies_among_its_like(laid):
     assert put_among(panel(vectors()), corner) is None
 
 
+@pytest.mark.usefixtures("real_hosts")
 async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
     pytest.importorskip("openTSNE")
     topics = ("wing lift", "compiler grammar", "protein gene", "court ruling")
@@ -116,6 +117,7 @@ async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
         assert len(later.map.panels[0].neighbours.places) == 31
 
 
+@pytest.mark.usefixtures("real_hosts")
 async def test_a_layout_that_fails_is_a_note_and_the_map_is_there(monkeypatch):
     monkeypatch.setattr(maps, "installed", lambda: True)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
