@@ -38,6 +38,27 @@ def backfill_of(services: Services) -> Backfill:
     )
 
 
+async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 3)))
+        encoder.be("ready")
+        encode = encoder.vectors
+
+        async def particular(texts):
+            if "text 5" in texts:
+                raise EncoderUnavailable("It is too long.")
+            return await encode(texts)
+
+        services.encoders.of("fake/Bag-of-Words").vectors = particular
+        with pytest.raises(EncoderUnavailable, match="too long"):
+            await backfill_of(services).fill_all()
+        left = await services.store.points.pending("notes", 10)
+
+    assert [one.text for one in left] == ["text 5"]
+
+
 async def test_while_vectors_are_made_an_answer_may_say_so(engine):
     encoder, told = FakeEncoder(), []
     encoder.be("failed")

@@ -306,6 +306,7 @@ BAD_FINDS = [
     ({"query": " \n\t"}, "query is empty: say what to look for"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
     ({"query": 7}, "query must be a string."),
+    ({"query": "q", "tags": [1]}, "each of tags must be a string."),
     ({"query": "a\x00b"}, "The text contains a NUL character: remove it."),
     ({"query": "a\ud800b"}, "The text is broken Unicode"),
     ({"query": "q", "collections": ["noets"]}, "no collection 'noets'. Did you mean 'notes'?"),

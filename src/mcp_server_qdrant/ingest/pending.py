@@ -2,11 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Unforeseen, contained
+from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Target
+from mcp_server_qdrant.core.errors import (
+    EncoderUnavailable,
+    EngineFailure,
+    QdrantMcpError,
+    Unforeseen,
+    contained,
+)
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text, still_same
 from mcp_server_qdrant.ingest.writer import Encode
@@ -82,16 +88,43 @@ class Backfill:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):
             return 0
-        filled = 0
-        while chunks := await self.points.pending(target.collection, BATCH):
+        filled, refused = 0, dict[PointId, EncoderUnavailable]()
+        while True:
+            found = await self.points.pending(target.collection, BATCH + len(refused))
+            chunks = [chunk for chunk in found if chunk.id not in refused]
+            if not chunks:
+                break
             encoder = self.encoders.of(target.dense.model)
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
-            vectors = await encode([encoded_text(chunk) for chunk in chunks])
-            made = dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
+            made = await _encoded(encode, chunks, refused)
             # A text that was replaced while it was encoded is not given the old one's vector.
             same = still_same(chunks, await self.points.by_id(target.collection, [*made]))
             await self.points.fill(target, {point: made[point] for point in same})
             self.filling.add(target.collection)
             filled += len(same)
+        for error in refused.values():
+            raise error
         return filled
+
+
+async def _encoded(
+    encode: Encode, chunks: Sequence[Document], refused: dict[PointId, EncoderUnavailable]
+) -> dict[PointId, Dense]:
+    """The vectors of the chunks by id. One that a model will not have holds up no other.
+
+    Raises EncoderUnavailable where it will have none.
+    """
+    try:
+        vectors = await encode([encoded_text(chunk) for chunk in chunks])
+        return dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
+    except EncoderUnavailable:
+        made: dict[PointId, Dense] = {}
+        for chunk in chunks if len(chunks) > 1 else ():
+            try:
+                (made[chunk.id],) = await encode([encoded_text(chunk)])
+            except EncoderUnavailable as error:
+                refused[chunk.id] = error
+        if not made:
+            raise
+        return made

@@ -205,5 +205,6 @@ def _sentence(fault: ErrorDetails) -> str:
     if fault["type"] == "extra_forbidden":
         return f"{name} has no {field!r}: see its description."
     name = f"{name}.{field}" if field else name
+    name = f"each of {name}" if any(map(str.isdigit, inside)) else name
     said = wanted(fault)
     return f"{name}: {said}." if fault["type"] == "value_error" else f"{name} {said}."

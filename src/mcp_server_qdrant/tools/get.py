@@ -219,9 +219,7 @@ async def gone(history: "History", wanted: str, collection: str | None) -> list[
     last = versions[0]
     now = last.id.rpartition("@")[0]
     if not last.deleted and now != wanted:
-        return [
-            f"{called(wanted)} was moved: it is id {called(now)} of {called(last.collection)} now."
-        ]
+        return [f"That text is id {called(now)} of {called(last.collection)} now."]
     return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -180,8 +181,8 @@ class Background:
         state.fault = ELSEWHERE
         async with self._lock(folder):
             state.fault = NEW
-            while not folder.path.exists():
-                state.fault = "there is no such folder"
+            while not os.access(folder.path, os.R_OK):
+                state.fault = "there is no such folder, or none that may be read"
                 await asyncio.sleep(RETRY_SECONDS)
             found = sources([folder.path], folder.name)
             sync = await asyncio.to_thread(self._open_sync)
