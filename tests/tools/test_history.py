@@ -119,6 +119,21 @@ async def test_every_id_of_a_text_that_was_moved_twice_leads_to_its_versions(eng
         assert " of attic now." in moved
 
 
+async def test_a_text_that_has_not_changed_since_a_time_is_as_it_was_then(engine):
+    async with memory_of(engine) as memory:
+        await memory.store(LONG)
+        done = await memory.ask("get", ids=["x@2999-01-01"])
+        later = await memory.refused("get", ids=["x@2026-01-01"])
+
+    (one,) = done["documents"]
+    assert (one["text"], done["missing"]) == (LONG, [])
+    assert done["notes"][0] == "id x has not changed since that time."
+    assert later.endswith(
+        "Note: id x was stored after that time, and no version before it is kept: read it without "
+        "@."
+    )
+
+
 async def test_versions_of_hidden_collections_do_not_hide_those_of_others(engine):
     async with memory_of(engine) as memory:
         await memory.store("first", "pub")

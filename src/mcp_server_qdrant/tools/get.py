@@ -16,6 +16,7 @@ from mcp_server_qdrant.core.notation import (
     every,
     first_id,
     line,
+    moment,
     shown_id,
 )
 from mcp_server_qdrant.core.writes import Version
@@ -34,6 +35,7 @@ from mcp_server_qdrant.tools.rendering import (
 LISTED = 20  # versions of a text, the last ones
 if TYPE_CHECKING:
     from mcp_server_qdrant.qdrant.history import History
+    from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
 MAX_IDS = 50
@@ -81,8 +83,11 @@ async def get(
     documents = {document.document for document in found}
     missing = [one for one in ids if one not in documents and _plain(one) not in there]
     earlier, said = await _earlier(services.history, missing, collection_name)
-    found += [one.document for one in earlier.values()]
     missing = [one for one in missing if one not in earlier]
+    present, more = await _present(services.lookup, missing, collection_name, size)
+    missing = [one for one in missing if one not in present]
+    found += [*(one.document for one in earlier.values()), *present.values()]
+    said += more
     if not found:
         said += unseen(failures)
         raise RequestError(whole_texts([], missing, said))
@@ -209,6 +214,29 @@ async def _earlier(
     except BackendError as error:
         notes.append(f"not looked for earlier versions: {error}")
     return versions, notes
+
+
+async def _present(
+    lookup: "Lookup", missing: Sequence[str], collection: str | None, room: int
+) -> tuple[dict[str, Document], list[str]]:
+    """The texts that have not changed since the time in these ids, and sentences on them."""
+    unchanged, notes = {}, list[str]()
+    for wanted in missing:
+        own, _, time = wanted.rpartition("@")
+        if not own or (when := moment(time)) is None:
+            continue
+        full = await lookup.full([own], collection)
+        for one in (await lookup.get(full, collection=collection, room=room, whole=full))[0]:
+            since = moment(one.updated_at)
+            if since and since <= when:
+                unchanged[wanted] = one
+                notes.append(f"id {called(own)} has not changed since that time.")
+            else:
+                notes.append(
+                    f"id {called(own)} was stored after that time, and no version before it is "
+                    "kept: read it without @."
+                )
+    return unchanged, notes
 
 
 async def gone(history: "History", wanted: str, collection: str | None) -> list[str]:
