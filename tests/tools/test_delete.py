@@ -340,6 +340,18 @@ class TestByFilter:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 class TestAPersonIsAsked:
+    @pytest.mark.parametrize("content", [None, {"delete": []}, {"other": 1}])
+    async def test_an_answer_that_does_not_fit_deletes_nothing(self, engine, mode, content):
+        async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult:
+            return ElicitResult(action="accept", content=content)
+
+        async with client_of(engine, answers=answers, mode=mode) as client:
+            await colours(client)
+            text = refusal(await delete(client, query_filter=RED, collection_name="notes"))
+
+        assert "Resolver" not in text
+        assert await count(engine) == 6
+
     async def test_and_agrees(self, engine, mode):
         person = Person()
         async with client_of(engine, answers=person, mode=mode) as client:

@@ -69,8 +69,8 @@ def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
             if not isinstance(cause, RequestError):
                 ending.outcome = "failed"
             return failure(str(cause))
-        case ToolError():  # the SDK's own, as of an answer that does not fit its question
-            raise error
+        case ToolError():  # the SDK's own, whose sentence names our functions
+            return failure("The answer does not fit the question: nothing was done. Call again.")
         case cause:
             ending.outcome = "crashed"
             logger.error("%s failed unexpectedly", tool, exc_info=cause)
