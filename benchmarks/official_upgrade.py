@@ -105,7 +105,7 @@ async def upgrade_while_searching(checks: Checks, official: Official) -> None:
     searching = asyncio.ensure_future(keep_searching())
     began = time.perf_counter()
     bulk = Bulk(client, settings.qdrant_content_fields)
-    done = await upgrades_of(settings, bulk).keywords(NAME)
+    done = await upgrades_of(settings, bulk, lambda *_: None).keywords(NAME)
     took = time.perf_counter() - began
     stop.set()
     await searching

@@ -85,8 +85,8 @@ async def measured(services: Services, queries: Sequence[str]) -> dict[str, floa
     steps.watch(search.rerank, "apply", "rerank")
     steps.watch(path, "present", "present")
     waits.watch(search, "search", "find")
-    waits.watch(search.queries, "search", "engine")
-    waits.watch(search.queries, "payloads", "engine")
+    waits.watch(search.fetch.queries, "search", "engine")
+    waits.watch(search.fetch.queries, "payloads", "engine")
     for query in queries:
         await search.search(SearchRequest(query=query))
         steps.end_find()

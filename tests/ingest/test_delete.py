@@ -8,14 +8,19 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Changes
-from tests.support import memory_services, parts_of, remember
+from tests.support import (
+    COSINE,
+    dense,
+    foreign,
+    memory_server,
+    memory_services,
+    parts_of,
+    remember,
+    said,
+)
 
 LONG = "\n\n".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 ALL: dict[str, Any] = {}
-
-
-def matching(word: str) -> dict[str, Any]:
-    return {"must": [{"key": "document", "match": {"text": word}}]}
 
 
 async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine):
@@ -136,3 +141,73 @@ async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowl
     kept = {(one.document.text, one.document.title) for one in versions}
     theirs = ("theirs", None) if how == "store" else ("seed", "theirs")
     assert kept == {("seed", None), theirs}
+
+
+async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_its_own(
+    engine,
+):
+    payload = {"text": "roses are red"}
+    await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
+    async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
+        exchange = one.store.points.exchange
+
+        async def late(*given: Any) -> None:
+            one.store.points.exchange = exchange
+            await remember(other, "notes", "theirs", id="7")
+            await exchange(*given)
+
+        one.store.points.exchange = late
+        await one.store.store(NewDocument("ours", id="7"), "notes")
+        versions = await one.history.versions("7", "notes")
+
+    assert {version.document.text for version in versions} == {"roses are red", "theirs"}
+
+
+@pytest.mark.parametrize("fields", [("body", "summary"), ("title", "document")])
+async def test_a_text_is_stored_once_whatever_fields_hold_the_texts_of_others(engine, fields):
+    async with memory_services(engine=engine, qdrant_content_fields=fields) as services:
+        await remember(services, "notes", "hello", title="Greeting")
+        await remember(services, "notes", "hello again", title="Greeting", id="x")
+        await remember(services, "notes", "hello at last", title="Greeting", id="x")
+
+    assert (await engine.count("notes")).count == 2
+
+
+async def test_a_date_in_the_future_and_points_of_other_tools_do_not_decide_for_others(engine):
+    async with memory_services(engine=engine) as services:
+        for number in range(2):
+            await remember(services, "notes", f"boat {number}", id=f"b{number}")
+        await remember(services, "notes", "a plan", id="plan", metadata={"date": "2999-01-01"})
+        strange = {"text": "theirs", "updated_at": "2998-01-01T00:00:00Z"}
+        point = models.PointStruct(id=7, payload=strange, vector={})
+        await engine.upsert("notes", [point])
+        keep = services.store.history.keep
+
+        async def slow(one: Any, **how: Any) -> Any:
+            kept = await keep(one, **how)
+            if one.document == "b1" and how.get("deleted"):
+                await remember(services, "notes", "corrected", id="b1")
+            return kept
+
+        services.store.history.keep = slow
+        done = await services.deletion.by_filter(ALL, "notes", 4)
+        left, _ = await engine.scroll("notes", limit=9, with_payload=True)
+
+    assert (done.points, done.changed) == (3, 1)
+    assert [one.payload["document"] for one in left] == ["corrected"]
+
+
+async def test_where_only_parts_of_texts_match_no_count_is_asked_for(engine):
+    async with memory_server(engine=engine) as client:
+        asked = {"information": LONG, "id": "long", "collection_name": "notes"}
+        await client.call_tool("qdrant-store", asked)
+        where = {"must": [{"key": "doc.chunk", "match": {"value": 1}}]}
+        wanted = {"query_filter": where, "collection_name": "notes"}
+        first = await client.call_tool("qdrant-delete", wanted)
+        second = await client.call_tool("qdrant-delete", wanted | {"confirm_count": 1})
+
+    expected = (
+        "Nothing would be deleted.\nNote: Not deleted: 1 text of which only some parts match. "
+        "Give ids to delete whole texts: long."
+    )
+    assert said(first) == said(second) == expected

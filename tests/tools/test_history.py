@@ -117,6 +117,11 @@ async def test_every_id_of_a_text_that_was_moved_twice_leads_to_its_versions(eng
         moved = await memory.refused("get", ids=[found])
         assert "Note: That text is id " in moved
         assert " of attic now." in moved
+        third = (await memory.ask("find", query="boat"))["results"][0]["id"]
+        await memory.ask("store", id=third, title="Boat")
+        assert len(await memory.versions(found)) == 2
+        await memory.ask("delete", ids=[third])
+        assert "That text is" not in await memory.refused("get", ids=[found])
 
 
 async def test_a_text_that_has_not_changed_since_a_time_is_as_it_was_then(engine):
@@ -125,13 +130,19 @@ async def test_a_text_that_has_not_changed_since_a_time_is_as_it_was_then(engine
         done = await memory.ask("get", ids=["x@2999-01-01"])
         later = await memory.refused("get", ids=["x@2026-01-01"])
 
+        await memory.store("dated", metadata={"date": "2020-01-01"}, id="dated")
+        dated = await memory.refused("get", ids=["dated@2021-01-01"])
+        await memory.store("another", "archive")
+        twice = await memory.refused("get", ids=["x@2999-01-01"])
+
     (one,) = done["documents"]
     assert (one["text"], done["missing"]) == (LONG, [])
     assert done["notes"][0] == "id x has not changed since that time."
     assert later.endswith(
-        "Note: id x was stored after that time, and no version before it is kept: read it without "
-        "@."
+        "Note: no version of id x at that time is kept: read it as it is now, without @."
     )
+    assert "no version of id dated at that time" in dated  # when it was stored is not known
+    assert twice == "x@2999-01-01 is in archive, notes: pass collection_name."
 
 
 async def test_versions_of_hidden_collections_do_not_hide_those_of_others(engine):

@@ -9,6 +9,7 @@ from mcp_server_qdrant.core.notation import called, line
 
 # How often a word of a title counts in the BM25 vectors that are stored.
 TITLE_FACTOR = 3
+LISTED = 20  # versions of a text at a time
 LINE = 100  # characters of the title and text of a version
 
 
@@ -36,14 +37,16 @@ class Matching:
     """The points that a filter matches in a collection: their exact number, and a few of them.
 
     What is deleted of them is kept for so many `days`. Of the texts `partly` matched some parts
-    match, and others do not: they stay.
+    match, and others do not: they stay. None where there are too many to look: then nobody knows
+    how many points would be deleted (`going`).
     """
 
     collection: str
     count: int
     examples: tuple[Document, ...]
     days: int
-    partly: tuple[Document, ...] = ()
+    partly: tuple[Document, ...] | None = ()
+    going: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,10 +92,11 @@ class Deletion:
         await self.store.catalog.check_exists(collection)
         count, examples = await self.store.points.matched(collection, where, EXAMPLES)
         if count > MOST_KEPT:
-            return Matching(collection, count, tuple(examples), 0)
+            return Matching(collection, count, tuple(examples), 0, None)
         listed = await self.store.points.listed(collection, where, MOST_KEPT)
-        _, partly = await self._texts(collection, listed)
-        return Matching(collection, count, tuple(examples), self.store.history.days, tuple(partly))
+        texts, partly = await self._texts(collection, listed)
+        days, going = self.store.history.days, sum(map(len, texts))
+        return Matching(collection, count, tuple(examples), days, tuple(partly), going)
 
     async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> Deleted:
         """Delete what the filter matches if that is exactly `count` points, else nothing.

@@ -39,6 +39,8 @@ class Backfill:
     pace: Callable[[Encode], Encode] = lambda encode: encode
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
+    # Points of each collection that the model will not have; it is asked again by the next server.
+    _refused: dict[str, set[PointId]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.wake()
@@ -88,7 +90,7 @@ class Backfill:
             raise EngineFailure(target.note)
         if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):
             return 0
-        filled, refused = 0, dict[PointId, EncoderUnavailable]()
+        filled, refused = 0, self._refused.setdefault(target.collection, set())
         while True:
             found = await self.points.pending(target.collection, BATCH + len(refused))
             chunks = [chunk for chunk in found if chunk.id not in refused]
@@ -103,28 +105,26 @@ class Backfill:
             await self.points.fill(target, {point: made[point] for point in same})
             self.filling.add(target.collection)
             filled += len(same)
-        for error in refused.values():
-            raise error
         return filled
 
 
 async def _encoded(
-    encode: Encode, chunks: Sequence[Document], refused: dict[PointId, EncoderUnavailable]
+    encode: Encode, chunks: Sequence[Document], refused: set[PointId]
 ) -> dict[PointId, Dense]:
-    """The vectors of the chunks by id. One that a model will not have holds up no other.
+    """The vectors of the chunks by id. Those that the model will not have go to the `refused`.
 
-    Raises EncoderUnavailable where it will have none.
+    Raises EncoderUnavailable where it will have no text at all.
     """
     try:
         vectors = await encode([encoded_text(chunk) for chunk in chunks])
         return dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
     except EncoderUnavailable:
-        made: dict[PointId, Dense] = {}
-        for chunk in chunks if len(chunks) > 1 else ():
-            try:
-                (made[chunk.id],) = await encode([encoded_text(chunk)])
-            except EncoderUnavailable as error:
-                refused[chunk.id] = error
-        if not made:
-            raise
-        return made
+        await encode(["Is it one of these texts, or every one?"])
+    made: dict[PointId, Dense] = {}
+    for chunk in chunks:
+        try:
+            (made[chunk.id],) = await encode([encoded_text(chunk)])
+        except EncoderUnavailable as error:
+            refused.add(chunk.id)
+            logger.warning("A text of %r gets no vector: %s", chunk.collection, error)
+    return made

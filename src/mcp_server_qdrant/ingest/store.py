@@ -176,7 +176,7 @@ class Store:
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self.parts(new, collection, document, before, spans)
         replaced = Kept() if foreign is None else await self.history.keep(foreign)
-        job = Job(parts=parts, before=before, exact=foreign is None, progress=progress)
+        job = Job(parts=parts, before=before, exact=True, progress=progress)
         done = await self.put(job, target, encoder, compared=True)
         done = replace(done, created_collection=made, kept=kept)
         if foreign is None:

@@ -33,6 +33,7 @@ BATCH = 256  # parts that are encoded together
 WRITTEN = 128  # parts in one call to the engine
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
+AWAY = EngineTimeout, EngineUnavailable
 
 Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises EncoderUnavailable
 
@@ -202,7 +203,8 @@ class Writer:
         """Write first parts, the one of an `exact` job only in the place of what it replaces."""
         plain = [one for job, one in due if not job.exact]
         if plain:
-            await self.before_swap([one.part for one in plain])
+            prepare = partial(self.before_swap, [one.part for one in plain])
+            await retried(prepare, self.retries, AWAY)
             await self._upsert(plain)
         for job, one in due:
             if not job.exact:
@@ -210,14 +212,13 @@ class Writer:
             await self.points.exchange(self.target, one, job.before)
             head = one.part
             now = await self.points.first(head.collection, head.document or "")
-            if now is None or _written(now) != _written(head):
+            if now is None or _written(now) != _written(self.points.as_read(head)):
                 raise Outdated
 
     async def _upsert(self, parts: Sequence[Encoded]) -> None:
-        away = EngineTimeout, EngineUnavailable
         for start in range(0, len(parts), WRITTEN):
             some = parts[start : start + WRITTEN]
-            await retried(partial(self.points.upsert, self.target, some), self.retries, away)
+            await retried(partial(self.points.upsert, self.target, some), self.retries, AWAY)
 
     async def _settle(self, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""

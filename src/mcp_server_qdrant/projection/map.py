@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import SearchPage, Target
@@ -113,7 +114,11 @@ class Projector:
         if not (installed() and any(map(_large, drawn.panels))):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
+        end = monotonic() + patience
         await asyncio.wait({entry.laying}, timeout=patience)
+        if entry.laying.cancelled() and (left := end - monotonic()) > 0:  # begun anew for another
+            now = await self.catalog.resolve([target.collection for target in targets])
+            return await self._map(now, limit, left)
         if entry.laid and not (entry.busy and patience):
             return replace(entry.laid, coming=entry.busy)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))

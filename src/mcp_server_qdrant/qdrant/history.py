@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import Any
 
 from qdrant_client import models
@@ -32,7 +31,7 @@ from mcp_server_qdrant.core.notation import (
     point_id,
     short_id,
 )
-from mcp_server_qdrant.core.writes import Kept, Version
+from mcp_server_qdrant.core.writes import LISTED, Kept, Version
 from mcp_server_qdrant.qdrant.filters import among, equal
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
@@ -40,7 +39,6 @@ from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, of a tenant where these are apart
 TENDED = 500  # versions that are kept between two looks at that limit
-LISTED = 20
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters
 PAGE = 500
@@ -138,9 +136,9 @@ class History:
         where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
         now = self._identity(old, place)
         with suppress(QdrantMcpError):  # it is moved
-            known = [one.payload[KEY]["ids"] for one in await self._found(where, NEWEST)]
-            ids = dict.fromkeys([*now["ids"], *self._identity(old, old.collection)["ids"]])
-            now["ids"] = list(ids | dict.fromkeys(chain(*known)))
+            known = [ids for one in await self._found(where, NEWEST) for ids in _ids(one)]
+            known += self._identity(old, old.collection)["ids"]
+            now["ids"] = list(dict.fromkeys([*now["ids"], *known]))
             await self._client.set_payload(HISTORY, now, models.Filter(must=where), key=KEY)
 
     async def erase(self, wanted: str, collection: str | None = None) -> int:
@@ -190,6 +188,10 @@ class History:
             "title": one.title,
             "begins": one.text[:BEGINNING],
         }
+        if held["shown"] != held["ids"][0]:  # where it was before a move, it had another id
+            same = [equal(COLLECTION, one.collection), equal(IDS, held["head"])]
+            known = [ids for old in await self._found(same, NEWEST) for ids in _ids(old)]
+            held["ids"] = list(dict.fromkeys([*held["ids"], *known]))
         # One that lacks parts does not take the place of the whole one.
         name = "\0".join((one.collection, held["ids"][0], one.revision, str(len(parts))))
         point = self._points.identify(HISTORY, name, 0)
@@ -246,6 +248,10 @@ def _of(wanted: str | None, collection: str | None) -> list[Any]:
     if collection is not None:
         of.append(equal(COLLECTION, collection))
     return of
+
+
+def _ids(record: Any) -> list[str]:
+    return list(record.payload[KEY]["ids"])
 
 
 def _version(

@@ -27,6 +27,7 @@ from mcp_server_qdrant.core.notation import (
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
 CHUNK_KEY = "doc.chunk"
+CHUNKS_KEY = "doc.chunks"
 VERSION_KEY = "doc.version"
 UPDATED_KEY = "updated_at"
 WRITING_KEY = "doc.writing"

@@ -89,7 +89,7 @@ async def delete(  # the resolvers read the other arguments
     if isinstance(found, Named):
         return _gone(found, await deletion.by_ids(found))
     count = found.count if asked else confirm_count
-    if not found.count or count is None:
+    if not found.count or found.going == 0 or count is None:
         return _matching(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
@@ -136,7 +136,7 @@ def about_documents(found: Named) -> str | None:
 
 def about_points(found: Matching, confirm_count: int | None) -> str | None:
     """The question about the points of a filter; None if there are none, or not `confirm_count`."""
-    if not found.count or confirm_count not in (None, found.count):
+    if not found.count or found.going == 0 or confirm_count not in (None, found.count):
         return None
     place = called(found.collection)
     sure = "" if found.days else " for good"
@@ -145,8 +145,10 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
     return "\n".join([question, *examples, *_staying(found.partly)])
 
 
-def _staying(partly: Sequence[Document], changed: int = 0) -> list[str]:
+def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     """Sentences on what a filter matches and is not deleted, and how to delete it."""
+    if partly is None:
+        return ["Texts of which only some parts match stay whole."]
     said = [f"Not deleted: {amount(changed, 'point')} changed meanwhile."] if changed else []
     if partly:
         ids = some([called(document_id(one)) for one in partly])
@@ -181,6 +183,9 @@ def _matching(found: Matching) -> CallToolResult:
     place = called(found.collection)
     if not found.count:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
+    if found.going == 0:
+        staying = _staying(found.partly) or ["They are left of texts that were replaced."]
+        return answer("\n".join(["Nothing would be deleted.", *noted(staying)]), _structured(found))
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
         f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",

@@ -1,13 +1,14 @@
 """qdrant-get: whole texts, the parts beside a passage, earlier versions."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.errors import BackendError, RequestError
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
     begins,
@@ -19,7 +20,7 @@ from mcp_server_qdrant.core.notation import (
     moment,
     shown_id,
 )
-from mcp_server_qdrant.core.writes import Version
+from mcp_server_qdrant.core.writes import LISTED, Version
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     BACK,
@@ -31,11 +32,10 @@ from mcp_server_qdrant.tools.rendering import (
     structured,
     superseded,
 )
+from mcp_server_qdrant.tools.services import Services
 
-LISTED = 20  # versions of a text, the last ones
 if TYPE_CHECKING:
     from mcp_server_qdrant.qdrant.history import History
-    from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
 MAX_IDS = 50
@@ -82,9 +82,9 @@ async def get(
     there = {_plain(str(document.id)) for document in found}
     documents = {document.document for document in found}
     missing = [one for one in ids if one not in documents and _plain(one) not in there]
-    earlier, said = await _earlier(services.history, missing, collection_name)
+    earlier, said = await _earlier(services, missing, collection_name)
     missing = [one for one in missing if one not in earlier]
-    present, more = await _present(services.lookup, missing, collection_name, size)
+    present, more = await _present(services, missing, collection_name, size)
     missing = [one for one in missing if one not in present]
     found += [*(one.document for one in earlier.values()), *present.values()]
     said += more
@@ -190,64 +190,79 @@ async def _versions(
     history: "History", ids: Sequence[str], collection: str | None
 ) -> CallToolResult:
     """The versions of some texts, a line each. Raises RequestError where there are none."""
-    found = [one for wanted in ids for one in await history.versions(wanted, collection)]
+    each = [await history.versions(wanted, collection) for wanted in ids]
+    found = [one for versions in each for one in versions]
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
-    older = ["older ones by ID@TIME"] if len(found) >= LISTED else []
+    older = ["older ones by ID@TIME"] if max(map(len, each)) >= LISTED else []
     lines += noted([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
     return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
 
 
 async def _earlier(
-    history: "History", missing: Sequence[str], collection: str | None
+    services: Services, missing: Sequence[str], collection: str | None
 ) -> tuple[dict[str, Version], list[str]]:
     """The versions that ids of no text mean, and sentences on these and on deleted texts."""
     versions, notes = {}, list[str]()
     try:
         for wanted in missing:
-            if one := await history.version(wanted, collection):
+            if one := await services.history.version(wanted, collection):
                 versions[wanted] = one
                 notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
             else:
-                notes += await gone(history, wanted, collection)
+                notes += await gone(services, wanted, collection)
     except BackendError as error:
         notes.append(f"not looked for earlier versions: {error}")
     return versions, notes
 
 
 async def _present(
-    lookup: "Lookup", missing: Sequence[str], collection: str | None, room: int
+    services: Services, missing: Sequence[str], collection: str | None, room: int
 ) -> tuple[dict[str, Document], list[str]]:
-    """The texts that have not changed since the time in these ids, and sentences on them."""
+    """The texts that have not changed since the time in these ids, and sentences on them.
+
+    Raises RequestError where one is in several collections.
+    """
     unchanged, notes = {}, list[str]()
     for wanted in missing:
         own, _, time = wanted.rpartition("@")
         if not own or (when := moment(time)) is None:
             continue
-        full = await lookup.full([own], collection)
-        for one in (await lookup.get(full, collection=collection, room=room, whole=full))[0]:
-            since = moment(one.updated_at)
+        full = await services.lookup.full([own], collection)
+        found, failures = await services.lookup.get(
+            full, collection=collection, room=room, whole=full
+        )
+        notes += unseen(failures)
+        if len(found) > 1:
+            places = every(sorted({one.collection for one in found}))
+            raise RequestError(f"{wanted} is in {places}: pass collection_name.")
+        for one in found:
+            # What a file or its own date says is not when it was written.
+            known = one.file is None and one.updated_at != one.created_at
+            since = moment(one.updated_at) if known else None
             if since and since <= when:
                 unchanged[wanted] = one
                 notes.append(f"id {called(own)} has not changed since that time.")
             else:
                 notes.append(
-                    f"id {called(own)} was stored after that time, and no version before it is "
-                    "kept: read it without @."
+                    f"no version of id {called(own)} at that time is kept: read it as it is now, "
+                    "without @."
                 )
     return unchanged, notes
 
 
-async def gone(history: "History", wanted: str, collection: str | None) -> list[str]:
-    """A sentence on a text that was deleted, and how to have it back."""
-    versions = await history.versions(wanted, collection)
+async def gone(services: Services, wanted: str, collection: str | None) -> list[str]:
+    """A sentence on a text that was deleted or moved, and how to have it back."""
+    versions = await services.history.versions(wanted, collection)
     if not versions:
         return []
     last = versions[0]
     now = last.id.rpartition("@")[0]
     if not last.deleted and now != wanted:
-        return [f"That text is id {called(now)} of {called(last.collection)} now."]
+        with suppress(QdrantMcpError):
+            if (await services.lookup.located([now], last.collection))[0]:
+                return [f"That text is id {called(now)} of {called(last.collection)} now."]
     return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
 
 

@@ -1,5 +1,6 @@
 """qdrant-store: remember a text, change what is stored with one, bring an earlier version back."""
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
+from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
@@ -36,6 +37,7 @@ STORE = (
 )
 MEMORY = "memory"  # for texts stored where neither the call nor a setting names a collection
 MAX_TEXT = 2_000_000
+ELSEWHERE_SECONDS = 1.0  # for which other collections are looked through for an id
 
 Where = Annotated[
     Word | None,
@@ -120,7 +122,7 @@ async def _restore(
     """Bring back an earlier version; where the id is of none, say of what it may be."""
     version = await services.history.version(id, collection)
     if version is None:
-        said = await gone(services.history, id, collection)
+        said = await gone(services, id, collection)
         none = f"There is no text {called(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
@@ -158,9 +160,15 @@ def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
 
 async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
     """Raise RequestError where the id is of a text of another collection than the default one."""
-    found, _ = await services.lookup.get([id], room=1)
-    places = [document.collection for document in found]
-    if places and default not in places:
+    with suppress(UnknownCollection):
+        if (await services.lookup.get([id], collection=default, room=1))[0]:
+            return
+    places = list[str]()
+    with suppress(BackendError, TimeoutError):  # those that answer in time
+        async with asyncio.timeout(ELSEWHERE_SECONDS):
+            found, _ = await services.lookup.get([id], room=1)
+            places = [document.collection for document in found]
+    if places:
         raise RequestError(
             f"id {id} is in {places[0]!r}: pass collection_name={places[0]!r} to update it there, "
             f"or collection_name={default!r} to store the text here as well."

@@ -551,3 +551,24 @@ async def test_what_a_caller_wrote_under_the_id_of_a_files_text_is_kept_as_a_ver
         assert report.notes[0][1].startswith(
             "'notes/n1.md' was written by a caller and is replaced, kept 30 days: id notes/n1.md@"
         )
+
+
+async def test_what_a_caller_changed_in_a_text_of_a_file_that_goes_is_kept_as_a_version(
+    engine, notes
+):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        for name in ("notes/n2.md", "two"):
+            one = await services.store.points.first("things", name)
+            assert one is not None
+            await services.revision.revise(one, Changes(tags=("by hand",)))
+        (notes / "n1.md").unlink()
+        (notes / "n2.md").unlink()
+        rewrite(notes / "list.jsonl", '{"id": "one", "text": "first lamp"}\n')
+        report = await sync(services, notes)
+        kept = {}
+        for name in ("notes/n1.md", "notes/n2.md", "two"):
+            kept[name] = [one.deleted for one in await services.history.versions(name)]
+
+    assert kept == {"notes/n1.md": [], "notes/n2.md": [True, False], "two": [True, False]}
+    assert sorted(path for path, _ in report.notes) == ["notes/list.jsonl", "notes/n2.md"]

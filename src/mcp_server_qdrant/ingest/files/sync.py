@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from time import monotonic, time
@@ -327,12 +327,16 @@ class SyncRun:
 
     async def keep_edited(self, new: Sequence[Document]) -> None:
         """Keep what callers wrote under the ids of these texts of files, and say so."""
-        name = self.request.collection
         paths = {one.id: (one.file or {})["path"] for one in new}
+        await self._keep_edited(paths, "replaced")
+
+    async def _keep_edited(self, paths: Mapping[PointId, str], fate: str) -> None:
+        """Keep those of these first parts of texts, each of a file, that callers wrote."""
+        name, ended = self.request.collection, fate == "removed"
         for old in await self.store.points.by_id(name, list(paths)):
             if _edited(old):
-                kept = await self.store.history.keep(old)
-                what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is replaced"
+                kept = await self.store.history.keep(old, deleted=ended)
+                what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is {fate}"
                 how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
                 why = f": {kept.fault}" if kept.fault else ""
                 self.report.notes.append((paths[old.id], f"{what}, {how}{why}"))
@@ -357,7 +361,9 @@ class SyncRun:
             if point not in kept and self.owners.get(document) in (None, path)
         ]
         if points:
-            name = self.request.collection
+            name, identify = self.request.collection, self.store.points.identify
+            heads = {identify(name, one, 0) for one in known.points.values()}.intersection(points)
+            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
             await self.store.points.delete_of_files(name, points, known.hashes)
             self.store.catalog.forget(name)
             self.store.written(name, ())

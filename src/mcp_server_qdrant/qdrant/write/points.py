@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from qdrant_client import models
@@ -42,6 +43,7 @@ from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
+    CHUNKS_KEY,
     DOCUMENT_KEY,
     HASH_KEY,
     PENDING_KEY,
@@ -212,6 +214,12 @@ class Points:
         )
         return [str(one.id) for one in records if str(one.id).startswith(short)]
 
+    def as_read(self, part: Document) -> Document:
+        """A part that was made here, as a reader gets it."""
+        return document_of(
+            part.collection, part.id, stored_payload(part), self._content_fields, self.identify
+        )
+
     async def first(self, collection: str, document: str) -> Document | None:
         """The first part of a document that we stored: it tells which parts are to it."""
         found = await self.by_id(collection, [self.identify(collection, document, 0)])
@@ -268,12 +276,25 @@ class Points:
     async def delete_listed(self, listed: Sequence[Document]) -> int:
         """Remove these points of one collection; those written since stay. How many that were."""
         name, ids = listed[0].collection, [one.id for one in listed]
-        times = [when for one in listed if one.document and (when := moment(one.updated_at))]
-        later: list[models.Condition] = []
+        now, late = datetime.now(UTC), list[Document]()
+        others, times = list[PointId](), dict[PointId, datetime]()
+        for one in listed:
+            when = moment(one.updated_at) if one.document else None
+            if when is None:  # another tool's, which says nothing of when it was written
+                others.append(one.id)
+            elif when > now:  # the text's own date
+                late.append(one)
+            else:
+                times[one.id] = when
+        wheres = [models.Filter(must=[among([one.id]), *as_seen(one)]) for one in late]
+        if others:
+            wheres.append(models.Filter(must=[among(others)]))
         if times:
-            after = models.DatetimeRange(gt=max(times))
-            later.append(models.FieldCondition(key=UPDATED_KEY, range=after))
-        await self._client.delete(name, models.Filter(must=[among(ids)], must_not=later))
+            since = models.DatetimeRange(gt=max(times.values()))
+            later = models.FieldCondition(key=UPDATED_KEY, range=since)
+            wheres.append(models.Filter(must=[among(times)], must_not=[later]))
+        for where in wheres:
+            await self._client.delete(name, where)
         return len(ids) - await self.count(name, ids)
 
     async def delete_seen(self, seen: Document) -> None:
@@ -309,7 +330,8 @@ class Points:
         Of their payload only which document they are of, and when that was written.
         """
         found: list[Document] = []
-        size, keys = min(IDS_PAGE, limit), ["doc", UPDATED_KEY]
+        size, keys = min(IDS_PAGE, limit), [DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY]
+        keys.append(UPDATED_KEY)
         async for page in pages(self._client, collection, size, parse(where), with_payload=keys):
             found += [self._document(collection, record) for record in page]
             if len(found) >= limit:
@@ -416,8 +438,8 @@ def as_seen(seen: Document) -> list[models.Condition]:
     """The conditions that a point has not been written since it was seen; none for another tool's,
     which says nothing of when it was.
     """
-    when = seen.updated_at if seen.document else None
-    if when is None:
+    when = seen.updated_at
+    if seen.document is None or when is None or moment(when) is None:
         return []
     return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
 

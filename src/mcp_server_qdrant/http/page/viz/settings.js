@@ -4,7 +4,7 @@ import { $, button, h, redraw } from "./dom.js";
 import { swatch } from "./points.js";
 import { choosing, chosen, collections, colour, known, LIMITS, PREFERENCES, setting, state } from "./state.js";
 
-const ALGORITHMS = [["", "hybrid: meaning and keywords"], ["semantic", "semantic: meaning only"], ["keyword", "keyword: the words themselves"]];
+const ALGORITHMS = [["", "hybrid: meaning and keywords"], ["semantic", "semantic: meaning only"], ["keyword", "keyword: the words themselves"], ["fuzzy", "fuzzy: like spellings count too"]];
 const MEANING = [["", "automatic"], ...Array.from({ length: 11 }, (_, n) => [String(n / 10), `${n * 10} %, keywords ${100 - n * 10} %`])];
 const PRIORITIES = [["natural", "natural (off)"], ["soft", "soft"], ["medium", "medium"], ["hard", "hard"]];
 const RESULTS = [["", "as many as fit"], ...LIMITS.map((n) => [n, `up to ${n}`])];
