@@ -10,7 +10,12 @@ from mcp import Client
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
+from mcp_server_qdrant.core.errors import (
+    ConfigError,
+    EngineFailure,
+    EngineTimeout,
+    EngineUnavailable,
+)
 from mcp_server_qdrant.core.find import MAX_LIMIT, MAX_QUERY, FilterableField
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.core.sentences import tokens
@@ -661,6 +666,23 @@ class TestStore:
         )
         assert said(both) == "Remembered in collection inbox: id plan."
         assert said(again).startswith("Updated in collection inbox: id plan.")
+
+    async def test_a_collection_that_fails_or_hangs_holds_up_no_store_under_an_id(
+        self, monkeypatch
+    ):
+        monkeypatch.setattr("mcp_server_qdrant.tools.store.ELSEWHERE_SECONDS", 0.01)
+        async with (
+            memory_engine() as engine,
+            memory_server(engine=engine, collection_name="inbox") as client,
+        ):
+            await store(client, "roses", "plants")
+            engine.broken["plants"] = EngineTimeout("It took too long.")
+            first = await store(client, "a plan", None, id="plan")
+            engine.broken, engine.hanging = {}, {"plants"}
+            second = await store(client, "a list", None, id="list")
+
+        assert said(first).startswith("Remembered in collection inbox")
+        assert said(second) == "Remembered in collection inbox: id list."
 
     async def test_a_time_of_creation_in_the_metadata_is_taken_over(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.core.datatypes import NewDocument, Selection
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.ingest.files.reader import Reader
@@ -572,3 +572,22 @@ async def test_what_a_caller_changed_in_a_text_of_a_file_that_goes_is_kept_as_a_
 
     assert kept == {"notes/n1.md": [], "notes/n2.md": [True, False], "two": [True, False]}
     assert sorted(path for path, _ in report.notes) == ["notes/list.jsonl", "notes/n2.md"]
+
+
+async def test_an_engine_that_is_away_for_a_moment_before_the_swap_is_asked_again(
+    engine, notes, monkeypatch
+):
+    monkeypatch.setattr("mcp_server_qdrant.ingest.files.sync.RETRIES", (0.0,))
+    async with memory_services(engine=engine) as services:
+        points, away = services.store.points, [EngineUnavailable("It is away.")]
+        by_id = points.by_id
+
+        async def once_away(*given: Any) -> Any:
+            if away:
+                raise away.pop()
+            return await by_id(*given)
+
+        points.by_id = once_away
+        report = await sync(services, notes)
+
+    assert (counts(report), away) == ((7, 0, 0, 0, 0), [])
