@@ -41,6 +41,7 @@ from tests.fakes import FakeEncoder
 
 SIZE = 64
 COSINE = models.VectorParams(size=SIZE, distance=models.Distance.COSINE)
+LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
 # The first message of a client that speaks for itself.
 HELLO = {

@@ -1,15 +1,18 @@
 """Deletion by a filter: whole texts, and only as they were when they were listed; both engines."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from qdrant_client import models
 
+from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Changes
 from tests.support import (
     COSINE,
+    LONG,
     dense,
     foreign,
     memory_server,
@@ -19,8 +22,30 @@ from tests.support import (
     said,
 )
 
-LONG = "\n\n".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
-ALL: dict[str, Any] = {}
+
+def corrects_meanwhile(services: Services, name: str) -> None:
+    """Have somebody correct the text of this id once a version of it is kept for its deletion."""
+    keep = services.store.history.keep
+
+    async def slow(one: Any, **how: Any) -> Any:
+        kept = await keep(one, **how)
+        if one.document == name and how.get("deleted"):
+            await remember(services, "notes", "corrected", id=name, metadata={"year": 2020})
+        return kept
+
+    services.store.history.keep = slow
+
+
+def before_the_swap(services: Services, write: Callable[[], Awaitable[Any]]) -> None:
+    """Have another server write just before the next text takes its place."""
+    exchange = services.store.points.exchange
+
+    async def late(*given: Any) -> None:
+        services.store.points.exchange = exchange
+        await write()
+        await exchange(*given)
+
+    services.store.points.exchange = late
 
 
 async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine):
@@ -48,15 +73,7 @@ async def test_a_text_that_is_corrected_meanwhile_stays(engine):
         for number in range(3):
             text = f"boat {number} of 2019"
             await remember(services, "notes", text, id=f"b{number}", metadata={"year": 2019})
-        keep = services.store.history.keep
-
-        async def slow(one: Any, **how: Any) -> Any:
-            kept = await keep(one, **how)
-            if one.document == "b1" and how.get("deleted"):
-                await remember(services, "notes", "corrected", id="b1", metadata={"year": 2020})
-            return kept
-
-        services.store.history.keep = slow
+        corrects_meanwhile(services, "b1")
         where = {"must": [{"key": "metadata.year", "match": {"value": 2019}}]}
         done = await services.deletion.by_filter(where, "notes", 3)
         left = await services.store.points.first("notes", "b1")
@@ -72,7 +89,7 @@ async def test_parts_without_a_first_one_can_be_deleted(engine):
         count = (await engine.count("notes")).count
         await engine.delete("notes", [point_id("notes", "long", 0)])
 
-        done = await services.deletion.by_filter(ALL, "notes", count - 1)
+        done = await services.deletion.by_filter({}, "notes", count - 1)
 
     assert (done.points, done.partly) == (count - 1, ())
     assert (await engine.count("notes")).count == 0
@@ -119,19 +136,16 @@ async def test_a_text_that_lacks_parts_does_not_take_the_place_of_its_whole_vers
 async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowledged(engine, how):
     async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
         await remember(one, "notes", "seed", id="x")
-        exchange = one.store.points.exchange
 
-        async def late(*given: Any) -> None:
-            one.store.points.exchange = exchange
+        async def write() -> None:
             if how == "store":
                 await remember(other, "notes", "theirs", id="x")
             else:
                 seen = await other.store.points.first("notes", "x")
                 assert seen is not None
                 await other.revision.revise(seen, Changes(title="theirs"))
-            await exchange(*given)
 
-        one.store.points.exchange = late
+        before_the_swap(one, write)
         await one.store.store(NewDocument("ours", id="x"), "notes")
         now = await one.store.points.first("notes", "x")
         versions = await one.history.versions("x")
@@ -149,14 +163,7 @@ async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_
     payload = {"text": "roses are red"}
     await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
     async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
-        exchange = one.store.points.exchange
-
-        async def late(*given: Any) -> None:
-            one.store.points.exchange = exchange
-            await remember(other, "notes", "theirs", id="7")
-            await exchange(*given)
-
-        one.store.points.exchange = late
+        before_the_swap(one, lambda: remember(other, "notes", "theirs", id="7"))
         await one.store.store(NewDocument("ours", id="7"), "notes")
         versions = await one.history.versions("7", "notes")
 
@@ -181,16 +188,8 @@ async def test_a_date_in_the_future_and_points_of_other_tools_do_not_decide_for_
         strange = {"text": "theirs", "updated_at": "2998-01-01T00:00:00Z"}
         point = models.PointStruct(id=7, payload=strange, vector={})
         await engine.upsert("notes", [point])
-        keep = services.store.history.keep
-
-        async def slow(one: Any, **how: Any) -> Any:
-            kept = await keep(one, **how)
-            if one.document == "b1" and how.get("deleted"):
-                await remember(services, "notes", "corrected", id="b1")
-            return kept
-
-        services.store.history.keep = slow
-        done = await services.deletion.by_filter(ALL, "notes", 4)
+        corrects_meanwhile(services, "b1")
+        done = await services.deletion.by_filter({}, "notes", 4)
         left, _ = await engine.scroll("notes", limit=9, with_payload=True)
 
     assert (done.points, done.changed) == (3, 1)

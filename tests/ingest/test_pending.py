@@ -1,6 +1,8 @@
 """Points that were stored without a model get their vector later."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -38,12 +40,19 @@ def backfill_of(services: Services) -> Backfill:
     )
 
 
-async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
-    encoder, asked = FakeEncoder(), []
+@asynccontextmanager
+async def with_pending(engine: Engine, encoder: FakeEncoder, count: int) -> AsyncIterator[Services]:
+    """Services whose model came after so many texts."""
     encoder.be("failed")
     async with memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 3)))
+        await remember(services, "notes", *(f"text {n}" for n in range(count)))
         encoder.be("ready")
+        yield services
+
+
+async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
+    encoder, asked = FakeEncoder(), []
+    async with with_pending(engine, encoder, BATCH + 3) as services:
         encode = encoder.vectors
 
         async def particular(texts):
@@ -64,10 +73,7 @@ async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
 
 async def test_while_vectors_are_made_an_answer_may_say_so(engine):
     encoder, told = FakeEncoder(), []
-    encoder.be("failed")
-    async with memory_services(encoder, engine=engine) as services:
-        await remember(services, "notes", *(f"text {n}" for n in range(BATCH + 1)))
-        encoder.be("ready")
+    async with with_pending(engine, encoder, BATCH + 1) as services:
         backfill = services.shared._backfill
         encode = encoder.vectors
 

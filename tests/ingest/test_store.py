@@ -17,6 +17,7 @@ from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
+    LONG,
     dense,
     find,
     foreign,
@@ -27,7 +28,6 @@ from tests.support import (
     texts,
 )
 
-LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 SHORTER = LONG[: len(LONG) // 2]
 OFFICIAL = {"fast-bag-of-words": COSINE}
 

@@ -18,6 +18,7 @@ from mcp_server_qdrant.qdrant.write import points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
+    LONG,
     Engine,
     dense,
     first_point,
@@ -30,7 +31,6 @@ from tests.support import (
     said,
 )
 
-LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 ALL: dict[str, Any] = {}
 RED = {"must": [{"key": "metadata.colour", "match": {"value": "red"}}]}
 

@@ -26,6 +26,7 @@ from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     IDF,
+    LONG,
     dense,
     first_point,
     foreign,
@@ -39,7 +40,6 @@ from tests.support import (
     served,
 )
 
-LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
 
 

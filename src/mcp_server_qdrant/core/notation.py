@@ -274,6 +274,13 @@ def part_of(text: str) -> tuple[str, int, int] | None:
     return (found[1], int(found[2]), int(found[3])) if found else None
 
 
+def at_time(text: str) -> tuple[str, datetime] | None:
+    """The id of a text and a time, from `ID@TIME`; None for any other text."""
+    own, _, said = text.rpartition("@")
+    when = moment(said) if own else None
+    return None if when is None else (own, when)
+
+
 def as_point_id(text: str) -> PointId | None:
     """Qdrant's id behind a caller's: an unsigned integer or a UUID; None where it is neither."""
     if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < 2**64:

@@ -28,8 +28,6 @@ async def near_memory(
             return None
         others = (one for one in answer.candidates if one.id != new.id)
         near = {one.id: cosine for one in others if (cosine := one.dense or 0.0) >= COSINE}
-        if not near:  # as a rule
-            return None
         found = {one.id: one for one in await points.by_id(target.collection, [*near])}
     except QdrantMcpError:
         return None

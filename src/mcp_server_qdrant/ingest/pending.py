@@ -15,7 +15,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.encoding import encoded_text, still_same
-from mcp_server_qdrant.ingest.writer import Encode
+from mcp_server_qdrant.ingest.writer import Encode, try_model
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points
@@ -119,7 +119,7 @@ async def _encoded(
         vectors = await encode([encoded_text(chunk) for chunk in chunks])
         return dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
     except EncoderUnavailable:
-        await encode(["Is it one of these texts, or every one?"])
+        await try_model(encode)
     made: dict[PointId, Dense] = {}
     for chunk in chunks:
         try:

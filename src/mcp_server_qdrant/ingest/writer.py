@@ -69,6 +69,11 @@ class Job:
         raise RequestError(reason)
 
 
+async def try_model(encode: Encode) -> None:
+    """Raise EncoderUnavailable where a model that failed on some texts fails on any."""
+    await encode(["Is it this text, or every one?"])
+
+
 async def _nothing(_: Sequence[Document]) -> None:
     return None
 
@@ -140,7 +145,7 @@ class Writer:
         """Whether the model fails on any text; then texts are stored for keyword search."""
         if self.encode is not None:
             try:
-                await self.encode(["Is it this text, or every one?"])
+                await try_model(self.encode)
             except EncoderUnavailable as error:
                 await self.do_without(error)
         return self.pending

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from qdrant_client import models
@@ -24,8 +25,8 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import (
     HISTORY,
     as_point_id,
+    at_time,
     every,
-    moment,
     own_id,
     part_of,
     point_id,
@@ -108,13 +109,12 @@ class History:
 
         Raises RequestError where texts of several collections may be meant.
         """
-        own, _, said = wanted.rpartition("@")
-        when = moment(said) if own else None
-        if when is None:
+        if (named := at_time(wanted)) is None:
             return None
+        own, when = named
         since = _until(gte=max(when, self._oldest()))
         found = await self._found([*_of(own, collection), since], OLDEST)
-        found = [one for one in found if one.payload[KEY]["until"] == said] or found
+        found = [one for one in found if wanted == f"{own}@{one.payload[KEY]['until']}"] or found
         if not found:
             return None
         if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
@@ -134,18 +134,15 @@ class History:
     async def follow(self, old: Document, place: str) -> None:
         """Have the versions of a text that was moved be those of the text where it is now."""
         where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
-        now = self._identity(old, place)
         with suppress(QdrantMcpError):  # it is moved
-            known = [ids for one in await self._found(where, NEWEST) for ids in _ids(one)]
-            known += self._identity(old, old.collection)["ids"]
-            now["ids"] = list(dict.fromkeys([*now["ids"], *known]))
+            now = await self._with_known_ids(self._identity(old, place), where)
             await self._client.set_payload(HISTORY, now, models.Filter(must=where), key=KEY)
 
     async def erase(self, wanted: str, collection: str | None = None) -> int:
         """Erase a version by its id, or all those of a text, for good; how many there were."""
         of, erased = _of(wanted, collection), 0
-        own, _, said = wanted.rpartition("@")
-        if (when := moment(said) if own else None) is not None:
+        if named := at_time(wanted):
+            own, when = named
             of = [*_of(own, collection), _until(gte=when, lte=when)]
         while found := await self._found(of, NEWEST):
             await self._client.delete(HISTORY, models.Filter(must=[among(r.id for r in found)]))
@@ -190,8 +187,7 @@ class History:
         }
         if held["shown"] != held["ids"][0]:  # where it was before a move, it had another id
             same = [equal(COLLECTION, one.collection), equal(IDS, held["head"])]
-            known = [ids for old in await self._found(same, NEWEST) for ids in _ids(old)]
-            held["ids"] = list(dict.fromkeys([*held["ids"], *known]))
+            held = await self._with_known_ids(held, same)
         # One that lacks parts does not take the place of the whole one.
         name = "\0".join((one.collection, held["ids"][0], one.revision, str(len(parts))))
         point = self._points.identify(HISTORY, name, 0)
@@ -207,6 +203,11 @@ class History:
             shown = short_id(head)
         ids = list(dict.fromkeys(known))
         return {"collection": place, "ids": ids, "head": head, "shown": shown}
+
+    async def _with_known_ids(self, held: dict[str, Any], of: Sequence[Any]) -> dict[str, Any]:
+        """The same with the ids by which the versions that meet the conditions are known, too."""
+        known = [one.payload[KEY]["ids"] for one in await self._found(of, NEWEST)]
+        return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
         return self._now() - timedelta(days=self.days)
@@ -248,10 +249,6 @@ def _of(wanted: str | None, collection: str | None) -> list[Any]:
     if collection is not None:
         of.append(equal(COLLECTION, collection))
     return of
-
-
-def _ids(record: Any) -> list[str]:
-    return list(record.payload[KEY]["ids"])
 
 
 def _version(

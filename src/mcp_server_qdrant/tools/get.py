@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import Id, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
+    at_time,
     begins,
     called,
     document_id,
@@ -226,9 +227,9 @@ async def _present(
     """
     unchanged, notes = {}, list[str]()
     for wanted in missing:
-        own, _, time = wanted.rpartition("@")
-        if not own or (when := moment(time)) is None:
+        if (named := at_time(wanted)) is None:
             continue
+        own, when = named
         full = await services.lookup.full([own], collection)
         found, failures = await services.lookup.get(
             full, collection=collection, room=room, whole=full

@@ -6,9 +6,8 @@ from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure, UnknownCollection
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.qdrant.read.lookup import joined
-from tests.support import memory_engine, memory_services, remember
+from tests.support import LONG, memory_engine, memory_services, remember
 
-LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 UUID = "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"
 
 

@@ -62,8 +62,9 @@ class Sync:
     async def run(
         self, request: SyncRequest, report: Report | None = None, before: Report | None = None
     ) -> Report:
-        """Run the request, filling `report` on the way. `before`, the report of
-        the run before, saves reading the state again.
+        """Run the request, filling `report` on the way.
+
+        `before`, the report of the run before, saves reading the state again.
 
         Raises RequestError where it would do harm or the collection cannot be written to, and
         BackendError where the engine is away: what is done by then stays done.
@@ -328,14 +329,14 @@ class SyncRun:
     async def keep_edited(self, new: Sequence[Document]) -> None:
         """Keep what callers wrote under the ids of these texts of files, and say so."""
         paths = {one.id: (one.file or {})["path"] for one in new}
-        await self._keep_edited(paths, "replaced")
+        await self._keep_edited(paths, deleted=False)
 
-    async def _keep_edited(self, paths: Mapping[PointId, str], fate: str) -> None:
+    async def _keep_edited(self, paths: Mapping[PointId, str], *, deleted: bool) -> None:
         """Keep those of these first parts of texts, each of a file, that callers wrote."""
-        name, ended = self.request.collection, fate == "removed"
-        for old in await self.store.points.by_id(name, list(paths)):
+        fate = "removed" if deleted else "replaced"
+        for old in await self.store.points.by_id(self.request.collection, list(paths)):
             if _edited(old):
-                kept = await self.store.history.keep(old, deleted=ended)
+                kept = await self.store.history.keep(old, deleted=deleted)
                 what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is {fate}"
                 how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
                 why = f": {kept.fault}" if kept.fault else ""
@@ -363,7 +364,7 @@ class SyncRun:
         if points:
             name, identify = self.request.collection, self.store.points.identify
             heads = {identify(name, one, 0) for one in known.points.values()}.intersection(points)
-            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
+            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), deleted=True)
             await self.store.points.delete_of_files(name, points, known.hashes)
             self.store.catalog.forget(name)
             self.store.written(name, ())

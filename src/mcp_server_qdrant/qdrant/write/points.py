@@ -75,6 +75,7 @@ SERVER_INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
+_LISTED = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, UPDATED_KEY)
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 
@@ -184,6 +185,8 @@ class Points:
 
     async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
+        if not ids:
+            return []
         records = await self._client.retrieve(collection, ids, with_payload=True)
         return [self._document(collection, record) for record in records]
 
@@ -276,25 +279,24 @@ class Points:
     async def delete_listed(self, listed: Sequence[Document]) -> int:
         """Remove these points of one collection; those written since stay. How many that were."""
         name, ids = listed[0].collection, [one.id for one in listed]
-        now, late = datetime.now(UTC), list[Document]()
+        now, late = datetime.now(UTC), dict[PointId, Document]()
         others, times = list[PointId](), dict[PointId, datetime]()
         for one in listed:
             when = moment(one.updated_at) if one.document else None
             if when is None:  # another tool's, which says nothing of when it was written
                 others.append(one.id)
             elif when > now:  # the text's own date
-                late.append(one)
+                late[one.head or one.id] = one
             else:
                 times[one.id] = when
-        wheres = [models.Filter(must=[among([one.id]), *as_seen(one)]) for one in late]
-        if others:
-            wheres.append(models.Filter(must=[among(others)]))
+        await self.delete_points(name, others)
         if times:
             since = models.DatetimeRange(gt=max(times.values()))
             later = models.FieldCondition(key=UPDATED_KEY, range=since)
-            wheres.append(models.Filter(must=[among(times)], must_not=[later]))
-        for where in wheres:
+            where = models.Filter(must=[among(times)], must_not=[later])
             await self._client.delete(name, where)
+        for one in late.values():
+            await self.delete_seen(one)
         return len(ids) - await self.count(name, ids)
 
     async def delete_seen(self, seen: Document) -> None:
@@ -330,8 +332,7 @@ class Points:
         Of their payload only which document they are of, and when that was written.
         """
         found: list[Document] = []
-        size, keys = min(IDS_PAGE, limit), [DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY]
-        keys.append(UPDATED_KEY)
+        size, keys = min(IDS_PAGE, limit), list(_LISTED)
         async for page in pages(self._client, collection, size, parse(where), with_payload=keys):
             found += [self._document(collection, record) for record in page]
             if len(found) >= limit:
