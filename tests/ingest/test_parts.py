@@ -17,7 +17,7 @@ from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
 from mcp_server_qdrant.qdrant.write.points import PATIENCE, WRITING, Points
-from mcp_server_qdrant.search.query import DEPTH
+from mcp_server_qdrant.search.understand import DEPTH
 from tests.support import Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))

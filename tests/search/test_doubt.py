@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.search.present import doubt
-from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.relevance import Hit
 
 
 def best(relevance: float, dense: float | None = 0.2, sparse: float | None = 1.0, **fields) -> Hit:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mcp_server_qdrant.core.notation import part_id, point_id
-from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import current
 from tests.support import read_hit
 

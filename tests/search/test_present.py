@@ -7,8 +7,11 @@ import pytest
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.present import faults, present
-from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Ranked, Retrieved, Rules
-from mcp_server_qdrant.search.texts import Terms
+from mcp_server_qdrant.search.relevance import Hit
+from mcp_server_qdrant.search.rerank import Ranked
+from mcp_server_qdrant.search.retrieve import Retrieved
+from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules
+from mcp_server_qdrant.search.words.terms import Terms
 from tests.support import read_hit
 
 OK = [Status("a", "ok")]

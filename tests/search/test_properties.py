@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
 from mcp_server_qdrant.search.relevance import calibrate, relevance
-from mcp_server_qdrant.search.texts import Terms, Words, quote
-from mcp_server_qdrant.search.words.terms import document_frequency, global_idf, query_vector
+from mcp_server_qdrant.search.texts import quote
+from mcp_server_qdrant.search.words.terms import (
+    Terms,
+    Words,
+    document_frequency,
+    global_idf,
+    query_vector,
+)
 
 few = settings(max_examples=60, deadline=None)
 cosines = st.floats(-1.001, 1.001)

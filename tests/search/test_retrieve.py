@@ -12,10 +12,10 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.qdrant.read import query as asking
 from mcp_server_qdrant.qdrant.read.query import LATE, Queries
-from mcp_server_qdrant.search.query import Hit, Query, QueryVectors, Retrieved, Rules, depth_of
-from mcp_server_qdrant.search.retrieve import Fetch, retrieve
-from mcp_server_qdrant.search.texts import Terms
-from mcp_server_qdrant.search.understand import embed
+from mcp_server_qdrant.search.relevance import Hit
+from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, retrieve
+from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules, depth_of, embed
+from mcp_server_qdrant.search.words.terms import Terms
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

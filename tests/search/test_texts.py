@@ -3,7 +3,8 @@
 import pytest
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.texts import SHORT, Terms, Words, folded, quote
+from mcp_server_qdrant.search.texts import SHORT, folded, quote
+from mcp_server_qdrant.search.words.terms import Terms, Words
 
 BM25 = Bm25Encoder()
 ROOM = 200

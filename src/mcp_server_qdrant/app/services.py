@@ -32,9 +32,8 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.pipeline import Pipeline
-from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.retrieve import Fetch
-from mcp_server_qdrant.search.understand import Understanding
+from mcp_server_qdrant.search.understand import Rules, Understanding
 from mcp_server_qdrant.search.words.lexicon import Lexicon
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex

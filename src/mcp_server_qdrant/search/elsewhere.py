@@ -11,10 +11,10 @@ from dataclasses import replace
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import called, escaped
 from mcp_server_qdrant.search.present import weak
-from mcp_server_qdrant.search.query import SHALLOW, Hit, Query
 from mcp_server_qdrant.search.ranking import candidates
+from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import candidates_of
-from mcp_server_qdrant.search.understand import Understanding, embed, narrowed
+from mcp_server_qdrant.search.understand import SHALLOW, Query, Understanding, embed, narrowed
 
 SECONDS = 0.5
 AHEAD = 0.1  # of the page's best

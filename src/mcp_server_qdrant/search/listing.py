@@ -10,8 +10,16 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
-from mcp_server_qdrant.search.present import LINE, SHORT, faults, names, nothing_found, undated
-from mcp_server_qdrant.search.query import ROOM, Hit
+from mcp_server_qdrant.search.present import (
+    LINE,
+    ROOM,
+    SHORT,
+    faults,
+    names,
+    nothing_found,
+    undated,
+)
+from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import Fetch, failed
 
 BEGINNING = 300  # characters of a text

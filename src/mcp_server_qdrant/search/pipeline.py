@@ -14,13 +14,13 @@ from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
-from mcp_server_qdrant.search.present import present
-from mcp_server_qdrant.search.query import LAST_SECONDS, ROOM, Hit, Query, Ranked, Retrieved
+from mcp_server_qdrant.search.present import ROOM, present
 from mcp_server_qdrant.search.ranking import finish, rank
-from mcp_server_qdrant.search.rerank import Rerank
-from mcp_server_qdrant.search.retrieve import Fetch, completed, retrieve
+from mcp_server_qdrant.search.relevance import Hit
+from mcp_server_qdrant.search.rerank import Ranked, Rerank
+from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, completed, retrieve
 from mcp_server_qdrant.search.texts import gist
-from mcp_server_qdrant.search.understand import Understanding, period_of
+from mcp_server_qdrant.search.understand import LAST_SECONDS, Query, Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 

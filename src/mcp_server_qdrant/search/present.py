@@ -16,10 +16,14 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.query import ROOM, Hit, Query, Ranked, Retrieved
-from mcp_server_qdrant.search.relevance import DIGITS, bound, within_one
-from mcp_server_qdrant.search.texts import passage, share, written
+from mcp_server_qdrant.search.relevance import DIGITS, Hit, bound, within_one, written
+from mcp_server_qdrant.search.rerank import Ranked
+from mcp_server_qdrant.search.retrieve import Retrieved
+from mcp_server_qdrant.search.texts import passage
+from mcp_server_qdrant.search.understand import Query
+from mcp_server_qdrant.search.words.terms import share
 
+ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched

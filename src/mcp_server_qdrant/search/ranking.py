@@ -15,14 +15,16 @@ from rapidfuzz import fuzz, utils
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority, Scored
 from mcp_server_qdrant.core.dates import age_from
 from mcp_server_qdrant.core.notation import date_paths, document_id
-from mcp_server_qdrant.search.query import Hit, Query, by_score
 from mcp_server_qdrant.search.relevance import (
+    Hit,
+    by_score,
     calibrate,
     lift_neighbours,
     lift_tags,
     lift_titles,
     lift_verbatim,
 )
+from mcp_server_qdrant.search.understand import Query
 
 BASES: dict[Priority, float] = {"natural": 1.0, "soft": 1.1, "medium": 1.25, "hard": 1.5}
 DAY = timedelta(days=1)

@@ -6,16 +6,15 @@ the query in its tags, its title or as they are written, and of one beside a bet
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_server_qdrant.core.bm25 import K1
-from mcp_server_qdrant.core.datatypes import Payload, Scored
+from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Scored
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.search.query import Hit, TagMatch, by_score
-from mcp_server_qdrant.search.texts import Terms, Words, written
+from mcp_server_qdrant.search.words.tags import TagMatch, folded_tag
+from mcp_server_qdrant.search.words.terms import Terms, Words
 
 DIGITS = 5  # of a relevance: the legs are float32
 KNEE = 0.8
@@ -28,10 +27,68 @@ HALF = 0.5  # of the query, for what is written exactly: measured (docs/ranking.
 NEIGHBOUR_SHARE = 0.5
 REACH = 2
 
-_TAG_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
 _NUMBERED = re.compile(r"(.*[:#])([0-9]{1,9})", re.DOTALL)
 
 Place = tuple[str, str, int]  # collection, the id up to its number, the number
+
+
+class Hit(NamedTuple):
+    """One point on its way to the answer.
+
+    `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
+    relevance times the factors. `factors` records what each ranking step did, `gains` what was
+    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
+    stands in for relevance where a reranker read the text. `reading` makes a document of the
+    payload, once it is fetched: few are looked at. `also`: its copies; `parts`: what else was found
+    of its document, best first; `supersedes`: the id of the text in whose place it stands.
+    """
+
+    collection: str
+    id: PointId
+    relevance: float
+    score: float
+    rrf: float
+    dense: float | None
+    sparse: float | None
+    payload: Payload | None = None
+    reading: Callable[[], Document] | None = None
+    factors: tuple[tuple[str, float], ...] = ()
+    gains: tuple[tuple[str, float], ...] = ()
+    tags: tuple[str, ...] = ()
+    reranked: float | None = None
+    also: tuple["Hit", ...] = ()
+    parts: tuple["Hit", ...] = ()
+    supersedes: str | None = None
+
+    @property
+    def document(self) -> Document:
+        """What its payload says, as a document."""
+        assert self.reading is not None
+        return self.reading()
+
+    @property
+    def own(self) -> str | None:
+        """The id of its document, which need not be read; None for points of other tools."""
+        doc = (self.payload or {}).get("doc")
+        value = doc.get("id") if isinstance(doc, dict) else None
+        return value if isinstance(value, str) else None
+
+    def rescored(self, step: str, factor: float) -> "Hit":
+        """A copy whose score is multiplied by `factor`, with the step recorded."""
+        return self._replace(score=self.score * factor, factors=(*self.factors, (step, factor)))
+
+    def lifted(self, step: str, relevance: float) -> "Hit":
+        """A copy that is more relevant, by what is recorded as the step's gain."""
+        return self._replace(
+            relevance=relevance,
+            score=relevance * math.prod(factor for _, factor in self.factors),
+            gains=(*self.gains, (step, relevance - self.relevance)),
+        )
+
+
+def by_score(hits: Iterable[Hit]) -> list[Hit]:
+    """Best first; ties by collection and id, so that the same request gives the same order."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
 
 
 def bound(terms: Terms) -> float:
@@ -107,14 +164,6 @@ def bent(value: float, gain: float) -> float:
     return knee + room * (1 - math.exp(-over / room))
 
 
-def folded_tag(text: str) -> str:
-    """A tag as it is compared: its words in lower case, a space between them.
-
-    So `home lab` names home-lab, Home_Lab and "home lab".
-    """
-    return " ".join(_TAG_WORD.findall(unicodedata.normalize("NFC", text).casefold()))
-
-
 def lift_tags(
     hits: Sequence[Hit], matches: Mapping[str, TagMatch], words: Words, alpha: float
 ) -> list[Hit]:
@@ -186,6 +235,11 @@ def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
 def stored_with_title(hit: Hit) -> bool:
     """True where the BM25 score has the title in it: this server wrote the point."""
     return hit.sparse is not None and isinstance((hit.payload or {}).get("doc"), dict)
+
+
+def written(document: Document) -> str:
+    """All that is written in a part: title, section, source and text."""
+    return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
 
 def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float) -> list[Hit]:

@@ -11,18 +11,28 @@ it, in the order they had. Whatever fails, the order stays as it was and the out
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Protocol
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.datatypes import Reranked, RerankState
 from mcp_server_qdrant.core.errors import RerankerUnavailable
-from mcp_server_qdrant.search.query import Hit
+from mcp_server_qdrant.search.relevance import Hit
 
 POOL = 30  # hits that are reranked
 SECONDS = 3.0
 COOLDOWN = 30.0  # seconds without a try after a failure
 LEAST_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Hits in their order. `best` is the most relevant one before a threshold."""
+
+    hits: list[Hit]
+    best: Hit | None
+    reranked: Reranked | None
 
 
 class Reranker(Protocol):

@@ -4,7 +4,7 @@ A collection that fails becomes a status; the others answer.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from mcp_server_qdrant.core.datatypes import (
@@ -20,8 +20,35 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.query import Hit, Query, Retrieved
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
+from mcp_server_qdrant.search.relevance import Hit, by_score
+from mcp_server_qdrant.search.understand import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The best candidates with their payloads, and what each collection gave.
+
+    `statuses` has two of a collection that failed while payloads were fetched. `replaced` are the
+    parts that were left out, as their text was replaced. `cut`: there were more candidates.
+    """
+
+    hits: Sequence[Hit]
+    found: Mapping[str, Scored]
+    statuses: Sequence[Status]
+    replaced: Sequence[Document] = ()
+    cut: bool = False
+
+    def updated(self, deeper: "Retrieved") -> "Retrieved":
+        """What a deeper look found; collections that failed in it keep what they gave before."""
+        kept = [hit for hit in self.hits if hit.collection not in deeper.found]
+        before = [one for one in self.statuses if one.collection not in deeper.found]
+        return replace(
+            deeper,
+            hits=by_score([*deeper.hits, *kept]),
+            found={**self.found, **deeper.found},
+            statuses=[*before, *(one for one in deeper.statuses if one.collection in deeper.found)],
+        )
 
 
 @dataclass(frozen=True, slots=True)

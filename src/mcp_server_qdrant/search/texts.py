@@ -1,4 +1,4 @@
-"""The words of a query in texts, and what is shown of a part: one quote, and its section.
+"""What is shown of a part: one quote, and its section.
 
 A part that has room is quoted whole, without the headings that are shown above it. Of a longer one
 the run of sentences, list items or code lines is quoted that has the most of the query's words; the
@@ -7,11 +7,11 @@ differs from the text: lines of a paragraph are joined.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 
-from mcp_server_qdrant.core.datatypes import Correction, Document, Passage, Sparse
+from mcp_server_qdrant.core.datatypes import Document, Passage
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences
+from mcp_server_qdrant.search.words.terms import Words
 
 LONGEST = 20_000  # characters of a part that are looked at
 GRAM = 4
@@ -25,87 +25,6 @@ _INDENT = re.compile(r"[ \t]*")
 Tokens = Callable[[str], Collection[int]]
 Reader = Callable[[str], Tokens]
 Sections = Sequence[tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """The query as BM25 sees it, weighed over all searched collections.
-
-    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
-    collection -> the query vector that makes the engine return BM25 under that idf. `failures` maps
-    a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights that
-    a document can earn at most, where that is not the sum of `idf`. `languages` are those of the
-    texts there, besides English.
-    """
-
-    query: str
-    idf: Mapping[int, float]
-    sparse: Mapping[str, Sparse]
-    unknown: frozenset[int] = frozenset()
-    failures: Mapping[str, str] = field(default_factory=dict)
-    ceiling: float | None = None
-    corrections: tuple[Correction, ...] = ()
-    languages: tuple[str, ...] = ()
-
-
-class Words:
-    """The words of a query, to be found in texts, as they are or spelled nearly so.
-
-    `reader(text)` is the tokeniser for the language of that text. In a sentence each word counts
-    its idf, once. Of a word that is not there the share of its letters counts, squared, in
-    stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
-    """
-
-    def __init__(self, terms: Terms, reader: Reader) -> None:
-        self.reader = reader
-        tokens = reader(terms.query)
-        # The weight of each term: its idf, or 1 where no collection has an idf.
-        self.weights = terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
-        self._ceiling = terms.ceiling
-        self._idf = terms.idf
-        self._near: list[tuple[frozenset[int], float, list[str]]] = []
-        for word in dict.fromkeys(_WORD.findall(terms.query.lower())):
-            known = frozenset(tokens(word)) & terms.idf.keys()
-            if known:
-                idf = sum(map(terms.idf.__getitem__, known))
-                self._near.append((known, idf, _grams(word)))
-        self._total = (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling) or 1.0
-
-    def tokens(self, text: str) -> Collection[int]:
-        """The BM25 terms of a text."""
-        return self.reader(text)(text)
-
-    def part(self, found: Collection[int]) -> float:
-        """The part of the query, by weight, that these terms are; in [0, 1].
-
-        A text need hold only one of the terms that languages make of a word: then the whole is the
-        ceiling, not the sum of the weights.
-        """
-        return share(found, self.weights, self._ceiling)
-
-    def share(self, text: str, tokens: Tokens) -> float:
-        """The share of the query that a sentence has, in [0, 1]; `tokens` gives its terms."""
-        plain = " " + " ".join(_WORD.findall(text.lower()))
-        there = self._idf.keys() & tokens(text)
-        gain = sum(map(self._idf.__getitem__, there))
-        for known, idf, grams in self._near:
-            if known.isdisjoint(there):
-                gain += idf * (sum(gram in plain for gram in grams) / len(grams)) ** 2
-        return min(gain / self._total, 1.0)
-
-
-def share(
-    found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
-) -> float:
-    """The share of the sum of the weights, or of the ceiling, that these terms have."""
-    total = sum(weights.values()) if ceiling is None else ceiling
-    held = sum(value for term, value in weights.items() if term in found)
-    return min(held / total, 1.0) if total else 0.0
-
-
-def written(document: Document) -> str:
-    """All that is written in a part: title, section, source and text."""
-    return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
 
 def gist(document: Document, words: Words, length: int) -> str:
@@ -232,9 +151,3 @@ def folded(text: str) -> str:
         margin = indent if margin is None else min(margin, indent)
         lines.append(one.rstrip()[margin:])
     return "\n".join(filter(None, lines))
-
-
-def _grams(word: str) -> list[str]:
-    """All stretches of four characters of a word behind a space."""
-    spaced = f" {word}"
-    return [spaced[n : n + GRAM] for n in range(max(len(spaced) - GRAM, 0) + 1)]

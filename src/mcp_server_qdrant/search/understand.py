@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target
@@ -16,17 +18,103 @@ from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.query import PASSAGES, Query, QueryVectors, Rules, TagMatch, depth_of
-from mcp_server_qdrant.search.texts import Reader, Terms
 from mcp_server_qdrant.search.words.spelling import Speller
-from mcp_server_qdrant.search.words.tags import TagIndex
-from mcp_server_qdrant.search.words.terms import TermWeights
+from mcp_server_qdrant.search.words.tags import TagIndex, TagMatch
+from mcp_server_qdrant.search.words.terms import Reader, Terms, TermWeights, Words
 
 WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
+# Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
+# large one. Of many collections each gives fewer.
+CANDIDATES = 180  # of all collections together
+DEPTH = 60  # of one collection at most
+SHALLOW = 10  # and at least
+POOL = 60  # the best of all: their texts are ranked
+PASSAGES = 6  # of one text at most
+REACH = 20  # the limit up to which that is enough
+DEEPER = 4  # times as many where a page is short
+LAST_SECONDS = 1.0
 
 # A model's name and a text -> a unit vector.
 Encode = Callable[[str, str], Awaitable[Dense]]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """One query vector per model; `failures` maps a model to why it has none."""
+
+    dense: Mapping[str, Dense]
+    failures: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's rules of ranking, which no request changes.
+
+    `alpha` is the dense leg's share of the relevance, where a request names none; `order` are
+    preferred collections, the most preferred first; `decay` is per day.
+    """
+
+    alpha: float
+    order: tuple[str, ...] = ()
+    decay: float = 0.01
+    time_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Query:
+    """A request as understood: all that a search depends on.
+
+    `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
+    share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
+    the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
+    is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
+    are those that the query names, by collection.
+    `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
+    Of one text at most so many `passages` are shown. `reader(text)` is the tokeniser for the
+    language of that text.
+    """
+
+    request: SearchRequest
+    rules: Rules
+    targets: Sequence[Target]
+    limit: int
+    alpha: float
+    likeness: float
+    terms: Terms
+    vectors: QueryVectors
+    depth: int
+    pool: int
+    now: datetime
+    left: Callable[[], float]
+    reader: Reader
+    condition: Any = None
+    period: Period | None = None
+    exact: Exact = field(default_factory=Exact)
+    tags: Mapping[str, TagMatch] = field(default_factory=dict)
+    passages: int = PASSAGES
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the query, to be found in texts."""
+        return Words(self.terms, self.reader)
+
+    def seconds(self) -> float:
+        """The time that is left; a second at least, to show what was found."""
+        return max(self.left(), LAST_SECONDS)
+
+    def deeper(self, condition: Any) -> "Query":
+        """The same with more candidates, under that condition."""
+        return replace(
+            self, depth=self.depth * DEEPER, pool=self.pool * DEEPER, condition=condition
+        )
+
+
+def depth_of(collections: int, limit: int) -> tuple[int, int]:
+    """The candidates of each of so many collections, and how many of all are ranked as texts."""
+    times = max(-(-limit // REACH), 1)
+    depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
+    return depth * times, POOL * times
 
 
 def this_hour() -> datetime:

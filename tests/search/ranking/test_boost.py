@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import boost
+from mcp_server_qdrant.search.relevance import Hit
 
 
 def hit(collection: str, score: float) -> Hit:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import fold, plain_words
+from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
 few = settings(max_examples=60, deadline=None)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.notation import date_paths, time_of
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import aging, decay
+from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import (
     FUZZY_POOL,
     MOST_FUZZY,
@@ -14,6 +13,7 @@ from mcp_server_qdrant.search.ranking import (
     likeness_factor,
     ordered,
 )
+from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
 few = settings(max_examples=60, deadline=None)

@@ -1,7 +1,7 @@
 """A document is one hit."""
 
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import group
+from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
 

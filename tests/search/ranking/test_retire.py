@@ -1,7 +1,7 @@
 """Texts that another one supersedes."""
 
-from mcp_server_qdrant.search.query import Hit
 from mcp_server_qdrant.search.ranking import SUPERSEDED, retire
+from mcp_server_qdrant.search.relevance import Hit
 from tests.support import read_hit
 
 

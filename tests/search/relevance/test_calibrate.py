@@ -6,8 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
 from mcp_server_qdrant.search.relevance import bound, calibrate, relevance
-from mcp_server_qdrant.search.texts import Terms
-from mcp_server_qdrant.search.words.terms import global_idf
+from mcp_server_qdrant.search.words.terms import Terms, global_idf
 
 DENSE = DenseLeg("fast-x", 4, "cosine", "x")
 SPARSE = SparseLeg("bm25", idf=True)

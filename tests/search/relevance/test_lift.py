@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.query import Hit
-from mcp_server_qdrant.search.relevance import lifted, relevance
-from mcp_server_qdrant.search.texts import Terms, Words, share
+from mcp_server_qdrant.search.relevance import Hit, lifted, relevance
+from mcp_server_qdrant.search.words.terms import Terms, Words, share
 
 few = settings(max_examples=100, deadline=None)
 parts = st.floats(0, 1)

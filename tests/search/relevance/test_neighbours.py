@@ -2,8 +2,7 @@
 
 import pytest
 
-from mcp_server_qdrant.search.query import Hit
-from mcp_server_qdrant.search.relevance import lift_neighbours
+from mcp_server_qdrant.search.relevance import Hit, lift_neighbours
 
 
 def hit(own: str | None, relevance: float, collection: str = "talks") -> Hit:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.search.query import Hit, TagMatch
-from mcp_server_qdrant.search.relevance import carried, folded_tag
+from mcp_server_qdrant.search.relevance import Hit, carried, folded_tag
 from mcp_server_qdrant.search.relevance import lift_tags as lifted_by_tags
-from mcp_server_qdrant.search.texts import Terms, Words
+from mcp_server_qdrant.search.words.tags import TagMatch
+from mcp_server_qdrant.search.words.terms import Terms, Words
 
 APOLLO = TagMatch((("tags", "Apollo"),), frozenset({"apollo"}))
 WORDS = {"apollo": 1, "plan": 2, "home": 3, "lab": 4}

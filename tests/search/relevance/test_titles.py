@@ -3,9 +3,8 @@
 import pytest
 
 from mcp_server_qdrant.search import relevance as module
-from mcp_server_qdrant.search.query import Hit
-from mcp_server_qdrant.search.relevance import lift_titles
-from mcp_server_qdrant.search.texts import Terms, Words
+from mcp_server_qdrant.search.relevance import Hit, lift_titles
+from mcp_server_qdrant.search.words.terms import Terms, Words
 from tests.support import (
     COSINE,
     IDF,

@@ -3,9 +3,8 @@
 import pytest
 
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.search.query import Hit
-from mcp_server_qdrant.search.relevance import lift_verbatim
-from mcp_server_qdrant.search.texts import Terms, Words
+from mcp_server_qdrant.search.relevance import Hit, lift_verbatim
+from mcp_server_qdrant.search.words.terms import Terms, Words
 from tests.support import read_hit
 
 TERMS = Terms("release 1.2", {1: 2.0, 2: 2.0, 12: 4.0, 7: 2.0}, {})  # 1, 2, 1.2, release

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target
 from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
-from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
     Speller,
@@ -17,6 +16,7 @@ from mcp_server_qdrant.search.words.spelling import (
     nearest,
     prose,
 )
+from mcp_server_qdrant.search.words.terms import Terms
 
 DENSE = DenseLeg("d", 4, "cosine", "m")
 BOTH = Target("notes", 9, DENSE, SparseLeg("bm25", idf=True))

@@ -10,9 +10,15 @@ from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.search.query import TagMatch
 from mcp_server_qdrant.search.words import tags as module
-from mcp_server_qdrant.search.words.tags import CACHE_SECONDS, TagIndex, by_name, match, names_in
+from mcp_server_qdrant.search.words.tags import (
+    CACHE_SECONDS,
+    TagIndex,
+    TagMatch,
+    by_name,
+    match,
+    names_in,
+)
 from tests.support import Clock, find, memory_engine, memory_services, remember, texts
 
 LEG = DenseLeg("v", 4, "cosine", "m")

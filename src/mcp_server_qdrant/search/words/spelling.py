@@ -18,8 +18,8 @@ from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
 from mcp_server_qdrant.core.datatypes import Correction, Target
-from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, lowered
+from mcp_server_qdrant.search.words.terms import Terms
 
 SHORTEST = 5
 CORRECTED_WORDS = 8

@@ -5,19 +5,20 @@ with what was known before.
 """
 
 import asyncio
+import re
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import Target
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import called, near_names, some
 from mcp_server_qdrant.core.tasks import Tasks, gathered
-from mcp_server_qdrant.search.query import TagMatch
-from mcp_server_qdrant.search.relevance import folded_tag
-from mcp_server_qdrant.search.texts import Tokens
+from mcp_server_qdrant.search.words.terms import Tokens
 
 CACHE_SECONDS = 60.0
 WAIT_SECONDS = 0.25
@@ -38,6 +39,20 @@ Facets = Callable[[str, int], Awaitable[Sequence[Stored]]]  # collection, how ma
 # The tags of a collection, by the name under which they are compared, and until when they serve.
 _Remembered = tuple[Mapping[str, tuple[Stored, ...]], float]
 NEVER: _Remembered = {}, 0.0
+_TAG_WORD = re.compile(r"[^\W_]+[+#]*")  # c++ and c# are not c
+
+
+@dataclass(frozen=True, slots=True)
+class TagMatch:
+    """The tags of one collection that a query names.
+
+    `values` (payload key, value) as they are stored, `names` as they are compared; `boost` is what
+    the match counts.
+    """
+
+    values: tuple[tuple[str, str], ...]
+    names: frozenset[str]
+    boost: float = 1.0
 
 
 class TagIndex:
@@ -123,6 +138,14 @@ class TagIndex:
     async def close(self) -> None:
         """Stop looking things up."""
         await self.tasks.close()
+
+
+def folded_tag(text: str) -> str:
+    """A tag as it is compared: its words in lower case, a space between them.
+
+    So `home lab` names home-lab, Home_Lab and "home lab".
+    """
+    return " ".join(_TAG_WORD.findall(unicodedata.normalize("NFC", text).casefold()))
 
 
 def names_in(query: str) -> dict[str, frozenset[int]]:

@@ -8,25 +8,106 @@ idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 
 import asyncio
 import math
+import re
 import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Sparse, Target
+from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
-from mcp_server_qdrant.search.texts import Terms
 
 CACHE_SECONDS = 600.0
 ABSENT_SECONDS = 5.0
 CACHE_TERMS = 20_000
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
+GRAM = 4
 
 NEVER = 0.0, 0.0
 Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
+Tokens = Callable[[str], Collection[int]]
+Reader = Callable[[str], Tokens]
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The query as BM25 sees it, weighed over all searched collections.
+
+    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
+    collection -> the query vector that makes the engine return BM25 under that idf. `failures` maps
+    a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights that
+    a document can earn at most, where that is not the sum of `idf`. `languages` are those of the
+    texts there, besides English.
+    """
+
+    query: str
+    idf: Mapping[int, float]
+    sparse: Mapping[str, Sparse]
+    unknown: frozenset[int] = frozenset()
+    failures: Mapping[str, str] = field(default_factory=dict)
+    ceiling: float | None = None
+    corrections: tuple[Correction, ...] = ()
+    languages: tuple[str, ...] = ()
+
+
+class Words:
+    """The words of a query, to be found in texts, as they are or spelled nearly so.
+
+    `reader(text)` is the tokeniser for the language of that text. In a sentence each word counts
+    its idf, once. Of a word that is not there the share of its letters counts, squared, in
+    stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
+    """
+
+    def __init__(self, terms: Terms, reader: Reader) -> None:
+        self.reader = reader
+        tokens = reader(terms.query)
+        # The weight of each term: its idf, or 1 where no collection has an idf.
+        self.weights = terms.idf or dict.fromkeys(tokens(terms.query), 1.0)
+        self._ceiling = terms.ceiling
+        self._idf = terms.idf
+        self._near: list[tuple[frozenset[int], float, list[str]]] = []
+        for word in dict.fromkeys(_WORD.findall(terms.query.lower())):
+            known = frozenset(tokens(word)) & terms.idf.keys()
+            if known:
+                idf = sum(map(terms.idf.__getitem__, known))
+                self._near.append((known, idf, _grams(word)))
+        self._total = (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling) or 1.0
+
+    def tokens(self, text: str) -> Collection[int]:
+        """The BM25 terms of a text."""
+        return self.reader(text)(text)
+
+    def part(self, found: Collection[int]) -> float:
+        """The part of the query, by weight, that these terms are; in [0, 1].
+
+        A text need hold only one of the terms that languages make of a word: then the whole is the
+        ceiling, not the sum of the weights.
+        """
+        return share(found, self.weights, self._ceiling)
+
+    def share(self, text: str, tokens: Tokens) -> float:
+        """The share of the query that a sentence has, in [0, 1]; `tokens` gives its terms."""
+        plain = " " + " ".join(_WORD.findall(text.lower()))
+        there = self._idf.keys() & tokens(text)
+        gain = sum(map(self._idf.__getitem__, there))
+        for known, idf, grams in self._near:
+            if known.isdisjoint(there):
+                gain += idf * (sum(gram in plain for gram in grams) / len(grams)) ** 2
+        return min(gain / self._total, 1.0)
+
+
+def share(
+    found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
+) -> float:
+    """The share of the sum of the weights, or of the ceiling, that these terms have."""
+    total = sum(weights.values()) if ceiling is None else ceiling
+    held = sum(value for term, value in weights.items() if term in found)
+    return min(held / total, 1.0) if total else 0.0
 
 
 @dataclass(slots=True)
@@ -217,3 +298,9 @@ def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) ->
         return None
     indices, values = zip(*pairs, strict=True)
     return Sparse(indices, values)
+
+
+def _grams(word: str) -> list[str]:
+    """All stretches of four characters of a word behind a space."""
+    spaced = f" {word}"
+    return [spaced[n : n + GRAM] for n in range(max(len(spaced) - GRAM, 0) + 1)]
