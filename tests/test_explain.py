@@ -37,7 +37,6 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     first, second = result.structured_content["results"]
     why = first["why"]
     assert why["tags"] == ["Apollo"]
-    assert why["ranks"] == {"meaning": 1, "words": 1}
     assert list(why["factors"]) == ["tags", "priority", "recency"]
     assert why["factors"]["priority"] == 1.1
     base = why["alpha"] * why["meaning"] + (1 - why["alpha"]) * why["words"]
@@ -47,7 +46,7 @@ async def test_legs_places_tags_and_every_factor_make_the_score():
     assert (second["why"]["tags"], second["why"]["gains"]) == ([], {})
     assert list(second["why"]["factors"]) == ["priority", "recency"]
     assert re.fullmatch(
-        r"why: 0\.40 x meaning 0\.\d{3} \(no\. 1\) \+ 0\.60 x words 0\.\d{3} \(no\. 1\)"
+        r"why: 0\.40 x meaning 0\.\d{3} \+ 0\.60 x words 0\.\d{3}"
         r" \+ tags Apollo 0\.\d{3} = 0\.800 x tags 1\.\d{3} x priority 1\.100"
         r" x recency [01]\.\d{3} -> \d\.\d{3}; rrf 0\.\d{4}",
         line(result),
@@ -69,21 +68,20 @@ async def test_a_title_of_another_tool_is_a_gain():
 
     (found,) = result.structured_content["results"]
     assert found["why"]["words"] == 0.0
-    assert found["why"]["ranks"] == {"meaning": 1}
     # 0.4 * cos + 0.6 * 0.2, with cos = 1 / sqrt(2)
     assert found["relevance"] == pytest.approx(0.4 / math.sqrt(2) + 0.12, abs=1e-3)
     assert found["why"]["gains"] == {"title": 0.12}
     assert " + title 0.120 = 0.403 -> 0.403;" in line(result)
 
 
-@pytest.mark.parametrize(("algorithm", "leg"), [("semantic", "meaning"), ("keyword", "words")])
-async def test_one_leg_alone_has_one_place(algorithm, leg):
+@pytest.mark.parametrize(("algorithm", "alpha"), [("semantic", 1.0), ("keyword", 0.0)])
+async def test_one_leg_alone_has_all_of_the_share(algorithm, alpha):
     async with memory_server() as client:
         await store(client, "freeze and upload", tags=["upload"])
         result = await find(client, "upload", algorithm=algorithm)
 
     why = result.structured_content["results"][0]["why"]
-    assert why["ranks"] == {leg: 1}
+    assert why["alpha"] == alpha
     assert why["tags"] == ([] if algorithm == "semantic" else ["upload"])
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Candidate, DenseLeg, Scored, SparseLeg, Target
+from mcp_server_qdrant.search.present import quote
 from mcp_server_qdrant.search.relevance import calibrate, relevance
-from mcp_server_qdrant.search.texts import quote
 from mcp_server_qdrant.search.words.terms import (
     Terms,
     Words,

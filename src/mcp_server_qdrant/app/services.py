@@ -129,14 +129,14 @@ class Services:
     def _written(self, collection: str, texts: Sequence[str]) -> None:
         """Bring up to date what searches remember of a collection."""
         self.projector.changed(collection)
-        self.pipeline.understanding.terms.probes.changed(collection)
+        self.pipeline.understanding.terms.changed(collection)
         self.pipeline.understanding.tags.changed(collection)
         self.lexicon.stored(collection, texts)
 
     def _deleted(self, collection: str) -> None:
         """Forget what searches remember of deleted texts."""
         self.projector.changed(collection)
-        self.pipeline.understanding.terms.probes.forget(collection)
+        self.pipeline.understanding.terms.forget(collection)
         self.pipeline.understanding.tags.changed(collection)
 
     def of_caller(self) -> "Services":

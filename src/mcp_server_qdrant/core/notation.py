@@ -131,10 +131,10 @@ def every(names: Iterable[str]) -> str:
     return ", ".join(map(called, names))
 
 
-def some(names: Sequence[str], most: int = 3) -> str:
-    """The first of them, as they are, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+def some(things: Sequence[Any], most: int = 3, shown: Callable[[Any], str] = called) -> str:
+    """The first of them, and how many more there are."""
+    more = len(things) - most
+    return ", ".join(map(shown, things[:most])) + (f" and {more} more" if more > 0 else "")
 
 
 def near_names(name: str, names: Iterable[str], least: float = NEAR) -> list[str]:

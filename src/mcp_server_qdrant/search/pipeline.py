@@ -14,12 +14,11 @@ from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
 from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
-from mcp_server_qdrant.search.present import ROOM, present
+from mcp_server_qdrant.search.present import ROOM, gist, present
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked, Rerank
 from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, completed, retrieve
-from mcp_server_qdrant.search.texts import gist
 from mcp_server_qdrant.search.understand import LAST_SECONDS, Query, Understanding, period_of
 
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
@@ -43,12 +42,12 @@ class Pipeline:
         if not request.query.strip():
             return await self._list(request)
         query = await self.understanding.query(request)
-        found = await self._retrieve(query)
-        hits = self._rank(found, query)
+        found = await retrieve(self.fetch, query)
+        hits = rank(found.hits, query)
         if self._short(found, hits, query):
             query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
-            found = found.updated(await self._retrieve(query))
-            hits = self._rank(found, query)
+            found = found.updated(await retrieve(self.fetch, query))
+            hits = rank(found.hits, query)
         ranked = await self._reread(hits, query)
         return await self._present(ranked, found, query, room)
 
@@ -68,16 +67,6 @@ class Pipeline:
         statuses, dated = self._settle([*statuses, *late]), period is not None
         return listing_page(hits, listed, statuses, request, targets, dated=dated)
 
-    async def _retrieve(self, query: Query) -> Retrieved:
-        """The candidates of all collections, with the texts of the best."""
-        with recorder().phase("retrieve"):
-            return await retrieve(self.fetch, query)
-
-    def _rank(self, found: Retrieved, query: Query) -> list[Hit]:
-        """The hits, best first, one per text."""
-        with recorder().phase("rank"):
-            return rank(found.hits, query)
-
     def _short(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
 
@@ -94,14 +83,12 @@ class Pipeline:
         """The hits as a reranker orders them, if one is asked for and works; never fails."""
         reranked = None
         if query.request.rerank:
-            words = query.words
-            with recorder().phase("rerank"):
-                hits, reranked = await self.rerank.apply(
-                    hits,
-                    query.terms.query,
-                    lambda hit, length: gist(hit.document, words, length),
-                    query.left(),
-                )
+            hits, reranked = await self.rerank.apply(
+                hits,
+                query.terms.query,
+                lambda hit, length: gist(hit.document, query.words, length),
+                query.left(),
+            )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
         return Ranked(finish(hits, query), best, reranked)
 

@@ -1,27 +1,32 @@
-"""Hits -> the page that is shown: passages, reasons and notes."""
+"""Hits -> the page that is shown: passages, reasons and notes.
 
-from collections.abc import Iterable, Mapping, Sequence
+A passage is one quote of a part, and its section. A part that has room is quoted whole, without the
+headings that are shown above it. Of a longer one the run of sentences, list items or code lines is
+quoted that has the most of the query's words; the sentence after a match counts too, since it often
+says what the match leads to. Only white space differs from the text: lines of a paragraph are
+joined.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
     Document,
     Passage,
-    PointId,
     Result,
-    Scored,
     SearchPage,
     Status,
 )
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
-from mcp_server_qdrant.core.notation import called, every, some
-from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.relevance import DIGITS, Hit, bound, within_one, written
+from mcp_server_qdrant.core.notation import every, some
+from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
+from mcp_server_qdrant.search.relevance import Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.retrieve import Retrieved
-from mcp_server_qdrant.search.texts import passage
 from mcp_server_qdrant.search.understand import Query
-from mcp_server_qdrant.search.words.terms import share
+from mcp_server_qdrant.search.words.terms import Words, share
 
 ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
@@ -38,7 +43,14 @@ NEARLY = 0.5  # of the relevance of its best: then another part of a text fits t
 MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 HALF = 0.5  # of the query
-Ranks = dict[str, int]  # by leg
+LONGEST = 20_000  # characters of a part that are looked at
+AFTER = 0.5  # what the words of a sentence count for the one after it
+BEGINNING = 200  # characters of a part in which no word of the query is found
+
+_ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
+_INDENT = re.compile(r"[ \t]*")
+
+Sections = Sequence[tuple[int, str]]
 
 
 def present(
@@ -52,14 +64,13 @@ def present(
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
     chosen = [()] * len(shown) if full else _chosen(shown, query, room)
-    ranks = ranks_of(found.found.values()) if request.explain else {}
     results = [
         Result(
             document=_shown(hit, passages),
             relevance=hit.relevance,
             score=hit.score,
             passages=passages,
-            why=why(hit, query, ranks) if request.explain else None,
+            why=why(hit, query) if request.explain else None,
             also=tuple(copy.document for copy in hit.also),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
@@ -150,13 +161,12 @@ def _left(hit: Hit, passages: Sequence[Passage]) -> int:
     return max(fitting + 1 - max(len(passages), 1), 0)
 
 
-def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> dict[str, Any]:
+def why(hit: Hit, query: Query) -> dict[str, Any]:
     """The numbers that made this hit's place, as the ranking used them.
 
     `meaning` and `words` are the legs (None: not searched), `words` as a share of the largest BM25
-    score that any document could reach; `alpha` is the share of meaning. `ranks` are its places,
-    from 1, among the candidates of its collection; `gains` were added to the relevance, `factors`
-    multiply it.
+    score that any document could reach; `alpha` is the share of meaning. `gains` were added to the
+    relevance, `factors` multiply it.
     """
     limit = bound(query.terms)
     meaning = None if hit.dense is None else within_one(hit.dense)
@@ -171,31 +181,10 @@ def why(hit: Hit, query: Query, ranks: Mapping[tuple[str, PointId], Ranks]) -> d
         "rrf": hit.rrf,
         "score": hit.score,
         "factors": dict(hit.factors),
-        "ranks": ranks.get((hit.collection, hit.id), {}),
         "gains": dict(hit.gains),
         "tags": list(hit.tags),
     }
     return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
-
-
-def ranks_of(found: Iterable[Scored]) -> dict[tuple[str, PointId], Ranks]:
-    """Each candidate's place, from 1, on each leg of its collection; equal scores share one.
-
-    A candidate without that vector, or without any word of the query, has none.
-    """
-    ranks: dict[tuple[str, PointId], Ranks] = {}
-    for part in found:
-        for leg, scores in (
-            ("meaning", [one.dense for one in part.candidates]),
-            ("words", [one.sparse for one in part.candidates]),
-        ):
-            rounded = [round(score or 0.0, DIGITS) for score in scores]
-            ordered = sorted(rounded, reverse=True)
-            for one, score in zip(part.candidates, rounded, strict=True):
-                if score > 0:
-                    place = ordered.index(score) + 1
-                    ranks.setdefault((part.target.collection, one.id), {})[leg] = place
-    return ranks
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:
@@ -204,18 +193,13 @@ def faults(statuses: Iterable[Status]) -> list[str]:
     for status in statuses:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
-    return [f"{names(several)}: {reason}" for reason, several in found.items()]
+    return [f"{some(several)}: {reason}" for reason, several in found.items()]
 
 
 def undated(silent: Sequence[str]) -> list[str]:
     """The sentence on collections where no text has a date of the period, maybe none at all."""
-    sentence = f"{names(silent)}: no text of that time; those without a date are left out."
+    sentence = f"{some(silent)}: no text of that time; those without a date are left out."
     return [sentence] if silent else []
-
-
-def names(several: Sequence[str]) -> str:
-    """Some of the names, and how many more there are."""
-    return some([*map(called, several)])
 
 
 def nothing_found(
@@ -288,3 +272,129 @@ def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
     if not missed and not weak(best, alpha):
         return []
     return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
+
+
+def gist(document: Document, words: Words, length: int) -> str:
+    """Title and text of a part; of a long text the `length` characters nearest the query."""
+    text = document.text
+    if len(text) > length:
+        text, _ = quote(text, (), words, length)
+    return f"{document.title}\n{text}" if document.title else text
+
+
+def passage(document: Document, words: Words, room: int) -> Passage:
+    """What is shown of a part, in at most `room` characters."""
+    sections = ((0, document.section or ""), *document.sections)
+    text, section = quote(document.text, sections, words, room, document.title)
+    return Passage(text, document, section)
+
+
+def quote(
+    text: str, sections: Sections, words: Words, room: int, title: str | None = None
+) -> tuple[str, str | None]:
+    """A stretch of a part in at most `room` characters, and the headings above it.
+
+    `sections` begin at places in the part.
+
+    A first heading that is the `title` is left out, as it stands above the quote.
+    """
+    text = text[:LONGEST]
+    units = sentences(text, LONGEST)
+    if not units:  # rules and fences alone
+        return _cut(folded(text), room), _section(sections, 0)
+    first, last, shares = 0, len(units) - 1, list[float]()
+    starts = [start for start, _ in sections if start > units[0].body]
+    if starts:  # from the section on that has the sentence with the most of the query
+        shares = _shares(text, units, words)
+        best = units[max(range(len(units)), key=shares.__getitem__)].body
+        begin = max((start for start in starts if start <= best), default=0)
+        first = next(number for number, one in enumerate(units) if one.body >= begin)
+    whole = text[units[first].body :]
+    if len(whole) > room and len(folded(whole)) > room:
+        shares = shares or _shares(text, units, words)
+        first, last = _window(units, shares, first, room)
+    section = _section(sections, units[first].body)
+    start, body = units[first].start, units[first].body
+    if section:
+        start = _below(text, body, section)
+    elif title and text[start:body].strip("#= \n") == title:
+        start = body
+    shown = folded(text[start : units[last].end if last + 1 < len(units) else len(text)])
+    return _around(shown, words, room) if len(shown) > room else shown, section
+
+
+def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:
+    """The share of the query that each sentence has."""
+    tokens = words.reader(text)
+    return [words.share(text[one.body : one.end], tokens) for one in units]
+
+
+def _window(
+    units: Sequence[Sentence], shares: Sequence[float], begin: int, room: int
+) -> tuple[int, int]:
+    """The first and the last sentence of the run, from `begin` on, with the most of the query."""
+    if not any(shares[begin:]):
+        room = min(room, BEGINNING)
+    best, found = -1.0, (begin, begin)
+    for first in range(begin, len(units)):
+        last, gain = first, shares[first]
+        while last + 1 < len(units) and units[last + 1].end - units[first].body <= room:
+            last += 1
+            gain += shares[last] + AFTER * shares[last - 1]
+        if gain > best + 1e-9:
+            best, found = gain, (first, last)
+    return found
+
+
+def _section(sections: Sections, place: int) -> str | None:
+    """The section around this place."""
+    name = max((one for one in sections if one[0] <= place), default=(0, ""))[1]
+    return _ATTRIBUTES.sub("", name) or None
+
+
+def _below(text: str, start: int, section: str) -> int:
+    """Where a text goes on below the underlined heading that is shown as its section."""
+    name, rule, rest = [*text[start:].split("\n", 2), "", ""][:3]
+    underlined = rule.strip() and not rule.strip(f"{SIGNS} ") and rest.strip()
+    if underlined and section.endswith(name.strip()):
+        return len(text) - len(rest)
+    return start
+
+
+def _around(sentence: str, words: Words, room: int) -> str:
+    """The stretch of a long sentence that has the most of the query, cut between words."""
+    step = max(room // 4, 1)
+    tokens = words.reader(sentence)
+
+    def gain(start: int) -> tuple[float, int]:
+        return words.share(sentence[start : start + room], tokens), -start
+
+    start = max(range(0, max(len(sentence) - room, 0) + step, step), key=gain)
+    start = min(start, max(len(sentence) - room, 0))
+    if start:
+        start = sentence.find(" ", start) + 1 or start
+    return _cut(sentence[start:], room)
+
+
+def _cut(text: str, room: int) -> str:
+    """The beginning of a text that has room, cut between words where it has any."""
+    if len(text) <= room:
+        return text
+    return text[: max(text.rfind(" ", 0, room), text.rfind("\n", 0, room), 0) or room].rstrip()
+
+
+def folded(text: str) -> str:
+    """A text with its paragraphs each on a line; code, rows and items keep their lines."""
+    lines: list[str] = []
+    margin: int | None = None
+    at = 0
+    for start, end, kind in [*blocks(text), (len(text), len(text), "end")]:
+        lines += map(str.strip, text[at:start].splitlines())  # rules and fences
+        one, at = text[start:end], end
+        if kind != "code":
+            lines.append(" ".join(one.split()))
+            continue
+        indent = len(_INDENT.match(one)[0])  # type: ignore[index]
+        margin = indent if margin is None else min(margin, indent)
+        lines.append(one.rstrip()[margin:])
+    return "\n".join(filter(None, lines))

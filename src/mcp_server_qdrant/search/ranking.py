@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from rapidfuzz import fuzz, utils
 
+from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority, Scored
 from mcp_server_qdrant.core.dates import age_from
 from mcp_server_qdrant.core.notation import date_paths, document_id
@@ -58,14 +59,15 @@ def candidates(found: Iterable[Scored], query: Query) -> list[Hit]:
 def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
     """The best candidates, with their documents, as one hit per text, best first."""
     request, rules = query.request, query.rules
-    hits = lift_titles(hits, query.words, query.alpha)
-    hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
-    hits = group(hits)
-    hits = lift_neighbours(hits)
-    hits = decay(hits, request.recency_weight, rules.decay, rules.time_fields, query.now)
-    hits = retire(hits)
-    shown = len(hits) if request.rerank else query.limit
-    return fold(hits, shown, likeness_factor(100, query.likeness))
+    with recorder().phase("rank"):
+        hits = lift_titles(hits, query.words, query.alpha)
+        hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
+        hits = group(hits)
+        hits = lift_neighbours(hits)
+        hits = decay(hits, request.recency_weight, rules.decay, rules.time_fields, query.now)
+        hits = retire(hits)
+        shown = len(hits) if request.rerank else query.limit
+        return fold(hits, shown, likeness_factor(100, query.likeness))
 
 
 def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:

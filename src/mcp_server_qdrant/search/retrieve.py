@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import (
     Document,
     LegQuery,
@@ -89,12 +90,13 @@ class Fetch:
 
 async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     """The best candidates of all targets with their texts; a target that fails is a status."""
-    found, statuses = await candidates_of(fetch.queries, query)
-    scored = candidates(found.values(), query)
-    hits, late = await fetch.hits(scored[: query.pool], query.seconds())
-    hits, replaced = current(hits)
-    names = frozenset(target.collection for target in query.targets)
-    hits, failing = await with_successors(fetch, hits, names, query.seconds())
+    with recorder().phase("retrieve"):
+        found, statuses = await candidates_of(fetch.queries, query)
+        scored = candidates(found.values(), query)
+        hits, late = await fetch.hits(scored[: query.pool], query.seconds())
+        hits, replaced = current(hits)
+        names = frozenset(target.collection for target in query.targets)
+        hits, failing = await with_successors(fetch, hits, names, query.seconds())
     cut = len(scored) > query.pool
     return Retrieved(hits, found, [*statuses.values(), *late, *failing], replaced, cut)
 

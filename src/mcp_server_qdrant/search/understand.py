@@ -216,28 +216,22 @@ class Understanding:
         text = request.query
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self._probe(text, probed), self._embed(text, targets), self.tags.named(text, tagged)
+            self.terms.weighed(text, probed),
+            embed(text, targets, self.encode),
+            self.tags.named(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
             text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
-            better = await self._probe(text, probed) if corrections else terms
+            better = await self.terms.weighed(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    self._embed(text, targets), self.tags.named(text, tagged)
+                    embed(text, targets, self.encode), self.tags.named(text, tagged)
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
-
-    async def _probe(self, text: str, targets: Sequence[Target]) -> Terms:
-        with recorder().phase("probe"):
-            return await self.terms.weighed(text, targets)
-
-    async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
-        with recorder().phase("embed"):
-            return await embed(text, targets, self.encode)
 
 
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
@@ -265,7 +259,8 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
     async def vector(model: str) -> Dense:
         return list(await encode(model, query))
 
-    made, failed = await gathered(models, vector)
+    with recorder().phase("embed"):
+        made, failed = await gathered(models, vector)
     return QueryVectors(made, {model: str(error) for model, error in failed.items()})
 
 

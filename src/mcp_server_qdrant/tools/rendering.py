@@ -148,7 +148,7 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
     said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
-        said.insert(0, f"kept {days} days: id {some([*map(called, ids)], NAMED)}; {BACK}.")
+        said.insert(0, f"kept {days} days: id {some(ids, NAMED)}; {BACK}.")
     return said
 
 
@@ -166,7 +166,7 @@ def described(
         if document.metadata and used <= room:
             used += len(compact(document.metadata))
         if document.metadata and shown and used > room:
-            left.append(called(shown_id(document)))
+            left.append(shown_id(document))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
     many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."
@@ -250,7 +250,7 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     if document.superseded_by:
         lines.append(superseded(document))
     if one.also:
-        lines.append(f"also in: {some([*map(placed, one.also)])}")
+        lines.append(f"also in: {some(one.also, shown=placed)}")
     return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
 
 
@@ -288,7 +288,6 @@ def _why(why: Mapping[str, Any], relevance: float) -> str:
     """The reasons for a result's rank, on one line."""
     legs = [
         f"{share:.2f} x {leg} {why[leg]:.3f}"
-        + (f" (no. {why['ranks'][leg]})" if leg in why["ranks"] else "")
         for leg, share in (("meaning", why["alpha"]), ("words", 1 - why["alpha"]))
         if why[leg] is not None
     ]

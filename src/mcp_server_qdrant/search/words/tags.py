@@ -98,10 +98,10 @@ class TagIndex:
         there = Counter(value for tags in found.values() for _, value in tags)
         if there and there.keys().isdisjoint(wanted):
             near = [one for tag in wanted for one in near_names(tag, there)]
-            listed = dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])
+            listed = [*dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])]
             raise RequestError(
                 f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "
-                f"{some([*map(called, listed)], NAMED)}."
+                f"{some(listed, NAMED)}."
             )
 
     async def _all(self, name: str) -> Sequence[Stored]:

@@ -10,11 +10,12 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
+from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
@@ -119,79 +120,15 @@ class _Known:
     terms: dict[int, tuple[float, float]]
 
 
-@dataclass(eq=False)
-class Probes:
-    """The idf of the terms that a collection has.
-
-    That a collection lacks a term is remembered for seconds only, and until something is stored
-    there: a text must be found by its words as soon as it is stored. Of the `lasting` terms it is
-    remembered like an idf.
-    """
-
-    queries: Queries
-    lasting: Container[int] = ()
-    clock: Callable[[], float] = time.monotonic
-    _known: dict[str, _Known] = field(default_factory=dict)
-
-    async def idf(
-        self, targets: Sequence[Target], tokens: Sequence[int]
-    ) -> tuple[Local, dict[str, str]]:
-        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        now = self.clock()
-        asked: list[tuple[Target, list[int]]] = []
-        for target in targets:
-            known = self._fresh(target).terms
-            terms = [term for term in tokens if known.get(term, NEVER)[1] <= now]
-            if terms:
-                asked.append((target, terms))
-        failures: dict[str, str] = {}
-        answers = await self.queries.probe(asked, PROBE_SECONDS)
-        for (target, terms), answer in zip(asked, answers, strict=True):
-            if isinstance(answer, QdrantMcpError):
-                failures[target.collection] = str(answer)
-                continue
-            fresh = self._fresh(target)
-            for term in terms:
-                lasts = term in answer or term in self.lasting
-                until = fresh.expires if lasts else now + ABSENT_SECONDS
-                fresh.terms[term] = answer.get(term, 0.0), until
-        local: Local = {}
-        for target in targets:
-            if target.collection not in failures:
-                known = self._fresh(target).terms
-                held = ((term, known[term][0]) for term in tokens if term in known)
-                local[target.collection] = {term: idf for term, idf in held if idf > 0}
-        return local, failures
-
-    def changed(self, collection: str) -> None:
-        """Something was stored there: it may have terms that it lacked."""
-        if known := self._known.get(collection):
-            known.terms = {term: one for term, one in known.terms.items() if one[0] > 0}
-
-    def forget(self, collection: str) -> None:
-        """Something was deleted there: terms may be rarer than they were, or gone."""
-        self._known.pop(collection, None)
-
-    def _fresh(self, target: Target) -> _Known:
-        known = self._known.get(target.collection)
-        now = self.clock()
-        if (
-            known is None
-            or known.expires <= now
-            or abs(known.documents - target.documents) > DRIFT * known.documents
-            or len(known.terms) > CACHE_TERMS
-        ):
-            known = _Known(target.documents, now + CACHE_SECONDS, {})
-            self._known[target.collection] = known
-        return known
-
-
 class TermWeights:
-    """Weighs the terms of queries by what `probes` tell of the collections.
+    """Weighs the terms of queries by the idf that the collections have of them.
 
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
     several of its words: not all vectors have them, and they count where some do.
+    That a collection lacks a term is remembered for seconds only, and until something is stored
+    there: a text must be found by its words as soon as it is stored. Of a language's marker it is
+    remembered like an idf.
     """
 
     def __init__(
@@ -203,9 +140,11 @@ class TermWeights:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._words = words
+        self._queries = queries
         self._markers = markers
         self._compounds = compounds
-        self.probes = Probes(queries, markers.languages, clock)
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
@@ -215,10 +154,10 @@ class TermWeights:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
         asked = [*chain(*words), *self._markers.foreign]
-        local, failures = await self.probes.idf(weighing, asked)
+        local, failures = await self._idf(weighing, asked)
         if languages := await self._languages(weighing, local):
             words = await asyncio.to_thread(self._words, query, languages)
-            local, failures = await self.probes.idf(weighing, [*chain(*words)])
+            local, failures = await self._idf(weighing, [*chain(*words)])
         probed = [target for target in weighing if target.collection in local]
         absent = _missing(self._compounds(query), local)
         words = [word for word in words if word[0] not in absent]
@@ -247,8 +186,57 @@ class TermWeights:
             for target in targets
             if any(term in local.get(target.collection, ()) for term in foreign)
         ]
-        known, _ = await self.probes.idf(marked, [*languages])
+        known, _ = await self._idf(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
+
+    async def _idf(
+        self, targets: Sequence[Target], tokens: Sequence[int]
+    ) -> tuple[Local, dict[str, str]]:
+        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
+        now = self._clock()
+        known = {target.collection: self._fresh(target) for target in targets}
+        asked: list[tuple[Target, list[int]]] = []
+        for target in targets:
+            remembered = known[target.collection].terms
+            if terms := [term for term in tokens if remembered.get(term, NEVER)[1] <= now]:
+                asked.append((target, terms))
+        failures: dict[str, str] = {}
+        with recorder().phase("probe"):
+            answers = await self._queries.probe(asked, PROBE_SECONDS)
+        for (target, terms), answer in zip(asked, answers, strict=True):
+            if isinstance(answer, QdrantMcpError):
+                failures[target.collection] = str(answer)
+                continue
+            fresh = known[target.collection]
+            for term in terms:
+                lasts = term in answer or term in self._markers.languages
+                until = fresh.expires if lasts else now + ABSENT_SECONDS
+                fresh.terms[term] = answer.get(term, 0.0), until
+        local = {
+            name: {t: one.terms[t][0] for t in tokens if one.terms.get(t, NEVER)[0] > 0}
+            for name, one in known.items()
+            if name not in failures
+        }
+        return local, failures
+
+    def changed(self, collection: str) -> None:
+        """Something was stored there: it may have terms that it lacked."""
+        if known := self._known.get(collection):
+            known.terms = {term: one for term, one in known.terms.items() if one[0] > 0}
+
+    def forget(self, collection: str) -> None:
+        """Something was deleted there: terms may be rarer than they were, or gone."""
+        self._known.pop(collection, None)
+
+    def _fresh(self, target: Target) -> _Known:
+        """What is known of a collection, as long as it lasts."""
+        known, now = self._known.get(target.collection), self._clock()
+        drifted = known and abs(known.documents - target.documents) > DRIFT * known.documents
+        if not known or known.expires <= now or drifted or len(known.terms) > CACHE_TERMS:
+            known = self._known[target.collection] = _Known(
+                target.documents, now + CACHE_SECONDS, {}
+            )
+        return known
 
 
 def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:

@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.texts import SHORT, folded, quote
+from mcp_server_qdrant.search.present import BEGINNING, folded, quote
 from mcp_server_qdrant.search.words.terms import Terms, Words
 
 BM25 = Bm25Encoder()
@@ -67,7 +67,7 @@ def test_a_word_counts_by_the_letters_that_it_shares():
 
 def test_a_text_without_any_of_the_words_shows_its_beginning():
     assert shown(LONG, "zeppelin", 400) == (FILLER * 3).strip()
-    assert 3 * len(FILLER) <= SHORT
+    assert 3 * len(FILLER) <= BEGINNING
 
 
 def test_rows_code_and_items_keep_their_lines():
