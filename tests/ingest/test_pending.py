@@ -131,10 +131,10 @@ async def test_those_in_a_collection_of_another_tool_are_found_after_a_restart()
         encoder.be("failed")
         await remember(services, "notes", "roses")
         # The local mode keeps no payload indexes, by which the mark is found on real engines.
-        info = services.catalog._entries
+        infos = services.catalog._infos
         services.catalog.forget("notes")
         await services.catalog.target("notes")
-        info["notes"].info.payload_schema["doc.pending"] = "keyword"
+        infos["notes"].payload_schema["doc.pending"] = "keyword"
         encoder.be("ready")
 
         assert await backfill_of(services).fill_all() == 1

@@ -3,11 +3,12 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
@@ -39,13 +40,6 @@ UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIO
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Entry:
-    target: Target
-    info: models.CollectionInfo
-    looked_up: float
-
-
 class Catalog:
     """The collections of one engine, as this server may show them.
 
@@ -57,7 +51,7 @@ class Catalog:
     def __init__(
         self,
         client: AsyncQdrantBase,
-        models: KnownModels,
+        known: KnownModels,
         *,
         default: str | None = None,
         allowed: Sequence[str] = (),
@@ -66,15 +60,15 @@ class Catalog:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._models = models
+        self._models = known
         self._default = default
         self._allowed = tuple(allowed)
         self._folder = folder
         self._dates = tuple(dates)
         self._clock = clock
-        self._entries: dict[str, _Entry] = {}
+        self._infos: dict[str, models.CollectionInfo] = {}
+        self._targets: dict[str, tuple[float, Target]] = {}  # each until when it serves
         self._names: tuple[float, tuple[str, ...]] = (0.0, ())
-        self._failed: dict[str, tuple[float, Target]] = {}
         self._look_ups: dict[str, asyncio.Task[Target]] = {}
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._told: set[tuple[str, str]] = set()  # to the log
@@ -125,13 +119,13 @@ class Catalog:
             names = [*await self.names()]
         else:
             names = [self._default] if await self.exists(self._default) else []
-        found = await self._targets(names)
+        found = await self._resolved(names)
         for name in names:
             if name not in found and name in (wanted or ()):
                 raise UnknownCollection(name, await self.near(name))
         return [*found.values()]
 
-    async def _targets(self, names: Sequence[str]) -> dict[str, Target]:
+    async def _resolved(self, names: Sequence[str]) -> dict[str, Target]:
         """These collections resolved, without those that are gone."""
         found = {name: self._known(name) for name in names}
         new = [name for name, target in found.items() if target is None]
@@ -149,11 +143,8 @@ class Catalog:
         """The collections that belong to this folder, or to the nearest above that has any."""
         if (folder := folder or self._folder) is None:
             return []
-        await self._targets(names := await self.names())
-        known = {name: self._entries[name].info for name in names if name in self._entries}
-        return marks.innermost(
-            folder, {n: marks.folder(i.config.metadata) for n, i in known.items()}
-        )
+        names = [*await self._resolved(await self.names())]
+        return marks.innermost(folder, {name: marks.folder(self._metadata(name)) for name in names})
 
     async def place(self) -> str | None:
         """The collection that texts are stored into where none is named, as far as there is one.
@@ -192,7 +183,7 @@ class Catalog:
         """True where a visible collection has this name."""
         if not self.visible(name):
             return False
-        if name in self._entries or name in await self.names():
+        if name in self._infos or name in await self.names():
             return True
         return bool(await self._client.collection_exists(name))
 
@@ -224,18 +215,18 @@ class Catalog:
         except QdrantMcpError as error:
             reason = str(error)
         failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)
-        self._failed[name] = (self._clock() + FAILED_SECONDS, failed)
+        self._targets[name] = self._clock() + FAILED_SECONDS, failed
         return failed
 
     def _known(self, name: str) -> Target | None:
         """The remembered target of this name; an old one is looked up anew in the background."""
-        entry = self._entries.get(name)
-        if entry is not None:
-            if entry.looked_up + TARGET_SECONDS <= self._clock():
-                self._looking_up(name)
-            return entry.target
-        until, failed = self._failed.get(name, (0.0, None))
-        return failed if until > self._clock() else None
+        until, target = self._targets.get(name, (0.0, None))
+        if target is None or until > self._clock():
+            return target
+        if target.failed:
+            return None
+        self._looking_up(name)
+        return target
 
     def _looking_up(self, name: str) -> "asyncio.Task[Target]":
         """The look-up of this name that is under way, or a new one."""
@@ -287,32 +278,32 @@ class Catalog:
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
-        self._entries[name] = _Entry(target, info, self._clock())
+        self._infos[name] = info
+        self._targets[name] = self._clock() + TARGET_SECONDS, target
         return target
 
     def count_stored(self, name: str, points: int) -> None:
         """Count points just stored here, so that the next search weighs them, at no cost."""
-        entry = self._entries.get(name)
-        if entry is not None:
-            old = entry.target
-            entry.target = replace(
-                old, points=old.points + points, documents=old.documents + points
-            )
+        if name in self._infos:
+            until, old = self._targets[name]
+            more = replace(old, points=old.points + points, documents=old.documents + points)
+            self._targets[name] = until, more
 
     def forget(self, name: str) -> None:
         """Look this collection up anew at its next use: it was written to, or it failed."""
-        self._entries.pop(name, None)
+        if self._infos.pop(name, None):
+            del self._targets[name]
         self._names = (0.0, ())
 
     def forget_all(self) -> None:
         """Look everything up anew: another catalog of this engine was written through."""
-        for name in list(self._entries):
+        for name in list(self._infos):
             self.forget(name)
 
     def indexed(self, name: str, key: str) -> bool:
         """True where this payload key of a collection that was looked up has an index."""
-        entry = self._entries.get(name)
-        return entry is not None and key in entry.info.payload_schema
+        info = self._infos.get(name)
+        return info is not None and key in info.payload_schema
 
     def ours_or_indexed(self, name: str, key: str) -> bool:
         """True where we made the collection, or the key has an index: points are found by it."""
@@ -320,18 +311,22 @@ class Catalog:
 
     def ours(self, name: str) -> bool:
         """True where we made the collection."""
-        entry = self._entries.get(name)
-        return entry is not None and MODEL_KEY in (entry.info.config.metadata or {})
+        return MODEL_KEY in self._metadata(name)
+
+    def _metadata(self, name: str) -> Mapping[str, Any]:
+        """What is written with a collection that was looked up."""
+        info = self._infos.get(name)
+        return (info and info.config.metadata) or {}
 
     def indexes_to_complete(self, name: str) -> Container[str] | None:
         """The indexed fields of a collection that has to have ours; None of any other.
 
         We made it, or its strict mode refuses filters by fields without an index.
         """
-        entry = self._entries.get(name)
-        strict = entry.info.config.strict_mode_config if entry else None
+        info = self._infos.get(name)
+        strict = info and info.config.strict_mode_config
         refusing = strict and strict.enabled and _refuses(strict)
-        return entry.info.payload_schema if entry and (refusing or self.ours(name)) else None
+        return info.payload_schema if info and (refusing or self.ours(name)) else None
 
     async def matching(self, pattern: str | None) -> list[str]:
         """The visible names that a glob matches, or that contain the text; None: all of them."""
@@ -342,15 +337,13 @@ class Catalog:
     async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
         """These collections, or all, looked up anew, as a person wants to see them."""
         wanted = await self.names() if names is None else names
-        known = [name for name in wanted if name in self._entries]
-        if known:
+        if known := [name for name in wanted if name in self._infos]:
             await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
-        targets = await self._targets(wanted)
+        targets = await self._resolved(wanted)
         return list(await asyncio.gather(*map(self._describe, targets.values())))
 
     async def _describe(self, target: Target) -> CollectionInfo:
-        entry = self._entries.get(target.collection)
-        metadata = entry.info.config.metadata if entry else None
+        info, metadata = self._infos.get(target.collection), self._metadata(target.collection)
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
         return CollectionInfo(
             name=target.collection,
@@ -358,7 +351,7 @@ class Catalog:
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
-            note=(entry and marks.damage(entry.info)) or target.note or marks.imported(metadata),
+            note=(info and marks.damage(info)) or target.note or marks.imported(metadata),
             description=marks.description(metadata),
         )
 
