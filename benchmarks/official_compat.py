@@ -126,7 +126,7 @@ async def theirs_here(checks: Checks, official: Official) -> None:
             best = page.results[0].document
             checks.that(best.text == entry["content"], f"found: {query}", best)
             checks.that((best.metadata or None) == entry["metadata"], "metadata intact", best)
-            got, _ = await services.lookup.get([str(best.id)])
+            got, *_ = await services.lookup.get([str(best.id)])
             checks.that(got[0].text == entry["content"], "read by its id", got)
         for new in OURS:
             done = await services.store.store(new, "theirs")

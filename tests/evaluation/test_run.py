@@ -94,7 +94,7 @@ async def test_labels_name_documents_by_tags_titles_and_metadata(services, tmp_p
 
 @on_both_engines
 async def test_the_id_of_a_point_and_of_its_document_are_as_good(services):
-    ((point,), _) = await services.lookup.get(["shed"])
+    ((point,), *_) = await services.lookup.get(["shed"])
     done = await measure(services, [label("shed key", {str(point.id): 1})], HYBRID)
 
     assert expected(done) == [{"shed"}]

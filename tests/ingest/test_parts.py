@@ -86,7 +86,7 @@ class Reader:
         self._services.catalog.forget("notes")
         if not await self._services.catalog.exists("notes"):
             return None
-        found, _ = await self._services.lookup.get([document])
+        found, *_ = await self._services.lookup.get([document])
         text = found[0].text if found else None
         assert not any(one.torn for one in found)
         page = await find(self._services, "harbour", "notes", limit=50)
@@ -299,7 +299,7 @@ async def test_a_text_that_is_replaced_while_it_is_read_is_read_whole(old, new):
 
             reading = Overtaken(engine.client, moment, replaced)
             async with memory_services(engine=reading) as other:
-                (found,), _ = await other.lookup.get(["x"])
+                (found,), *_ = await other.lookup.get(["x"])
             assert (found.text, found.torn) in ((old, False), (new, False))
             if reading.left >= 0:
                 break
@@ -367,7 +367,7 @@ async def test_a_text_from_before_there_were_versions_is_read_and_replaced():
 
         assert await reader.text("x") == OLD
         found = (await find(services, "boat 41", "notes")).results[0].document
-        around, _ = await services.lookup.get([str(found.id)], neighbours=1)
+        around, *_ = await services.lookup.get([str(found.id)], neighbours=1)
         assert found.text in around[0].text
 
         async def look() -> None:

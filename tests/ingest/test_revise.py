@@ -49,7 +49,7 @@ async def services_over(kind: str, folder: Any) -> AsyncIterator[tuple[Services,
 
 async def whole(services: Services, name: str, collection: str) -> Any:
     """The text of this id as anybody reads it; None where there is none."""
-    found, _ = await services.lookup.get([name], collection=collection)
+    found, *_ = await services.lookup.get([name], collection=collection)
     return found[0] if found else None
 
 

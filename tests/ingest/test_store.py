@@ -178,7 +178,7 @@ async def test_the_id_of_another_tools_point_updates_that_point(point):
         (done,) = await remember(services, "notes", "roses", id=str(point))
         (again,) = await remember(services, "notes", "moss", id=str(point))
         ids = {record.id for record in await stored(engine)}
-        ((found,), _) = await services.lookup.get([str(point)])
+        ((found,), *_) = await services.lookup.get([str(point)])
 
     assert (done.updated, done.kept, again.updated) == (True, ("metadata",), True)
     assert ids == {18, *done.ids}
@@ -449,7 +449,7 @@ TEXTS = ((CODE + TABLE) * 30, MARKDOWN * 40, "\t\ttabs\n" * 300 + "end without n
 async def test_a_long_text_comes_back_to_the_last_character(text):
     async with memory_services() as services:
         await services.store.store(NewDocument(text, id="x"), "notes")
-        (found,), _ = await services.lookup.get(["x"])
+        (found,), *_ = await services.lookup.get(["x"])
 
     assert found.text == text
 
@@ -462,11 +462,11 @@ async def test_an_update_that_was_cut_short_leaves_nothing_behind_once_it_is_don
         await services.store.store(NewDocument(LONGER, id="x"), "notes")
         engine.broken_methods["delete"] = EngineFailure("cut short")
         await services.store.store(NewDocument("short", id="x"), "notes")
-        (cut_short,), _ = await services.lookup.get(["x"])
+        (cut_short,), *_ = await services.lookup.get(["x"])
         assert cut_short.text == "short"
         engine.broken_methods.clear()
         await services.store.store(NewDocument("short", id="x"), "notes")
-        (found,), _ = await services.lookup.get(["x"])
+        (found,), *_ = await services.lookup.get(["x"])
 
         assert found.text == "short"
         assert (await engine.count("notes")).count == 1

@@ -94,7 +94,7 @@ async def test_a_text_is_updated_read_and_filtered_by_its_metadata(services):
     await services.store.store(NewDocument(long, id="x"), name, create=True)
     rose = NewDocument("roses", id="x", metadata={"kind": "flower"})
     await services.store.store(rose, name)
-    (found,), failures = await services.lookup.get(["x"], collection=name)
+    (found,), _, failures = await services.lookup.get(["x"], collection=name)
     request = SearchRequest(query="roses", collections=(name,), query_filter=condition)
     page = await services.pipeline.search(request)
 

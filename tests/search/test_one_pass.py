@@ -72,7 +72,7 @@ async def test_an_id_that_is_nowhere_is_told_in_one_sentence():
 async def test_a_successor_is_shown_in_the_place_of_what_it_supersedes():
     async with memory_services() as services:
         await stored(services, "The zeppelin hangar opens at nine.", id="old")
-        old, _ = await services.lookup.get(["old"])
+        old, *_ = await services.lookup.get(["old"])
         await services.store.store(
             NewDocument("Visitors come later now.", id="new"), "notes", supersedes=old[0]
         )

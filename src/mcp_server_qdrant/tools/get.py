@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.notation import (
     called,
     document_id,
     every,
-    first_id,
     line,
     moment,
     shown_id,
@@ -72,17 +71,9 @@ async def get(
     services = await services_of_tool()
     if versions:
         return await _versions(services.history, ids, collection_name)
-    asked, ids = ids, await services.lookup.full(ids, collection_name)
-    found, failures = await services.lookup.get(
-        ids,
-        neighbours=neighbours,
-        collection=collection_name,
-        room=size,
-        whole=[full for one, full in zip(asked, ids, strict=True) if first_id(one)],
+    found, missing, failures = await services.lookup.get(
+        ids, neighbours=neighbours, collection=collection_name, room=size
     )
-    there = {_plain(str(document.id)) for document in found}
-    documents = {document.document for document in found}
-    missing = [one for one in ids if one not in documents and _plain(one) not in there]
     earlier, said = await _earlier(services, missing, collection_name)
     missing = [one for one in missing if one not in earlier]
     present, more = await _present(services, missing, collection_name, size)
@@ -182,11 +173,6 @@ def unseen(failures: Sequence[str]) -> list[str]:
     return [f"not looked in {failure}" for failure in failures]
 
 
-def _plain(point: str) -> str:
-    """A point's id in the one of its spellings that tells it from others."""
-    return point.replace("-", "").lower()
-
-
 async def _versions(
     history: "History", ids: Sequence[str], collection: str | None
 ) -> CallToolResult:
@@ -230,9 +216,8 @@ async def _present(
         if (named := at_time(wanted)) is None:
             continue
         own, when = named
-        full = await services.lookup.full([own], collection)
-        found, failures = await services.lookup.get(
-            full, collection=collection, room=room, whole=full
+        found, _, failures = await services.lookup.get(
+            [own], collection=collection, room=room, whole=True
         )
         notes += unseen(failures)
         if len(found) > 1:

@@ -166,7 +166,7 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
     places = list[str]()
     with suppress(BackendError, TimeoutError):  # those that answer in time
         async with asyncio.timeout(ELSEWHERE_SECONDS):
-            found, _ = await services.lookup.get([id], room=1)
+            found, *_ = await services.lookup.get([id], room=1)
             places = [document.collection for document in found]
     if places:
         raise RequestError(

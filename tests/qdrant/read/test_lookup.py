@@ -72,8 +72,8 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG)
         middle = len(stored.ids) // 2
-        ((alone,), _) = await services.lookup.get([stored.ids[middle]])
-        ((found,), _) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
+        ((alone,), *_) = await services.lookup.get([stored.ids[middle]])
+        ((found,), *_) = await services.lookup.get([stored.ids[middle]], neighbours=neighbours)
 
     assert len(stored.ids) > 4
     assert found.id == stored.ids[middle]
@@ -88,8 +88,8 @@ async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
 async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", LONG, id="harbours")
-        ((found,), _) = await services.lookup.get(["harbours"], room=900)
-        ((least,), _) = await services.lookup.get(["harbours"], room=1)
+        ((found,), *_) = await services.lookup.get(["harbours"], room=900)
+        ((least,), *_) = await services.lookup.get(["harbours"], room=1)
 
     assert found.text == LONG[: found.end]
     assert len(found.text) <= 900
@@ -102,7 +102,7 @@ async def test_what_is_asked_for_twice_comes_once():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", "a short text", id="a")
         ids = ["a", "a", stored.ids[0], stored.ids[0].upper()]
-        found, _ = await services.lookup.get(ids)
+        found, *_ = await services.lookup.get(ids)
 
     assert [document.text for document in found] == ["a short text"]
 
@@ -110,7 +110,7 @@ async def test_what_is_asked_for_twice_comes_once():
 async def test_the_hash_that_stands_for_an_id_is_one_too():
     async with memory_services() as services:
         (stored,) = await remember(services, "notes", "a short text")
-        ((found,), _) = await services.lookup.get([stored.document])
+        ((found,), *_) = await services.lookup.get([stored.document])
 
     assert found.text == "a short text"
 
@@ -120,7 +120,7 @@ async def test_several_ids_come_in_the_order_asked_and_missing_ones_are_left_out
         await remember(services, "a", "one", id="first")
         await remember(services, "b", "two", id="second")
         (stored,) = await remember(services, "a", "three")
-        found, _ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
+        found, *_ = await services.lookup.get(["second", stored.ids[0], "nowhere", UUID, "first"])
 
     assert [d.text for d in found] == ["two", "three", "one"]
 
@@ -143,7 +143,8 @@ async def test_nothing_is_found_outside_the_allow_list():
         (stored,) = await remember(services, "private", "secret", id="key")
 
         assert len((await services.lookup.get([stored.ids[0], "key"]))[0]) >= 1
-        assert await narrow.lookup.get([stored.ids[0], "key"]) == ([], [])
+        hidden = [stored.ids[0], "key"]
+        assert await narrow.lookup.get(hidden) == ([], hidden, [])
         with pytest.raises(UnknownCollection):
             await narrow.lookup.get(["key"], collection="private")
 
@@ -154,7 +155,7 @@ async def test_a_collection_that_cannot_be_read_hides_no_others():
         await remember(services, "b", "two", id="y")
         engine.broken["a"] = EngineFailure("damaged")
 
-        found, failures = await services.lookup.get(["y"])
+        found, _, failures = await services.lookup.get(["y"])
 
     assert [d.text for d in found] == ["two"]
     assert failures == ["a: damaged"]

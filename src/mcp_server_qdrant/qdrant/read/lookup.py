@@ -1,6 +1,6 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,23 +37,26 @@ class Lookup:
         neighbours: int = 0,
         collection: str | None = None,
         room: int | None = None,
-        whole: Collection[str] = (),
-    ) -> tuple[list[Document], list[str]]:
-        """The documents of `ids` in their order, each once, and a sentence per failed collection.
+        whole: bool = False,
+    ) -> tuple[list[Document], list[str], list[str]]:
+        """The documents of `ids` in their order, each once, the ids that are nowhere, and a
+        sentence per failed collection.
 
-        A point id gives that point, widened by `neighbours` chunks on either side; a document id
-        gives its chunks as one text, the first of them where all have more than `room` characters;
-        an id that is nowhere is left out. The points of `whole` stand for their documents, where
-        they are the first parts. Without `collection`, all visible ones are looked in.
-        Raises BackendError where none of them answered.
+        The id of a point, or of a part, gives that point, widened by `neighbours` chunks on either
+        side; that of a document, or how its point's id begins, its chunks as one text, the first of
+        them where all have more than `room` characters. With `whole` so does the first point's own.
+        Without `collection`, all visible ones are looked in.
+        Raises BackendError where none of them answered, RequestError like `full`.
         """
-        wanted = tuple(dict.fromkeys(ids))
+        full = await self.full(ids, collection)
+        wanted = dict.fromkeys(full)
+        begun = {point for one, point in zip(ids, full, strict=True) if whole or first_id(one)}
 
         async def look(name: str) -> dict[str, Document]:
             """A trip, and one for each document of several parts."""
-            found = await self.named(name, wanted)
+            found = await self.named(name, list(wanted))
             for one, document in found.items():
-                alone = one not in whole or document.chunk > 0
+                alone = one not in begun or document.chunk > 0
                 if alone and document.id == as_point_id(one):
                     found[one] = await self._around(document, neighbours)
                 else:
@@ -66,42 +69,43 @@ class Lookup:
             raise BackendError(f"No collection could be looked in: {failures[0]}")
         found = [named[one] for one in wanted for named in answers.values() if one in named]
         once = {(d.collection, d.id, d.start, d.end): d for d in found}
-        return list(once.values()), failures
+        missing = [one for one in wanted if not any(one in named for named in answers.values())]
+        return list(once.values()), missing, failures
 
     async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
         """The ids, short ones and those of parts completed; what is neither stays as it is.
 
         Raises RequestError for what may be several.
         """
-        complete = {one: await self._part(one, collection) for one in filter(part_of, ids)}
-        for short in filter(first_id, ids):
-            names = await self._places(collection)
-            found, _ = await gathered(names, partial(self._points.beginning, short=short))
-            known = sorted({point for points in found.values() for point in points})
-            if len(known) > 1:
-                raise RequestError(
-                    f"Several ids begin with {short}: {', '.join(known)}. Say which."
-                )
-            complete[short] = known[0] if known else short
-        return [complete.get(one, one) for one in ids]
+        return [await self._full(one, collection) for one in ids]
 
-    async def _part(self, numbered: str, collection: str | None) -> str:
+    async def _full(self, one: str, collection: str | None) -> str:
+        if numbered := part_of(one):
+            return await self._part(one, *numbered, collection)
+        if first_id(one) is None:
+            return one
+        names = await self._places(collection)
+        found, _ = await gathered(names, partial(self._points.beginning, short=one))
+        known = sorted({point for points in found.values() for point in points})
+        if len(known) > 1:
+            raise RequestError(f"Several ids begin with {one}: {', '.join(known)}. Say which.")
+        return known[0] if known else one
+
+    async def _part(
+        self, numbered: str, text: str, number: int, chunks: int, collection: str | None
+    ) -> str:
         """The id of the point of `id:2/9`, unless that is a caller's own id, or was of a text that
         has another number of parts now.
         """
-        beginning, number, chunks = part_of(numbered) or ("", 0, 0)
-        (whole,) = await self.full([beginning], collection)
-
-        async def found(name: str) -> str | None:
-            named = await self.named(name, [numbered, whole])
+        whole, points = await self._full(text, collection), dict[str, str]()
+        look = partial(self.named, ids=[numbered, whole])
+        answers, _ = await gathered(await self._places(collection), look)
+        for name, named in answers.items():
             first = named.get(whole)
-            if numbered in named or first is None or first.chunks != chunks or number > chunks:
-                return None
-            same = first.chunk == number - 1
-            return str(first.id if same else sibling_id(first, number - 1, self._points.identify))
-
-        places, _ = await gathered(await self._places(collection), found)
-        points = {name: point for name, point in places.items() if point}
+            if first and numbered not in named and first.chunks == chunks >= number:
+                same = first.chunk == number - 1
+                part = first.id if same else sibling_id(first, number - 1, self._points.identify)
+                points[name] = str(part)
         if len(points) > 1:
             raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
         return next(iter(points.values()), numbered)
@@ -137,9 +141,8 @@ class Lookup:
         where a collection that may have it could not be looked in.
         """
         wanted = list(dict.fromkeys(await self.full(ids, collection)))
-        answers, failed = await gathered(
-            await self._places(collection), lambda name: self.named(name, wanted)
-        )
+        names = await self._places(collection)
+        answers, failed = await gathered(names, partial(self.named, ids=wanted))
         for name, error in failed.items():
             raise BackendError(f"{refusal}{called(name)} could not be looked in: {error}")
         found: list[Document] = []
@@ -147,9 +150,9 @@ class Lookup:
         for one in wanted:
             places = [named[one] for named in answers.values() if one in named]
             if len(places) > 1:
-                names = " and in ".join(called(document.collection) for document in places)
+                several = " and in ".join(called(document.collection) for document in places)
                 raise RequestError(
-                    f"{refusal}the id {one!r} is in {names}. Name the collection that is meant."
+                    f"{refusal}the id {one!r} is in {several}. Name the collection that is meant."
                 )
             found += places
             missing += [] if places else [one]
