@@ -166,7 +166,7 @@ async def test_tags_and_spelling_are_of_own_texts(house):
     assert [one.to for one in again.corrections] == ["lettuce"]
     assert set(texts(page)) | set(texts(again)) == {"the garden plan", "lettuce first"}
     assert "obsidian" not in str(again.results)
-    assert (await red.pipeline.understanding.tags._facets("notes", 9)) in (
+    assert (await red.pipeline.understanding.tags.facets("notes", 9)) in (
         [("tags", "green")],
         [("tags", "green"), ("metadata.tags", "green")],
     )

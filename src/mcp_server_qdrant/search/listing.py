@@ -5,7 +5,6 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
-from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import line, some
 from mcp_server_qdrant.qdrant.read.newest import Newest
@@ -19,7 +18,7 @@ from mcp_server_qdrant.search.present import (
     undated,
 )
 from mcp_server_qdrant.search.relevance import Hit
-from mcp_server_qdrant.search.retrieve import Fetch, failed
+from mcp_server_qdrant.search.retrieve import Fetch, told_apart
 
 BEGINNING = 300  # characters of a text
 
@@ -39,17 +38,9 @@ async def newest_points(
     async def listing(some: Sequence[Target]) -> Sequence[Listed]:
         return [await newest.listed(target, condition, period, limit) for target in some]
 
-    listed: dict[str, Listed] = {}
-    statuses: list[Status] = []
     answers = await in_time([[target] for target in targets], listing, seconds)
-    for target, answer in zip(targets, answers, strict=True):
-        name = target.collection
-        if isinstance(answer, QdrantMcpError):
-            statuses.append(failed(name, answer))
-        else:
-            listed[name] = answer
-            statuses.append(Status(name, "ok"))
-    return listed, statuses
+    listed, late = told_apart([target.collection for target in targets], answers)
+    return listed, [*(Status(name, "ok") for name in listed), *late]
 
 
 async def newest_hits(

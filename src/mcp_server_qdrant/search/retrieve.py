@@ -3,9 +3,10 @@
 A collection that fails becomes a status; the others answer.
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import TypeVar
 
 from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import (
@@ -24,6 +25,8 @@ from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.understand import Query
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,8 @@ class Fetch:
         for hit in hits:
             if hit.payload is None:
                 wanted.setdefault(hit.collection, []).append(hit.id)
-
-        known: dict[str, Mapping[PointId, Payload]] = {}
-        late: list[Status] = []
         answers = await self.queries.payloads([*wanted.items()], seconds)
-        for name, answer in zip(wanted, answers, strict=True):
-            if isinstance(answer, QdrantMcpError):
-                late.append(failed(name, answer))
-            else:
-                known[name] = answer
+        known, late = told_apart(wanted, answers)
         fetched = []
         for hit in hits:
             payload = hit.payload
@@ -111,23 +107,28 @@ async def candidates_of(
         period=query.period,
         seconds=query.seconds(),
     )
-    found: dict[str, Scored] = {}
-    for (target, _), answer in zip(legs, answers, strict=True):
-        name = target.collection
-        if isinstance(answer, QdrantMcpError):
-            statuses[name] = failed(name, answer)
-            continue
-        found[name] = answer
-        if answer.damage:  # the other part was searched
-            reasons = filter(None, (answer.damage, statuses[name].reason))
+    found, late = told_apart([target.collection for target, _ in legs], answers)
+    statuses |= {status.collection: status for status in late}
+    for name, part in found.items():
+        if part.damage:  # the other part was searched
+            reasons = filter(None, (part.damage, statuses[name].reason))
             statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
 
 
-def failed(collection: str, error: QdrantMcpError) -> Status:
-    """The status of a collection that gave this error."""
-    state: State = "timeout" if isinstance(error, EngineTimeout) else "failed"
-    return Status(collection, state, str(error))
+def told_apart(
+    names: Iterable[str], answers: Iterable[T | QdrantMcpError]
+) -> tuple[dict[str, T], list[Status]]:
+    """The answers by collection, and the statuses of those that failed."""
+    found: dict[str, T] = {}
+    late: list[Status] = []
+    for name, answer in zip(names, answers, strict=True):
+        if isinstance(answer, QdrantMcpError):
+            state: State = "timeout" if isinstance(answer, EngineTimeout) else "failed"
+            late.append(Status(name, state, str(answer)))
+        else:
+            found[name] = answer
+    return found, late
 
 
 def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:

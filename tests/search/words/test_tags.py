@@ -184,7 +184,7 @@ async def test_a_look_up_that_dies_is_begun_anew_and_told_of():
 
     async def sleep(_: float) -> None:
         told.extend(index.tasks.faults.values())
-        index._facets = facets
+        index.facets = facets
 
     async def stumble(collection, limit):
         raise ValueError("of nobody's making")

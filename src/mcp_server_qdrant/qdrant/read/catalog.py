@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIO
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Catalog:
     """The collections of one engine, as this server may show them.
 
@@ -48,44 +49,34 @@ class Catalog:
     server's client works; `dates` are payload paths of dates.
     """
 
-    def __init__(
-        self,
-        client: AsyncQdrantBase,
-        known: KnownModels,
-        *,
-        default: str | None = None,
-        allowed: Sequence[str] = (),
-        folder: Path | None = None,
-        dates: Sequence[str] = DATES,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client = client
-        self._models = known
-        self._default = default
-        self._allowed = tuple(allowed)
-        self._folder = folder
-        self._dates = tuple(dates)
-        self._clock = clock
-        self._infos: dict[str, models.CollectionInfo] = {}
-        self._targets: dict[str, tuple[float, Target]] = {}  # each until when it serves
-        self._names: tuple[float, tuple[str, ...]] = (0.0, ())
-        self._look_ups: dict[str, asyncio.Task[Target]] = {}
-        self._gate = asyncio.Semaphore(AT_ONCE)
-        self._told: set[tuple[str, str]] = set()  # to the log
+    client: AsyncQdrantBase
+    known: KnownModels
+    _: KW_ONLY
+    default: str | None = None
+    allowed: Sequence[str] = ()
+    folder: Path | None = None
+    dates: Sequence[str] = DATES
+    clock: Callable[[], float] = time.monotonic
+    _infos: dict[str, models.CollectionInfo] = field(default_factory=dict)
+    _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # each until when
+    _names: tuple[float, tuple[str, ...]] = 0.0, ()
+    _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
+    _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
+    _told: set[tuple[str, str]] = field(default_factory=set)  # to the log
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
         expires, names = self._names
-        if expires > self._clock():
+        if expires > self.clock():
             return names
         try:
-            known = [one.name for one in (await self._client.get_collections()).collections]
+            known = [one.name for one in (await self.client.get_collections()).collections]
         except KeyRefused:
             raise
         except AccessRefused as refusal:
             known = await self._readable(refusal)
         names = tuple(sorted(filter(self.visible, known)))
-        self._names = (self._clock() + NAMES_SECONDS, names)
+        self._names = (self.clock() + NAMES_SECONDS, names)
         return names
 
     async def _readable(self, refusal: AccessRefused) -> list[str]:
@@ -93,10 +84,10 @@ class Catalog:
 
         Raises AccessRefused where it may read none.
         """
-        named = {name for name in (*self._allowed, self._default) if name and not _is_glob(name)}
+        named = {name for name in (*self.allowed, self.default) if name and not _is_glob(name)}
         if not named:
             raise AccessRefused(UNLISTED) from refusal
-        found, failed = await gathered(sorted(named), self._client.collection_exists)
+        found, failed = await gathered(sorted(named), self.client.collection_exists)
         for error in failed.values():
             if not found or not isinstance(error, AccessRefused):
                 raise error
@@ -104,7 +95,7 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
-        return visible_in(self._allowed, name)
+        return visible_in(self.allowed, name)
 
     async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
         """The targets of a search: names, globs, `-name` to leave out; None for the default.
@@ -115,10 +106,10 @@ class Catalog:
         """
         if wanted is not None:
             names = await self._wanted(wanted)
-        elif self._default is None:
+        elif self.default is None:
             names = [*await self.names()]
         else:
-            names = [self._default] if await self.exists(self._default) else []
+            names = [self.default] if await self.exists(self.default) else []
         found = await self._resolved(names)
         for name in names:
             if name not in found and name in (wanted or ()):
@@ -137,11 +128,11 @@ class Catalog:
 
         The folder's own collections, else the default one, else all.
         """
-        return await self.home(folder) or [self._default or "*"]
+        return await self.home(folder) or [self.default or "*"]
 
     async def home(self, folder: Path | None = None) -> list[str]:
         """The collections that belong to this folder, or to the nearest above that has any."""
-        if (folder := folder or self._folder) is None:
+        if (folder := folder or self.folder) is None:
             return []
         names = [*await self._resolved(await self.names())]
         return marks.innermost(folder, {name: marks.folder(self._metadata(name)) for name in names})
@@ -152,8 +143,8 @@ class Catalog:
         Raises RequestError where the folder has several.
         """
         home = await self.home()
-        if self._default in home or not home:
-            return self._default
+        if self.default in home or not home:
+            return self.default
         if len(home) > 1:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
         return home[0]
@@ -185,7 +176,7 @@ class Catalog:
             return False
         if name in self._infos or name in await self.names():
             return True
-        return bool(await self._client.collection_exists(name))
+        return bool(await self.client.collection_exists(name))
 
     async def check_exists(self, name: str) -> None:
         """Raise UnknownCollection, with the nearest names, where there is none of this name."""
@@ -215,13 +206,13 @@ class Catalog:
         except QdrantMcpError as error:
             reason = str(error)
         failed = Target(name, 0, dense=None, sparse=None, note=reason, failed=True)
-        self._targets[name] = self._clock() + FAILED_SECONDS, failed
+        self._targets[name] = self.clock() + FAILED_SECONDS, failed
         return failed
 
     def _known(self, name: str) -> Target | None:
         """The remembered target of this name; an old one is looked up anew in the background."""
         until, target = self._targets.get(name, (0.0, None))
-        if target is None or until > self._clock():
+        if target is None or until > self.clock():
             return target
         if target.failed:
             return None
@@ -254,7 +245,7 @@ class Catalog:
             return await self._read(name)
 
     async def _read(self, name: str) -> Target:
-        info = await self._client.get_collection(name)
+        info = await self.client.get_collection(name)
         unfinished = marks.filling(info.config.metadata)
         sparse, filling = sparse_leg(info, unfinished), None
         points = info.points_count or 0
@@ -263,8 +254,8 @@ class Catalog:
             filling = sparse_leg(info, frozenset()) if unfinished else None
         elif sparse.idf:
             having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
-            documents = (await self._client.count(name, count_filter=having)).count
-        dense, note = await dense_leg(self._models, name, info)
+            documents = (await self.client.count(name, count_filter=having)).count
+        dense, note = await dense_leg(self.known, name, info)
         target = Target(
             name,
             points=points,
@@ -273,13 +264,13 @@ class Catalog:
             documents=documents,
             note=note or (marks.UNFINISHED if unfinished else None),
             filling=filling,
-            dates=dated_paths(info, self._dates),
+            dates=dated_paths(info, self.dates),
         )
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
-        self._targets[name] = self._clock() + TARGET_SECONDS, target
+        self._targets[name] = self.clock() + TARGET_SECONDS, target
         return target
 
     def count_stored(self, name: str, points: int) -> None:
@@ -357,7 +348,7 @@ class Catalog:
 
     async def changed_at(self, name: str) -> str | None:
         """When the newest point was written, where that is indexed."""
-        return await last_update(self._client, name) if self.indexed(name, UPDATED_KEY) else None
+        return await last_update(self.client, name) if self.indexed(name, UPDATED_KEY) else None
 
     async def close(self) -> None:
         """Stop looking things up."""

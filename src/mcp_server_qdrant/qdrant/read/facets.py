@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
@@ -23,6 +24,7 @@ DEPTH = 3
 OUR_OWN = "doc"
 
 
+@dataclass(eq=False)
 class Facets:
     """The values of payload keys, by Qdrant's facets, and the keys themselves.
 
@@ -31,26 +33,20 @@ class Facets:
     by `configured` keys, the operator's own, are never doubted.
     """
 
-    def __init__(
-        self,
-        client: AsyncQdrantBase,
-        indexed: Callable[[str, str], bool],
-        configured: Container[str] = (),
-    ) -> None:
-        self._client = client
-        self._indexed = indexed
-        self._configured = configured
+    client: AsyncQdrantBase
+    indexed: Callable[[str, str], bool]
+    configured: Container[str] = ()
 
     async def tags(self, collection: str, limit: int) -> list[tuple[str, str]]:
         """The `limit` most frequent values of `tags` and of `metadata.tags`, as (key, value)."""
-        keys = [key for key in TAG_KEYS if self._indexed(collection, key)]
+        keys = [key for key in TAG_KEYS if self.indexed(collection, key)]
         found = await asyncio.gather(*(self._values(collection, key, limit) for key in keys))
         return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
 
     async def writers(self, collection: str, limit: int) -> list[str]:
         """The callers and clients that stored most of some points there."""
         # In the order of their ids, which are hashes: a random sample.
-        found, _ = await self._client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
+        found, _ = await self.client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
         said = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
         callers, clients = (
             Counter(one[role] for one in said if role in one) for role in ("caller", "client")
@@ -59,7 +55,7 @@ class Facets:
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
         try:
-            response = await self._client.facet(collection, key, limit=limit)
+            response = await self.client.facet(collection, key, limit=limit)
         except RequestError:
             return []  # an index of another kind, or a server that has no facets
         return [hit.value for hit in response.hits if isinstance(hit.value, str)]
@@ -73,7 +69,7 @@ class Facets:
         if not names or len(names) > MOST_COLLECTIONS:
             return
         for key in _asked(raw):
-            if key in self._configured:
+            if key in self.configured:
                 continue
             missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
             found, failed = await self._some(names, 1, models.Filter(must_not=[missing]))
@@ -90,7 +86,7 @@ class Facets:
         """Some points of each collection that meet a filter, and the errors by collection."""
 
         async def read(name: str) -> list[Any]:
-            records, _ = await self._client.scroll(name, where, limit=limit, with_payload=True)
+            records, _ = await self.client.scroll(name, where, limit=limit, with_payload=True)
             return records
 
         return await gathered(names, read)

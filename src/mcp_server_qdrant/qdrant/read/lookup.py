@@ -1,6 +1,7 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,12 +24,12 @@ PAGE = 256  # chunks read in one trip
 RACES = 5  # versions that may replace each other while one is read
 
 
+@dataclass(eq=False)
 class Lookup:
     """Finds documents by the ids that a search returned, or that a caller gave when storing."""
 
-    def __init__(self, catalog: Catalog, points: Points) -> None:
-        self._catalog = catalog
-        self._points = points
+    catalog: Catalog
+    points: Points
 
     async def get(
         self,
@@ -85,7 +86,7 @@ class Lookup:
         if first_id(one) is None:
             return one
         names = await self._places(collection)
-        found, _ = await gathered(names, partial(self._points.beginning, short=one))
+        found, _ = await gathered(names, partial(self.points.beginning, short=one))
         known = sorted({point for points in found.values() for point in points})
         if len(known) > 1:
             raise RequestError(f"Several ids begin with {one}: {', '.join(known)}. Say which.")
@@ -104,7 +105,7 @@ class Lookup:
             first = named.get(whole)
             if first and numbered not in named and first.chunks == chunks >= number:
                 same = first.chunk == number - 1
-                part = first.id if same else sibling_id(first, number - 1, self._points.identify)
+                part = first.id if same else sibling_id(first, number - 1, self.points.identify)
                 points[name] = str(part)
         if len(points) > 1:
             raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
@@ -112,8 +113,8 @@ class Lookup:
 
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
-            return await self._catalog.names()
-        await self._catalog.check_exists(collection)
+            return await self.catalog.names()
+        await self.catalog.check_exists(collection)
         return [collection]
 
     async def one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
@@ -122,7 +123,7 @@ class Lookup:
         Raises RequestError where it is nowhere, or in several, BackendError like `located`.
         """
         named = collections[0] if collections and len(collections) == 1 else None
-        known = named if named in await self._catalog.names() else None
+        known = named if named in await self.catalog.names() else None
         found, _ = await self.located([wanted], known, refusal="")
         if not found:
             raise RequestError(f"No text has the id {wanted!r}: within takes an id of a result.")
@@ -177,10 +178,10 @@ class Lookup:
         meanwhile gives the first part of the new text.
         """
         points = {wanted: as_point_id(wanted) for wanted in ids}
-        firsts = {wanted: self._points.identify(collection, wanted, 0) for wanted in ids}
+        firsts = {wanted: self.points.identify(collection, wanted, 0) for wanted in ids}
         asked = {*firsts.values(), *(point for point in points.values() if point is not None)}
-        found = await self._points.by_id(collection, list(asked))
-        current = await self._points.current(found)
+        found = await self.points.by_id(collection, list(asked))
+        current = await self.points.current(found)
         by_id: dict[PointId | None, Document]
         by_id = {old.id: now for old, now in zip(found, current, strict=True) if now is not None}
         either = {one: by_id.get(points[one]) or by_id.get(firsts[one]) for one in ids}
@@ -191,7 +192,7 @@ class Lookup:
 
         Raises InvalidFilter.
         """
-        return await self._points.matching(collection, parse(where))
+        return await self.points.matching(collection, parse(where))
 
     async def _whole(self, first: Document, room: int | None) -> Document:
         """The document that begins with this part, as far as it fits."""
@@ -199,7 +200,7 @@ class Lookup:
             chunks, lacking = await self._parts(first, room)
             if not lacking:
                 break
-            now = await self._points.first(first.collection, str(first.document))
+            now = await self.points.first(first.collection, str(first.document))
             if now is None or now.version == first.version:
                 break
             first = now  # replaced while it was read
@@ -213,7 +214,7 @@ class Lookup:
             return parts, lacking
         for start in range(0, first.chunks, PAGE):
             end = min(start + PAGE, first.chunks) - 1
-            page = await self._points.parts(first, start, end)
+            page = await self.points.parts(first, start, end)
             lacking |= len(page) <= end - start
             for part in page:
                 used += len(part.text)
@@ -231,7 +232,7 @@ class Lookup:
             return document
         first = max(document.chunk - neighbours, 0)
         last = min(document.chunk + neighbours, document.chunks - 1)
-        parts = await self._points.parts(document, first, last)
+        parts = await self.points.parts(document, first, last)
         if document.version is not None and len(parts) <= last - first:
             return document  # replaced while it was read
         return joined(parts, document) if parts else document

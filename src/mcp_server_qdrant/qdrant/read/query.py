@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, TypeVar
 
 from qdrant_client import models
@@ -148,12 +149,8 @@ class Queries:
         """The answers to a question, in as many trips as it takes."""
         size = max(TOGETHER, -(-len(asked) // TRIPS)) if self._together else 1
         trips = [asked[start : start + size] for start in range(0, len(asked), size)]
-
-        async def trip(some: Sequence[Any]) -> list[Any]:
-            answers: list[Any] = await self._client.hybrid(question, some, *more)
-            return answers
-
-        return await in_time(trips, trip, seconds)
+        hybrid = self._client.hybrid
+        return await in_time(trips, lambda some: hybrid(question, some, *more), seconds)
 
 
 async def in_time(
@@ -169,24 +166,15 @@ async def in_time(
 
     async def trip(asked: Sequence[A]) -> Sequence[T | QdrantMcpError]:
         try:
-            async with gate:
+            async with asyncio.timeout(seconds), gate:
                 return await ask(asked)
+        except TimeoutError:
+            return [EngineTimeout(LATE)] * len(asked)
         except QdrantMcpError as error:
             return [error] * len(asked)
 
     with within(seconds):
-        tasks = [asyncio.ensure_future(trip(asked)) for asked in trips]
-    try:
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-    finally:
-        for task in tasks:
-            task.cancel()
-    answers: list[T | QdrantMcpError] = []
-    for asked, task in zip(trips, tasks, strict=True):
-        done = task.done() and not task.cancelled()
-        answers += task.result() if done else [EngineTimeout(LATE)] * len(asked)
-    return answers
+        return [*chain(*await asyncio.gather(*map(trip, trips)))]
 
 
 def _of_text(text: Document) -> models.Filter:

@@ -15,7 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 
@@ -51,6 +51,7 @@ class _Sampled:
     rests: float = 0.0
 
 
+@dataclass(eq=False)
 class Lexicon:
     """The words of collections. Nothing waits for a sample: it is there, or it is scheduled.
 
@@ -59,21 +60,14 @@ class Lexicon:
     or shrunk by a tenth. It is kept in `folder`, under a name of `owner`: an engine, and a tenant.
     """
 
-    def __init__(
-        self,
-        texts: Callable[[Target], AsyncGenerator[list[str]]],
-        folder: Path | None = None,
-        owner: str = "",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._texts = texts
-        self._folder = folder
-        self._owner = owner
-        self._clock = clock
-        self._known: dict[str, _Sampled] = {}  # the longest unused one first
-        self._wanted: dict[str, Target] = {}
-        self._worker: asyncio.Task[None] | None = None
-        self.tasks = Tasks()
+    texts: Callable[[Target], AsyncGenerator[list[str]]]
+    folder: Path | None = None
+    owner: str = ""
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, _Sampled] = field(default_factory=dict)  # the longest unused one first
+    _wanted: dict[str, Target] = field(default_factory=dict)
+    _worker: asyncio.Task[None] | None = None
+    tasks: Tasks = field(default_factory=Tasks)
 
     async def vocabularies(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
         """Collection -> its words, as far as they are known; the others are scheduled."""
@@ -124,13 +118,13 @@ class Lexicon:
 
     def _stale(self, target: Target, known: _Sampled) -> bool:
         drifted = abs(target.points - known.points) > DRIFT * known.points
-        return drifted and known.rests <= self._clock()
+        return drifted and known.rests <= self.clock()
 
     async def _work(self) -> None:
         """Sample the wanted collections, one after the other."""
         while self._wanted:
             target = self._wanted.pop(next(iter(self._wanted)))
-            name, rests = target.collection, self._clock() + REST_SECONDS
+            name, rests = target.collection, self.clock() + REST_SECONDS
             self._entry(name).rests = rests
             try:
                 sampled = _Sampled(await self._sample(target), target.points, rests)
@@ -143,12 +137,12 @@ class Lexicon:
 
     async def _sample(self, target: Target) -> Vocabulary:
         counts: Vocabulary = Counter()
-        began = self._clock()
-        async with aclosing(self._texts(target)) as pages:
+        began = self.clock()
+        async with aclosing(self.texts(target)) as pages:
             async for page in pages:
                 await asyncio.to_thread(tally, counts, page)
-                await asyncio.sleep(self._clock() - began)
-                began = self._clock()
+                await asyncio.sleep(self.clock() - began)
+                began = self.clock()
         return Counter(dict(counts.most_common(MOST_WORDS)))
 
     def _forget_unused(self) -> None:
@@ -160,27 +154,27 @@ class Lexicon:
 
     def path(self, folder: Path, collection: str) -> Path:
         """The file of a collection, whose name does not give the collection's away."""
-        named = f"{self._owner}\0{collection}".encode("utf-8", "surrogatepass")
+        named = f"{self.owner}\0{collection}".encode("utf-8", "surrogatepass")
         return folder / f"{blake2b(named, digest_size=20).hexdigest()}.json"
 
     def _load(self, collection: str) -> _Sampled | None:
-        if self._folder is None:
+        if self.folder is None:
             return None
         with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            kept = json.loads(self.path(self._folder, collection).read_bytes())
+            kept = json.loads(self.path(self.folder, collection).read_bytes())
             counts = {str(word): int(count) for word, count in kept["counts"].items()}
             return _Sampled(Counter(counts), int(kept["points"]))
         return None
 
     def _save(self, collection: str, sampled: _Sampled) -> None:
         """Keep it in a file, which is replaced as a whole; the oldest files go."""
-        if self._folder is None:
+        if self.folder is None:
             return
         held = json.dumps({"points": sampled.points, "counts": sampled.words})
         with suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(self.path(self._folder, collection), held)
-            files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self.path(self.folder, collection), held)
+            files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
             for old in files[:-MOST_FILES]:
                 old.unlink(missing_ok=True)
 

@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
@@ -34,6 +35,7 @@ _PROSE = re.compile(
 _PART = re.compile(rf"[{LATIN}]+")
 
 
+@dataclass(eq=False)
 class Speller:
     """Corrects queries.
 
@@ -41,17 +43,10 @@ class Speller:
     `language` the name of a text's language where that is certain.
     """
 
-    def __init__(
-        self,
-        tokens: Callable[[str], Collection[int]],
-        lexicon: Lexicon,
-        common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None,
-        language: Callable[[str], str | None] = lambda _: None,
-    ) -> None:
-        self._tokens = tokens
-        self._lexicon = lexicon
-        self._common = common
-        self._language = language
+    tokens: Callable[[str], Collection[int]]
+    lexicon: Lexicon
+    common: Callable[[Sequence[str]], Awaitable[Collection[str]]] | None = None
+    language: Callable[[str], str | None] = lambda _: None
 
     async def correct(
         self, terms: Terms, targets: Sequence[Target]
@@ -66,13 +61,13 @@ class Speller:
             for start, word in prose(terms.query)
             if len(word) >= SHORTEST and self._unknown(word, terms.unknown)
         ]
-        if wrong and self._common is not None:
-            common = await self._common([word for _, word in wrong])
+        if wrong and self.common is not None:
+            common = await self.common([word for _, word in wrong])
             wrong = [(start, word) for start, word in wrong if word not in common]
         wrong = wrong[:CORRECTED_WORDS]
         if not wrong:
             return terms.query, ()
-        known = await self._lexicon.vocabularies(targets)
+        known = await self.lexicon.vocabularies(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
         return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()])
@@ -84,17 +79,17 @@ class Speller:
 
         A misspelled English word may look like one of another language: corrected, it does not.
         """
-        language = self._language(terms.query)
+        language = self.language(terms.query)
         foreign = language not in (None, ENGLISH)
         query, corrections = corrected(terms.query, wrong, vocabularies, slips=foreign)
         if corrections and foreign:
             known = {ENGLISH, language} if language in terms.languages else {ENGLISH}
-            if self._language(query) not in known:
+            if self.language(query) not in known:
                 return terms.query, ()
         return query, corrections
 
     def _unknown(self, word: str, unknown: Collection[int]) -> bool:
-        tokens = self._tokens(word) if unknown else ()
+        tokens = self.tokens(word) if unknown else ()
         return bool(tokens) and all(token in unknown for token in tokens)
 
 

@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from mcp_server_qdrant.core.datatypes import Target
@@ -55,26 +55,24 @@ class TagMatch:
     boost: float = 1.0
 
 
+@dataclass(eq=False)
 class TagIndex:
     """The tags of the collections. `facets` gives the most frequent ones of a collection."""
 
-    def __init__(
-        self, facets: Facets, tokens: Tokens, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._facets = facets
-        self._tokens = tokens
-        self._clock = clock
-        self._known: dict[str, _Remembered] = {}
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        self.tasks = Tasks()
-        self._gate = asyncio.Semaphore(AT_ONCE)
+    facets: Facets
+    tokens: Tokens
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, _Remembered] = field(default_factory=dict)
+    _under_way: dict[str, "asyncio.Task[None]"] = field(default_factory=dict)
+    tasks: Tasks = field(default_factory=Tasks)
+    _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
         wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
         if not any(map(str.isalnum, query)):
             return {}
-        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self._clock()]
+        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self.clock()]
         if tasks := [self._looking_up(name) for name in stale]:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
         known = {name: self._known.get(name, NEVER)[0] for name in wanted}
@@ -107,12 +105,12 @@ class TagIndex:
     async def _all(self, name: str) -> Sequence[Stored]:
         """The tags as the engine counts them now."""
         async with self._gate:
-            return await self._facets(name, MOST)
+            return await self.facets(name, MOST)
 
     def terms(self, matches: Mapping[str, TagMatch]) -> frozenset[int]:
         """The terms of the query that name tags, so that they need not stand in a text."""
         names = {name for match in matches.values() for name in match.names}
-        return frozenset(term for name in names for term in self._tokens(name))
+        return frozenset(term for name in names for term in self.tokens(name))
 
     def changed(self, collection: str) -> None:
         """Something was stored there: its tags are looked up at the next search."""
@@ -132,7 +130,7 @@ class TagIndex:
         with suppress(QdrantMcpError):
             tags = by_name(await self._all(name))
         if self._under_way.get(name) is asyncio.current_task():
-            self._known[name] = tags, self._clock() + CACHE_SECONDS
+            self._known[name] = tags, self.clock() + CACHE_SECONDS
             del self._under_way[name]
 
     async def close(self) -> None:

@@ -120,6 +120,7 @@ class _Known:
     terms: dict[int, tuple[float, float]]
 
 
+@dataclass(eq=False)
 class TermWeights:
     """Weighs the terms of queries by the idf that the collections have of them.
 
@@ -131,35 +132,27 @@ class TermWeights:
     remembered like an idf.
     """
 
-    def __init__(
-        self,
-        words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]],
-        queries: Queries,
-        markers: Markers = NO_MARKERS,
-        compounds: Callable[[str], Collection[int]] = lambda _: (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._words = words
-        self._queries = queries
-        self._markers = markers
-        self._compounds = compounds
-        self._clock = clock
-        self._known: dict[str, _Known] = {}
+    words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]]
+    queries: Queries
+    markers: Markers = NO_MARKERS
+    compounds: Callable[[str], Collection[int]] = lambda _: ()
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, _Known] = field(default_factory=dict)
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
         searched = [target for target in targets if target.sparse]
-        words = self._words(query, ())
+        words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
         weighing = [target for target in searched if target.sparse and target.sparse.idf]
-        asked = [*chain(*words), *self._markers.foreign]
+        asked = [*chain(*words), *self.markers.foreign]
         local, failures = await self._idf(weighing, asked)
         if languages := await self._languages(weighing, local):
-            words = await asyncio.to_thread(self._words, query, languages)
+            words = await asyncio.to_thread(self.words, query, languages)
             local, failures = await self._idf(weighing, [*chain(*words)])
         probed = [target for target in weighing if target.collection in local]
-        absent = _missing(self._compounds(query), local)
+        absent = _missing(self.compounds(query), local)
         words = [word for word in words if word[0] not in absent]
         idf = global_idf(words, [(t.documents, local[t.collection]) for t in probed])
         unknown = _missing([*chain(*words)], local)
@@ -180,7 +173,7 @@ class TermWeights:
 
     async def _languages(self, targets: Sequence[Target], local: Local) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
-        foreign, languages = self._markers
+        foreign, languages = self.markers
         marked = [
             target
             for target in targets
@@ -193,7 +186,7 @@ class TermWeights:
         self, targets: Sequence[Target], tokens: Sequence[int]
     ) -> tuple[Local, dict[str, str]]:
         """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
-        now = self._clock()
+        now = self.clock()
         known = {target.collection: self._fresh(target) for target in targets}
         asked: list[tuple[Target, list[int]]] = []
         for target in targets:
@@ -202,14 +195,14 @@ class TermWeights:
                 asked.append((target, terms))
         failures: dict[str, str] = {}
         with recorder().phase("probe"):
-            answers = await self._queries.probe(asked, PROBE_SECONDS)
+            answers = await self.queries.probe(asked, PROBE_SECONDS)
         for (target, terms), answer in zip(asked, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
                 failures[target.collection] = str(answer)
                 continue
             fresh = known[target.collection]
             for term in terms:
-                lasts = term in answer or term in self._markers.languages
+                lasts = term in answer or term in self.markers.languages
                 until = fresh.expires if lasts else now + ABSENT_SECONDS
                 fresh.terms[term] = answer.get(term, 0.0), until
         local = {
@@ -230,7 +223,7 @@ class TermWeights:
 
     def _fresh(self, target: Target) -> _Known:
         """What is known of a collection, as long as it lasts."""
-        known, now = self._known.get(target.collection), self._clock()
+        known, now = self._known.get(target.collection), self.clock()
         drifted = known and abs(known.documents - target.documents) > DRIFT * known.documents
         if not known or known.expires <= now or drifted or len(known.terms) > CACHE_TERMS:
             known = self._known[target.collection] = _Known(
