@@ -257,7 +257,7 @@ PLANTS = [  # file, its text, what is told of it
         f"run(['-m', '{PACKAGE}.app.no_host'])",
         f"1: imports {PACKAGE}.app.no_host, which is no module",
     ),
-    ("ingest/new.py", f"from {PACKAGE}.search import texts", "1: ingest imports search"),
+    ("ingest/new.py", f"from {PACKAGE}.search import present", "1: ingest imports search"),
     ("http/new.py", f"from {PACKAGE}.tools import find", "1: http imports tools"),
     ("__main__.py", f"from {PACKAGE}.app import server", "1: __main__.py imports app"),
     ("cli/main.py", "import mcp.types", "1: imports mcp"),
