@@ -83,12 +83,13 @@ class Pipeline:
         """The hits as a reranker orders them, if one is asked for and works; never fails."""
         reranked = None
         if query.request.rerank:
-            hits, reranked = await self.rerank.apply(
-                hits,
-                query.terms.query,
-                lambda hit, length: gist(hit.document, query.words, length),
-                query.left(),
-            )
+            with recorder().phase("rerank"):
+                hits, reranked = await self.rerank.apply(
+                    hits,
+                    query.terms.query,
+                    lambda hit, length: gist(hit.document, query.words, length),
+                    query.left(),
+                )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
         return Ranked(finish(hits, query), best, reranked)
 

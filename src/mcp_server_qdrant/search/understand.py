@@ -216,14 +216,14 @@ class Understanding:
         text = request.query
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
-            self.terms.weighed(text, probed),
+            self._probe(text, probed),
             embed(text, targets, self.encode),
             self.tags.named(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
             text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
-            better = await self.terms.weighed(text, probed) if corrections else terms
+            better = await self._probe(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
@@ -232,6 +232,10 @@ class Understanding:
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
         return terms, vectors, tags
+
+    async def _probe(self, text: str, targets: Sequence[Target]) -> Terms:
+        with recorder().phase("probe"):
+            return await self.terms.weighed(text, targets)
 
 
 def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:

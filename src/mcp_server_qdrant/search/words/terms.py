@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
@@ -194,8 +193,7 @@ class TermWeights:
             if terms := [term for term in tokens if remembered.get(term, NEVER)[1] <= now]:
                 asked.append((target, terms))
         failures: dict[str, str] = {}
-        with recorder().phase("probe"):
-            answers = await self.queries.probe(asked, PROBE_SECONDS)
+        answers = await self.queries.probe(asked, PROBE_SECONDS)
         for (target, terms), answer in zip(asked, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
                 failures[target.collection] = str(answer)
