@@ -22,11 +22,11 @@ ONLY_SPARSE = Target("sparse", 1, None, SPARSE, note="keywords only: it has no d
 
 
 def test_hybrid_search_leaves_the_targets_alone():
-    assert narrowed([BOTH, ONLY_DENSE], "hybrid") == [BOTH, ONLY_DENSE]
+    assert [narrowed(one, "hybrid") for one in (BOTH, ONLY_DENSE)] == [BOTH, ONLY_DENSE]
 
 
 def test_semantic_and_keyword_search_use_one_leg_each():
-    (semantic,), (keyword,) = narrowed([BOTH], "semantic"), narrowed([BOTH], "keyword")
+    semantic, keyword = narrowed(BOTH, "semantic"), narrowed(BOTH, "keyword")
 
     assert (semantic.dense, semantic.sparse) == (DENSE, None)
     assert (keyword.dense, keyword.sparse) == (None, SPARSE)
@@ -34,7 +34,7 @@ def test_semantic_and_keyword_search_use_one_leg_each():
 
 
 def test_a_collection_without_the_leg_has_none_left_and_says_why():
-    (keyword,), (semantic,) = narrowed([ONLY_DENSE], "keyword"), narrowed([ONLY_SPARSE], "semantic")
+    keyword, semantic = narrowed(ONLY_DENSE, "keyword"), narrowed(ONLY_SPARSE, "semantic")
 
     assert (keyword.dense, keyword.sparse) == (None, None)
     assert keyword.note == "keyword search needs a bm25 vector, and it has none"

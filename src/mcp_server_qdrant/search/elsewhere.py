@@ -53,7 +53,7 @@ async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     text, searched = query.request.query, {target.collection for target in query.targets}
     others = [t for t in await understanding.catalog.resolve(["*"]) if t.collection not in searched]
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
-    targets = narrowed(largest, query.request.algorithm)
+    targets = [narrowed(one, query.request.algorithm) for one in largest]
     terms, vectors = await asyncio.gather(
         understanding.terms.weighed(text, targets), embed(text, targets, understanding.encode)
     )

@@ -22,7 +22,7 @@ from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
-from mcp_server_qdrant.search.relevance import Hit, bound, within_one, written
+from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.retrieve import Retrieved
 from mcp_server_qdrant.search.understand import Query
@@ -42,7 +42,6 @@ TEXT = 0.1  # of a text further down
 NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
 MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
-HALF = 0.5  # of the query
 LONGEST = 20_000  # characters of a part that are looked at
 AFTER = 0.5  # what the words of a sentence count for the one after it
 BEGINNING = 200  # characters of a part in which no word of the query is found

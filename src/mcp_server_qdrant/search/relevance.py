@@ -67,10 +67,15 @@ class Hit(NamedTuple):
         return self.reading()
 
     @property
-    def own(self) -> str | None:
-        """The id of its document, which need not be read; None for points of other tools."""
+    def doc(self) -> Mapping[str, Any]:
+        """What this server wrote of its document, which need not be read; empty of other tools'."""
         doc = (self.payload or {}).get("doc")
-        value = doc.get("id") if isinstance(doc, dict) else None
+        return doc if isinstance(doc, dict) else {}
+
+    @property
+    def own(self) -> str | None:
+        """The id of its document; None for points of other tools."""
+        value = self.doc.get("id")
         return value if isinstance(value, str) else None
 
     def rescored(self, step: str, factor: float) -> "Hit":
@@ -224,17 +229,13 @@ def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
         return list(hits)
 
     def raised(hit: Hit) -> Hit:
-        title = None if stored_with_title(hit) else hit.document.title
+        # Of a point that this server wrote the BM25 score has the title in it.
+        title = None if hit.doc and hit.sparse is not None else hit.document.title
         if not title:
             return hit
         return lifted(hit, "title", TITLE_GAIN * words.part(set(words.tokens(title))), alpha)
 
     return by_score(map(raised, hits))
-
-
-def stored_with_title(hit: Hit) -> bool:
-    """True where the BM25 score has the title in it: this server wrote the point."""
-    return hit.sparse is not None and isinstance((hit.payload or {}).get("doc"), dict)
 
 
 def written(document: Document) -> str:

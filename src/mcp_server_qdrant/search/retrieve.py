@@ -180,8 +180,7 @@ def current(hits: Sequence[Hit]) -> tuple[list[Hit], list[Document]]:
     """
     kept, replaced = [], []
     for hit in hits:
-        doc = (hit.payload or {}).get("doc")
-        if isinstance(doc, dict) and doc.get("chunk") and doc.get("current") is False:
+        if hit.doc.get("chunk") and hit.doc.get("current") is False:
             replaced.append(hit.document)
         else:
             kept.append(hit)

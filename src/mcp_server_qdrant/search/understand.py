@@ -159,7 +159,7 @@ class Understanding:
             names = (text.collection,)
         condition = self.queries.prepare(request.where(), text)
         resolved = await self.catalog.resolve(names)
-        targets = narrowed(resolved, request.algorithm)
+        targets = [narrowed(one, request.algorithm) for one in resolved]
         preferred = request.over(self.preferences)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
@@ -238,12 +238,8 @@ class Understanding:
             return await self.terms.weighed(text, targets)
 
 
-def narrowed(targets: Sequence[Target], algorithm: Algorithm) -> list[Target]:
-    """The targets with the legs that the algorithm searches; without any, with the reason."""
-    return [_narrowed(target, algorithm) for target in targets]
-
-
-def _narrowed(target: Target, algorithm: Algorithm) -> Target:
+def narrowed(target: Target, algorithm: Algorithm) -> Target:
+    """The target with the legs that the algorithm searches; without any, with the reason."""
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)

@@ -65,7 +65,8 @@ def placed(document: Document, about: str = "") -> str:
     shown = f"{called(document.collection)} (id {called(own)}{about})"
     if own.startswith(f"{document.collection}/"):  # the name is not said twice
         shown = f"{called(own)}{about and f' ({about[2:]})'}"
-    return shown if is_numbered(document) else f"{shown}{part(document)}"
+    part = None if is_numbered(document) else part_of(document)
+    return f"{shown} part {part}" if part else shown
 
 
 def titled(title: str | None, length: int) -> str:
@@ -111,13 +112,13 @@ def day(document: Document) -> str | None:
     return when.date().isoformat() if when else None
 
 
-def part(document: Document) -> str:
-    """The number of the part and of all parts, if there are several."""
+def part_of(document: Document) -> str | None:
+    """The number of the part and of all parts; None of a text that is one part."""
     if document.chunks == 1:
-        return ""
+        return None
     first = document.chunk + 1
     which = first if document.last is None else f"{first}-{document.last + 1}"
-    return f" part {which}/{document.chunks}"
+    return f"{which}/{document.chunks}"
 
 
 def details(document: Document) -> list[str]:
@@ -201,11 +202,6 @@ def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
 def identified(one: Document, *, points: bool) -> str:
     """The id of a text as all tools show it, or that of its point."""
     return str(one.id) if points else shown_id(one)
-
-
-def part_of(document: Document) -> str | None:
-    """The number of the part and of all parts; None of a text that is one part."""
-    return part(document).removeprefix(" part ") or None
 
 
 def written_by(one: Document) -> dict[str, str] | None:
