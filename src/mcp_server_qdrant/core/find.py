@@ -5,7 +5,6 @@ the settings that hold a server's defaults, docs/settings.md, and the defaults o
 with a setting are `Preferences`; a call may say otherwise.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -33,11 +32,6 @@ LINES = 2  # results without a passage at the end of a page
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
-
-
-def tagged(tags: Sequence[str]) -> dict[str, Any]:
-    """The condition, in REST form, for texts that carry one of the tags."""
-    return {"should": [{"key": key, "match": {"any": [*tags]}} for key in TAG_KEYS]}
 
 
 class Preferences(BaseModel):
@@ -119,7 +113,8 @@ class SearchRequest(Tuning):
         """The filter in REST form, that of the tags included; None without any."""
         if not self.tags:
             return self.query_filter
-        return {"must": [tagged(self.tags), *([self.query_filter] if self.query_filter else [])]}
+        tagged = {"should": [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]}
+        return {"must": [tagged, *([self.query_filter] if self.query_filter else [])]}
 
     def over(self, usual: Preferences) -> "SearchRequest":
         """The request with the server's preferences where the call says nothing."""

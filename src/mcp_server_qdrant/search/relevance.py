@@ -283,25 +283,18 @@ def lift_neighbours(hits: Sequence[Hit]) -> list[Hit]:
     known = {place: hit.relevance for place, hit in zip(places, hits, strict=True) if place}
     if len(known) < 2:
         return list(hits)
-    return by_score(
-        _beside(hit, _best(place, known)) if place else hit
-        for place, hit in zip(places, hits, strict=True)
-    )
+
+    def beside(hit: Hit, place: Place | None) -> Hit:
+        if place is None:
+            return hit
+        collection, series, number = place
+        around = range(number - REACH, number + REACH + 1)
+        gain = max(known.get((collection, series, n), 0.0) for n in around) - hit.relevance
+        return hit.lifted("neighbours", hit.relevance + NEIGHBOUR_SHARE * gain) if gain > 0 else hit
+
+    return by_score(map(beside, hits, places))
 
 
 def _place(collection: str, document: str | None) -> Place | None:
     found = _NUMBERED.fullmatch(document) if document else None
     return (collection, found[1], int(found[2])) if found else None
-
-
-def _best(place: Place, known: dict[Place, float]) -> float:
-    collection, series, number = place
-    around = range(number - REACH, number + REACH + 1)
-    return max(known.get((collection, series, other), 0.0) for other in around)
-
-
-def _beside(hit: Hit, best: float) -> Hit:
-    if best <= hit.relevance:
-        return hit
-    raised = hit.relevance + NEIGHBOUR_SHARE * (best - hit.relevance)
-    return hit.lifted("neighbours", raised)

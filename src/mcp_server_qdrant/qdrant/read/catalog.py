@@ -316,7 +316,11 @@ class Catalog:
         """
         info = self._infos.get(name)
         strict = info and info.config.strict_mode_config
-        refusing = strict and strict.enabled and _refuses(strict)
+        refusing = (  # a store reads by them, too
+            strict
+            and strict.enabled
+            and False in (strict.unindexed_filtering_retrieve, strict.unindexed_filtering_update)
+        )
         return info.payload_schema if info and (refusing or self.ours(name)) else None
 
     async def matching(self, pattern: str | None) -> list[str]:
@@ -354,11 +358,6 @@ class Catalog:
         """Stop looking things up."""
         for task in list(self._look_ups.values()):
             task.cancel()
-
-
-def _refuses(strict: models.StrictModeConfigOutput) -> bool:
-    """True where it refuses filters by fields without an index: a store reads by them, too."""
-    return False in (strict.unindexed_filtering_retrieve, strict.unindexed_filtering_update)
 
 
 def _is_glob(name: str) -> bool:

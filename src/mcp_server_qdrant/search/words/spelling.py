@@ -172,9 +172,5 @@ def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
 
 def _similar(word: str, other: str, edits: int) -> bool:
     similarity = 1 - edits / max(len(word), len(other))
-    return SIMILAR <= similarity < 1 and not derived(word, other)
-
-
-def derived(word: str, other: str) -> bool:
-    """True where one of the two is in the other, which is longer by two letters or more."""
-    return abs(len(word) - len(other)) > 1 and (word in other or other in word)
+    derived = abs(len(word) - len(other)) > 1 and (word in other or other in word)
+    return SIMILAR <= similarity < 1 and not derived

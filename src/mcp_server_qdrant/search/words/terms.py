@@ -249,13 +249,8 @@ def global_idf(
         df = sum(
             document_frequency(n, local.get(term, 0.0)) for n, local in collections for term in word
         )
-        idf.update(dict.fromkeys(word, engine_idf(total, min(df, total))))
+        idf.update(dict.fromkeys(word, math.log((total + 1) / (min(df, total) + 0.5))))
     return idf
-
-
-def engine_idf(documents: int, frequency: float) -> float:
-    """ln((N + 1) / (df + 0.5)), as Qdrant weighs a term."""
-    return math.log((documents + 1) / (frequency + 0.5))
 
 
 def document_frequency(documents: int, idf: float) -> float:
