@@ -15,8 +15,8 @@ from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpEr
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-    from mcp_server_qdrant.ingest.files.sync import Sync
     from mcp_server_qdrant.settings.environment import Settings
 
 SHOW_SECONDS = 0.2
@@ -64,7 +64,7 @@ async def ingest(**options: Any) -> None:
     settings = frame.load()
     request = _request(options, settings, mirror=False)
     async with frame.opened(settings) as services:
-        await once(services.sync, request, None)
+        await once(services, request)
 
 
 @click.command(params=[*_OPTIONS])
@@ -81,10 +81,10 @@ async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
     request = _request(options, settings, mirror=not keep)
     async with frame.opened(settings) as services:
         if not watch:
-            await once(services.sync, request, None)
+            await once(services, request)
             return
         with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
-            await _watch(services.sync, request)
+            await _watch(services, request)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
@@ -111,7 +111,11 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
 
 
 async def once(
-    sync: "Sync", request: "SyncRequest", before: "Report | None", *, quiet: bool = False
+    services: "Services",
+    request: "SyncRequest",
+    before: "Report | None" = None,
+    *,
+    quiet: bool = False,
 ) -> "Report":
     """One run with its progress and summary; its report.
 
@@ -122,7 +126,7 @@ async def once(
     report = Report()
     showing = asyncio.ensure_future(_show(report))
     try:
-        await sync.run(request, report, before)
+        await services.sync(request, report, before)
     finally:
         showing.cancel()
         await asyncio.wait([showing])
@@ -146,15 +150,15 @@ async def _show(report: "Report") -> None:
         frame.show("")
 
 
-async def _watch(sync: "Sync", request: "SyncRequest") -> None:
+async def _watch(services: "Services", request: "SyncRequest") -> None:
     """Run, then again at every change, and a while after what failed."""
-    from mcp_server_qdrant.ingest.files.watch import follow
+    from mcp_server_qdrant.ingest.files.background import follow
 
     watching = False
 
     async def run(before: "Report | None") -> "Report":
         nonlocal watching
-        report = await once(sync, request, before, quiet=watching)
+        report = await once(services, request, before, quiet=watching)
         if not watching:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
         watching = True
@@ -165,7 +169,7 @@ async def _watch(sync: "Sync", request: "SyncRequest") -> None:
             raise error
         frame.say(str(error))
 
-    await follow(request.sources, run, failed, request.selection)
+    await follow(request, run, failed)
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:

@@ -243,7 +243,7 @@ async def _first_search(settings: "Settings") -> None:
                 mirror=not source.keep,
                 create=True,
             )
-            await once(services.sync, request, None)
+            await once(services, request)
             if not source.keep:  # the conversations of all projects are nobody's
                 await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)

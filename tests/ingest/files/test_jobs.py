@@ -16,9 +16,9 @@ from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import FileJob, SyncRun
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
+from mcp_server_qdrant.ingest.files.state import SyncRequest
+from mcp_server_qdrant.ingest.files.sync import FileJob, Sync
+from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
 
@@ -34,8 +34,7 @@ def prepare(
 ) -> Any:
     """What a run makes of a file."""
     store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
-    sync: Any = SimpleNamespace(store=store, pace=None)
-    run = SyncRun(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
+    run = Sync(store, SyncRequest((), "c", max_bytes=max_bytes))
     run.model, run.limit = "m", limit
     for name, value in given.items():
         setattr(run, name, value)

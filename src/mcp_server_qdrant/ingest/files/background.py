@@ -1,25 +1,24 @@
 """Keeps folders and collections in step while the server runs, and stays out of the way."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Dense, Selection
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
+from mcp_server_qdrant.ingest.files.walk import Problem, sources, walk_all
 from mcp_server_qdrant.ingest.writer import Encode
-
-if TYPE_CHECKING:  # most servers keep no folder in step, and are spared the readers of all formats
-    from mcp_server_qdrant.ingest.files.sync import Sync
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
@@ -27,7 +26,12 @@ NAMED = 3
 ELSEWHERE = "another server does it"
 NEW = "not looked at yet"
 RETRY_SECONDS = 30.0
+AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
 POLL_SECONDS = 10.0  # between two tries to be the server that does it
+# Elsewhere all below a folder would be watched, whatever its links lead to.
+WHOLE = sys.platform in ("darwin", "win32")
+
+Run = Callable[[SyncRequest, Report, Report | None], Awaitable[Report]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +126,13 @@ class FolderState:
 class Background:
     """Keeps folders in step from `start` to `close`.
 
-    `open_sync` is called in a thread. One process at a time does it for a folder: `locks` is where
-    they agree on which. None where no other process has these collections.
+    `run` does a request and fills the report; it gets the report of the run before, too, unless all
+    has to be looked at again. One process at a time does it for a folder: `locks` is where they
+    agree on which. None where no other process has these collections.
     """
 
-    def __init__(
-        self,
-        open_sync: Callable[[], "Sync"],
-        folders: Sequence[SyncedFolder],
-        locks: Path | None,
-    ) -> None:
-        self._open_sync = open_sync
+    def __init__(self, run: Run, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
+        self._run = run
         self._locks = locks
         self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
@@ -140,7 +140,7 @@ class Background:
     def start(self) -> None:
         """Begin, without waiting for anything."""
         for folder, state in self._states.items():
-            keep = partial(self._keep, folder)
+            keep = partial(self._keep, folder, state)
             self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
     async def close(self) -> None:
@@ -169,47 +169,104 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for one in state.problems:
-                if one.stamp:
-                    letters.setdefault(folder.collection, {})[one.path] = one.reason
+            bad = {one.path: one.reason for one in state.problems if one.stamp}
+            if bad:
+                letters.setdefault(folder.collection, {}).update(bad)
         return letters
 
-    async def _keep(self, folder: SyncedFolder) -> None:
-        from mcp_server_qdrant.ingest.files.watch import follow
+    async def _keep(self, folder: SyncedFolder, state: FolderState) -> None:
+        async def once(before: Report | None) -> Report:
+            state.running = Report()
+            try:
+                state.last = await self._run(request, state.running, before)
+            finally:
+                state.running = None
+            state.fault = None
+            return state.last
 
-        state = self._states[folder]
         state.fault = ELSEWHERE
         async with self._lock(folder):
             state.fault = NEW
             while not os.access(folder.path, os.R_OK):
                 state.fault = "there is no such folder, or none that may be read"
                 await asyncio.sleep(RETRY_SECONDS)
-            found = sources([folder.path], folder.name)
-            sync = await asyncio.to_thread(self._open_sync)
-            run = partial(self._once, sync, folder, found[0])
-            await follow(found, run, lambda error: state.end(str(error)), folder.selection)
+            found = tuple(sources([folder.path], folder.name))
+            request = SyncRequest(
+                found, folder.collection, folder.selection, mirror=not folder.keep, create=True
+            )
+            await follow(request, once, lambda error: state.end(str(error)))
 
-    async def _once(
-        self, sync: "Sync", folder: SyncedFolder, source: Source, before: Report | None
-    ) -> Report:
-        state, wanted = self._states[folder], folder.selection
-        request = SyncRequest(
-            (source,), folder.collection, wanted, mirror=not folder.keep, create=True
-        )
-        state.running = Report()
-        try:
-            state.last = await sync.run(request, state.running, before)
-        finally:
-            state.running = None
-        state.fault = None
-        return state.last
-
-    def _lock(self, folder: SyncedFolder) -> AbstractAsyncContextManager[Any]:
+    def _lock(self, folder: SyncedFolder) -> contextlib.AbstractAsyncContextManager[Any]:
         if self._locks is None:
-            return nullcontext()
+            return contextlib.nullcontext()
         from filelock import AsyncFileLock
 
         what = f"{folder.path.absolute()}\0{folder.collection}"
         file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         self._locks.mkdir(parents=True, exist_ok=True)
         return AsyncFileLock(file, poll_interval=POLL_SECONDS)
+
+
+async def follow(
+    request: SyncRequest,
+    run: Callable[[Report | None], Awaitable[Report]],
+    failed: Callable[[QdrantMcpError], None],
+) -> None:
+    """Run now, after every change, a while after a failure, and now and then from scratch.
+
+    `run` takes the report of the run before, None where all has to be looked at again, and returns
+    its own. `failed` gets the error that stopped a run; if it raises, no further run begins.
+    """
+    before: Report | None = None
+    while True:
+        places = await asyncio.to_thread(watched, request)
+        # It watches from here on: what changes during a run makes another.
+        change = asyncio.ensure_future(changed(places))
+        try:
+            await asyncio.sleep(0)
+            patience, began = AGAIN_SECONDS, monotonic()
+            try:
+                before = await run(before)
+            except QdrantMcpError as error:
+                failed(error)
+                before, patience = None, RETRY_SECONDS
+            await asyncio.sleep(rest(monotonic() - began))
+            await asyncio.wait([change], timeout=patience)
+            if change.done():
+                change.result()
+            else:
+                before = None
+        finally:
+            change.cancel()
+            await asyncio.wait([change])
+
+
+def rest(took: float) -> float:
+    """Seconds of rest after a run that took so long: sessions are being written all the time."""
+    return min(3 * took, 60.0)
+
+
+def watched(request: SyncRequest) -> list[Path]:
+    """The folders and files to watch, without what is not wanted; none where a source is gone."""
+    paths = [source.path for source in request.sources]
+    if not all(map(os.path.exists, paths)):
+        return []
+    single = [source.path for source in request.sources if not source.folder]
+    return paths if WHOLE else [*single, *walk_all(request.sources, request.selection).folders]
+
+
+async def changed(places: Sequence[Path]) -> None:
+    """Return after the next burst of changes, or a while later where there is nothing to watch.
+
+    Each call starts a new watch: a file that an editor replaced, or a folder that was made again,
+    is no longer the one that was watched. It watches from its first step on.
+    """
+    from watchfiles import awatch
+
+    if not places:
+        await asyncio.sleep(RETRY_SECONDS)
+    elif all(map(os.path.exists, places)):  # one that went would be waited for in vain
+        with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
+            watching = awatch(*places, ignore_permission_denied=True, recursive=WHOLE)
+            async with contextlib.aclosing(watching):
+                await anext(watching)
