@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -22,60 +23,34 @@ from mcp_server_qdrant.ingest.files.background import (
 )
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Problem, sources
-from tests.support import Clock
 
 linux = pytest.mark.skipif(
     background_module.WHOLE, reason="the system itself follows no links there"
 )
 
 
-class Slow:
-    """A model that takes three seconds for each call."""
+async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once_as_all_of_a_pace_do():
+    calls, working, most = list[int](), 0, 0
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.calls: list[int] = []
-
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        self.calls.append(len(texts))
-        self.clock.now += 3
+    async def encode(texts: Sequence[str]) -> list[list[float]]:
+        nonlocal working, most
+        calls.append(len(texts))
+        working += 1
+        most = max(most, working)
+        await asyncio.sleep(0.02)
+        working -= 1
         return [[float(len(text))] for text in texts]
 
-
-async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once():
-    clock, pauses = Clock(), []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    model = Slow(clock)
-    paced = Pace(0.25, sleep=sleep, clock=clock)(model.encode_documents)
-    vectors = await paced(["a", "bb", "ccc", "dddd", "eeeee"])
+    pace, began = Pace(0.25), monotonic()
+    texts = ["a", "bb", "ccc", "dddd", "eeeee"]
+    vectors, _ = await asyncio.gather(pace(encode)(texts), pace(encode)(["x"]))
 
     assert vectors == [[1.0], [2.0], [3.0], [4.0], [5.0]]
-    assert model.calls == [2, 2, 1]
-    assert pauses == [9.0, 9.0, 9.0]
+    assert (sorted(calls), most) == ([1, 1, 2, 2], 1)
+    assert monotonic() - began > 0.3, "of which it worked for 0.08"
 
 
-async def test_all_models_of_a_pace_share_the_time():
-    clock, working, most = Clock(), 0, 0
-
-    class Model:
-        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-            nonlocal working, most
-            working += 1
-            most = max(most, working)
-            await asyncio.sleep(0)
-            working -= 1
-            return [[0.0] for _ in texts]
-
-    pace = Pace(0.5, clock=clock)
-    await asyncio.gather(*(pace(Model().encode_documents)(["x"] * 6) for _ in range(3)))
-
-    assert most == 1
-
-
-FILE = KnownFile({}, set(), None, None, None)
+FILE = KnownFile({}, set(), None, (1, 1))
 
 
 def report(*problems: Problem, files: int = 2) -> Report:
@@ -95,13 +70,13 @@ def test_a_person_is_told_how_it_goes():
     said.append(state.sentence("notes"))
     state.running = Report(sizes=200, size=50.0, files=300, new=["n"] * 20, unchanged=100)
     said.append(state.sentence("notes"))
-    state.running, state.fault = None, "Qdrant is away"
+    state.end("Qdrant is away.")
     said.append(state.sentence("notes"))
 
     assert said == [
         "not in step with notes: not looked at yet",
         "in step with notes, 1,200 files",
-        "in step with notes, 2 files, 5 not read: n/0 is binary; n/1 is binary; n/2 is binary; and "
+        "in step with notes, 2 files, 5 not read: n/0 is binary, n/1 is binary, n/2 is binary and "
         "2 more",
         "syncing notes, 25%: 120 of 300 files read",
         "not in step with notes: Qdrant is away",

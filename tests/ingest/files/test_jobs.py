@@ -83,7 +83,7 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.stored.has(4, 10**18, "m")
+    assert job.stored.has((4, 10**18), "m")
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ async def test_a_new_time_alone_embeds_nothing(engine, notes):
         known = report.stored["notes/sub/long.md"]
 
         assert (report.unchanged, encoder.documents) == (7, [])
-        assert known.mtime == file.stat().st_mtime_ns, "it is not read again"
+        assert known.stamp == (file.stat().st_size, file.stat().st_mtime_ns), "it is not read again"
 
 
 async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(

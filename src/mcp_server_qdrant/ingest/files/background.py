@@ -14,10 +14,10 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Dense, Selection
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem, sources, walk_all
+from mcp_server_qdrant.ingest.files.walk import sources, walk_all
 from mcp_server_qdrant.ingest.writer import Encode
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
@@ -53,16 +53,8 @@ class SyncedFolder:
 class Pace:
     """Lets models work for a share of the time only, on a few texts at once."""
 
-    def __init__(
-        self,
-        share: float,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, share: float) -> None:
         self._share = share
-        self._sleep = sleep
-        self._clock = clock
         self._turn = asyncio.Lock()
 
     def __call__(self, encode: Encode) -> Encode:
@@ -72,9 +64,9 @@ class Pace:
             vectors: list[Dense] = []
             for first in range(0, len(texts), TEXTS):
                 async with self._turn:
-                    began = self._clock()
+                    began = monotonic()
                     vectors += await encode(texts[first : first + TEXTS])
-                    await self._sleep((self._clock() - began) * (1 / self._share - 1))
+                    await asyncio.sleep((monotonic() - began) * (1 / self._share - 1))
             return vectors
 
         return paced
@@ -84,43 +76,31 @@ class Pace:
 class FolderState:
     """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
-    running: Report | None = None
-    last: Report | None = None
+    running: Report = field(default_factory=Report)
+    last: Report = field(default_factory=Report)
     fault: str | None = NEW
-
-    @property
-    def files(self) -> int:
-        """The number of files in step."""
-        return len(self.last.stored) if self.last else 0
-
-    @property
-    def problems(self) -> Sequence[Problem]:
-        """The files that could not be read."""
-        return self.last.problems if self.last else ()
 
     @property
     def reading(self) -> bool:
         """Whether files are being read."""
-        return self.running is not None and self.running.sizes > 0
+        return self.running.sizes > 0
 
     def end(self, reason: str) -> None:
         """Record why a run stopped, or why nothing keeps the folder in step for now."""
-        self.running, self.fault = None, reason.rstrip(".")
+        self.running, self.fault = Report(), reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
-        if self.running is not None and self.reading:
+        if self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
-        said = f"in step with {name}, {amount(self.files, 'file')}"
-        if not self.problems:
+        said = f"in step with {name}, {amount(len(self.last.stored), 'file')}"
+        if not (problems := self.last.problems):
             return said
-        named = "; ".join(f"{one.path} {one.reason}" for one in self.problems[:NAMED])
-        more = len(self.problems) - NAMED
-        others = f"; and {more:,} more" if more > 0 else ""
-        return f"{said}, {len(self.problems):,} not read: {named}{others}"
+        each = some([f"{one.path} {one.reason}" for one in problems], NAMED)
+        return f"{said}, {len(problems):,} not read: {each}"
 
 
 class Background:
@@ -151,7 +131,7 @@ class Background:
         """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            unread = state.last is None and state.fault not in (None, ELSEWHERE)
+            unread = not state.last.seconds and state.fault not in (None, ELSEWHERE)
             if state.reading or unread or not waiting:
                 said.setdefault(folder.collection, []).append(state.sentence(folder.called))
         return {collection: "; ".join(each) for collection, each in said.items()}
@@ -160,8 +140,8 @@ class Background:
         """Over all folders: files in step, files not read, and folders that are not in step."""
         states = self._states.values()
         return {
-            "files_in_step": sum(state.files for state in states),
-            "files_not_read": sum(len(state.problems) for state in states),
+            "files_in_step": sum(len(state.last.stored) for state in states),
+            "files_not_read": sum(len(state.last.problems) for state in states),
             "folders_not_in_step": sum(state.fault is not None for state in states),
         }
 
@@ -169,7 +149,7 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            bad = {one.path: one.reason for one in state.problems if one.stamp}
+            bad = {one.path: one.reason for one in state.last.problems if one.stamp}
             if bad:
                 letters.setdefault(folder.collection, {}).update(bad)
         return letters
@@ -180,7 +160,7 @@ class Background:
             try:
                 state.last = await self._run(request, state.running, before)
             finally:
-                state.running = None
+                state.running = Report()
             state.fault = None
             return state.last
 

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId, Selection
-from mcp_server_qdrant.ingest.files.walk import Problem, Source
+from mcp_server_qdrant.ingest.files.walk import Problem, Source, Stamp
 
 MAX_BYTES = 10_000_000
 
@@ -28,13 +28,11 @@ class KnownFile:
     points: Mapping[PointId, str]
     hashes: set[str]
     version: Version | None
-    mtime: int | None
-    size: int | None
+    stamp: Stamp
 
-    def has(self, size: int, mtime: int, model: str) -> bool:
+    def has(self, stamp: Stamp, model: str) -> bool:
         """True where a file of this size and time needs no look at its contents."""
-        same = (self.mtime, self.size) == (mtime, size)
-        return same and self.version is not None and self.version[1] == model
+        return self.stamp == stamp and self.version is not None and self.version[1] == model
 
     def vectors(self, model: str) -> list[PointId]:
         """The points whose vectors that model made."""
@@ -130,6 +128,5 @@ def _known(points: Sequence[Point]) -> KnownFile:
         points={point: str(doc.get("id")) for point, doc in points},
         hashes={one for one, _ in versions},
         version=versions.pop() if whole else None,
-        mtime=files[0].get("mtime"),
-        size=files[0].get("size"),
+        stamp=(files[0].get("size"), files[0].get("mtime")),
     )

@@ -141,7 +141,7 @@ class Sync:
         for found in files:
             known = self.report.stored.get(found.path)
             bad = unreadable.get(found.path)
-            if known and known.has(found.size, found.mtime, self.model):
+            if known and known.has(found.stamp, self.model):
                 self.report.unchanged += 1
                 self.owners.update(dict.fromkeys(known.documents, found.path))
             elif bad and bad.stamp == found.stamp:
@@ -176,7 +176,7 @@ class Sync:
                 self.report.problems.append(done)
             elif known:  # contents as stored: only the time is new
                 self.report.unchanged += 1
-                self.report.stored[found.path] = replace(known, mtime=done.mtime, size=done.size)
+                self.report.stored[found.path] = replace(known, stamp=done.stamp)
 
     def job(self, found: Found, known: KnownFile | None) -> "FileJob | Found | Problem":
         """The parts of a file; the file, where its contents are stored; or why there are none.
@@ -358,8 +358,7 @@ class FileJob(Job):
     def stored(self) -> KnownFile:
         """The state of the file once all is written."""
         points = {part.id: str(part.document) for part in self.parts}
-        hashes = {self.version[0]}
-        return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
+        return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
 
     @override
     async def wrote(self, count: int) -> None:
