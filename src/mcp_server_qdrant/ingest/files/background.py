@@ -195,7 +195,7 @@ async def follow(
     """Run now, after every change, a while after a failure, and now and then from scratch.
 
     `run` takes the report of the run before, None where all has to be looked at again, and returns
-    its own. `failed` gets the error that stopped a run; if it raises, no further run begins.
+    its own. `failed` gets the error that stopped a run.
     """
     before: Report | None = None
     while True:
