@@ -21,13 +21,7 @@ from mcp_server_qdrant.encoders.multilingual import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
-from mcp_server_qdrant.ingest.files.background import (
-    SYNC_SHARE,
-    Background,
-    Pace,
-    Run,
-    SyncedFolder,
-)
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, Run
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
@@ -218,11 +212,8 @@ def _background(settings: Settings, run: Run, tenant: str | None) -> Background:
 
     They are of the tenant that the settings name; no other learns of them.
     """
-    folders = [
-        SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
-        for source in settings.sync_sources
-        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
-    ]
+    may = not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
+    folders = settings.sync_sources if may else ()
     alone = settings.qdrant_url == ":memory:"
     background = Background(run, folders, None if alone else settings.cache_path / "sync")
     background.start()

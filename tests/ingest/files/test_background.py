@@ -8,6 +8,7 @@ from time import monotonic
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import SyncedFolder
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import background as background_module
@@ -15,7 +16,6 @@ from mcp_server_qdrant.ingest.files.background import (
     Background,
     FolderState,
     Pace,
-    SyncedFolder,
     changed,
     follow,
     rest,

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Dense, Selection
+from mcp_server_qdrant.core.datatypes import Dense, SyncedFolder
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
 from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
@@ -32,22 +32,6 @@ POLL_SECONDS = 10.0  # between two tries to be the server that does it
 WHOLE = sys.platform in ("darwin", "win32")
 
 Run = Callable[[SyncRequest, Report, Report | None], Awaitable[Report]]
-
-
-@dataclass(frozen=True, slots=True)
-class SyncedFolder:
-    """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
-
-    path: Path
-    collection: str
-    name: str | None = None
-    selection: Selection = field(default_factory=Selection)
-    keep: bool = False
-
-    @property
-    def called(self) -> str:
-        """Its name, or the one that it was given."""
-        return self.name or self.path.name
 
 
 class Pace:
