@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, containe
 from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import sources, walk_all
+from mcp_server_qdrant.ingest.files.walk import walk_all
 from mcp_server_qdrant.ingest.writer import Encode
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
@@ -154,10 +154,7 @@ class Background:
             while not os.access(folder.path, os.R_OK):
                 state.fault = "there is no such folder, or none that may be read"
                 await asyncio.sleep(RETRY_SECONDS)
-            found = tuple(sources([folder.path], folder.name))
-            request = SyncRequest(
-                found, folder.collection, folder.selection, mirror=not folder.keep, create=True
-            )
+            request = SyncRequest.to_keep(folder)
             await follow(request, once, lambda error: state.end(str(error)))
 
     def _lock(self, folder: SyncedFolder) -> contextlib.AbstractAsyncContextManager[Any]:

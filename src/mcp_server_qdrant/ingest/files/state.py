@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import PointId, Selection
-from mcp_server_qdrant.ingest.files.walk import Problem, Source, Stamp
+from mcp_server_qdrant.core.datatypes import PointId, Selection, SyncedFolder
+from mcp_server_qdrant.ingest.files.walk import Problem, Source, Stamp, sources
 
 MAX_BYTES = 10_000_000
 
@@ -62,6 +62,13 @@ class SyncRequest:
     empty: bool = False
     max_bytes: int = MAX_BYTES
     patient: bool = False
+
+    @classmethod
+    def to_keep(cls, folder: SyncedFolder) -> "SyncRequest":
+        """The request that brings a folder in step. Raises RequestError where it is not there."""
+        found = tuple(sources([folder.path], folder.name))
+        kept = {"mirror": not folder.keep, "create": True}
+        return cls(found, folder.collection, folder.selection, **kept)
 
 
 @dataclass(slots=True)
