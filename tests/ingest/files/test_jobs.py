@@ -29,16 +29,14 @@ def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
     return Found("n", f"n/{path.name}", path, 0, 0)
 
 
-def prepare(
-    file: Found, known: Any = None, *, limit: int = 64, max_bytes: int = 10_000, **given: Any
-) -> Any:
-    """What a run makes of a file."""
+def prepare(file: Found, *, limit: int = 64, max_bytes: int = 10_000, **given: Any) -> Any:
+    """What a run makes of a file: its parts, or a problem."""
     store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
     run = Sync(store, SyncRequest((), "c", max_bytes=max_bytes))
     run.model, run.limit = "m", limit
     for name, value in given.items():
         setattr(run, name, value)
-    return run.job(file, known)
+    return run.job(file) or run.report.problems[0]
 
 
 def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
@@ -167,7 +165,7 @@ def test_ids_of_another_file_are_left_out_and_named(tmp_path):
 
     assert [part.document for part in job.parts] == ["5", "6", "7"]
     assert job.parts[0].file["documents"] == 3
-    assert job.notes == [
+    assert [note for _, note in job.run.report.notes] == [
         "'0' is left out: n/first.jsonl has that id",
         "'1' is left out: n/first.jsonl has that id",
         "'2' is left out: n/first.jsonl has that id",
@@ -198,7 +196,9 @@ def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_
     job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
 
     assert [part.document for part in job.parts] == ["b"]
-    assert job.notes == ["'a' is left out: it has a tag of more than 128 characters: shorten it"]
+    assert job.run.report.notes == [
+        ("n/a.jsonl", "'a' is left out: it has a tag of more than 128 characters: shorten it")
+    ]
 
 
 def test_headings_as_long_as_texts_are_cut(tmp_path):

@@ -199,9 +199,9 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     read = list[str]()
     job = Sync.job
 
-    def noted(self: Sync, found: Any, known: Any) -> Any:
+    def noted(self: Sync, found: Any) -> Any:
         read.append(found.path)
-        return job(self, found, known)
+        return job(self, found)
 
     monkeypatch.setattr(Sync, "job", noted)
     (notes / "bad.pdf").write_bytes(b"%PDF-")

@@ -165,46 +165,46 @@ class Sync:
         """The files that have to be stored; the others are dealt with on the way."""
         self.report.phase = "Reading"
         for found in waiting:
-            known = self.report.stored.get(found.path)
-            done = await asyncio.to_thread(self.job, found, known)
-            if isinstance(done, FileJob):
-                self.report.notes += [(found.path, note) for note in done.notes]
-                yield done
-                continue
-            self.report.sizes -= found.size
-            if isinstance(done, Problem):
-                self.report.problems.append(done)
-            elif known:  # contents as stored: only the time is new
-                self.report.unchanged += 1
-                self.report.stored[found.path] = replace(known, stamp=done.stamp)
+            if job := await asyncio.to_thread(self.job, found):
+                yield job
+            else:
+                self.report.sizes -= found.size
 
-    def job(self, found: Found, known: KnownFile | None) -> "FileJob | Found | Problem":
-        """The parts of a file; the file, where its contents are stored; or why there are none.
+    def job(self, found: Found) -> "FileJob | None":
+        """The parts of a file; None where they are stored, or it is a problem by now.
 
         Called in a thread, one file after the other.
         """
         try:
             with contained():
-                return self._job(found, known)
+                return self._job(found)
         except UnusableFile as error:
-            return Problem(found.path, str(error), error.kept, found.stamp)
+            problem = Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
             cause = error.__cause__
             if isinstance(cause, OSError):  # it is tried again
                 # What is not there may also be the program that reads it.
                 gone = isinstance(cause, FileNotFoundError) and not found.file.exists()
-                return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
-            logger.info("A file could not be read: %s.", error, exc_info=cause)
-            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
+                problem = Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            else:
+                logger.info("A file could not be read: %s.", error, exc_info=cause)
+                reason = f"cannot be read: {error}"
+                problem = Problem(found.path, reason, kept=True, stamp=found.stamp)
+        self.report.problems.append(problem)
+        return None
 
-    def _job(self, found: Found, known: KnownFile | None) -> "FileJob | Found":
+    def _job(self, found: Found) -> "FileJob | None":
         found, data = self._read(found)
+        known = self.report.stored.get(found.path)
         version = hashlib.sha256(data).hexdigest()[:HASH], self.model
-        if known and known.version == version:
+        if known and known.version == version:  # only the time is new
             self.owners.update(dict.fromkeys(known.documents, found.path))
-            return found
+            self.report.unchanged += 1
+            self.report.stored[found.path] = replace(known, stamp=found.stamp)
+            return None
         loaded = self.reader.load(found.path, data, mask=self.store.mask)
         texts, notes = self._owned(found, loaded.texts)
+        self.report.notes += [(found.path, note) for note in (*loaded.notes, *notes)]
         file = {
             "source": found.source,
             "path": found.path,
@@ -222,7 +222,6 @@ class Sync:
             found=found,
             version=version,
             old=known,
-            notes=[*loaded.notes, *notes],
             masked=loaded.masked,
         )
 
@@ -351,7 +350,6 @@ class FileJob(Job):
     found: Found
     version: Version
     old: KnownFile | None
-    notes: list[str]
     masked: int
 
     @property
