@@ -112,7 +112,10 @@ class Background:
         await self._tasks.close()
 
     def status(self, *, waiting: bool = False) -> Mapping[str, str]:
-        """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
+        """Collection -> the state of its folders, in words.
+
+        `waiting`: only of those folders that still have files to be read.
+        """
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
             unread = not state.last.seconds and state.fault not in (None, ELSEWHERE)
@@ -188,10 +191,10 @@ async def follow(
             patience, began = AGAIN_SECONDS, monotonic()
             try:
                 before = await run(before)
+                await asyncio.sleep(rest(monotonic() - began))
             except QdrantMcpError as error:
                 failed(error)
                 before, patience = None, RETRY_SECONDS
-            await asyncio.sleep(rest(monotonic() - began))
             await asyncio.wait([change], timeout=patience)
             if change.done():
                 change.result()

@@ -22,7 +22,7 @@ class KnownFile:
     """The points of one file that are stored, each with the document that it is of.
 
     `version` is None where they are not all the points of the same one, or a run was cut short: the
-    file is stored again. `hashes` are of all contents that some of them are of.
+    file is stored again. `hashes`: of each of its contents that has points.
     """
 
     points: Mapping[PointId, str]
