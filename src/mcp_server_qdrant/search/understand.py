@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
@@ -150,7 +151,7 @@ class Understanding:
 
         Raises UnknownCollection, InvalidFilter, RequestError.
         """
-        left, now = _countdown(self.timeout), self.now()
+        end, now = monotonic() + self.timeout, self.now()
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.in_query(request.query)
         text, names = None, request.collections
@@ -187,7 +188,7 @@ class Understanding:
             depth=depth,
             pool=max(2 * pool, self.pool) if thorough else pool,
             now=now,
-            left=left,
+            left=lambda: end - monotonic(),
             reader=self.reader,
             condition=condition,
             period=period,
@@ -303,10 +304,3 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
         f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
         "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )
-
-
-def _countdown(seconds: float) -> Callable[[], float]:
-    """A clock that gives the rest of so many seconds."""
-    clock = asyncio.get_running_loop().time
-    end = clock() + seconds
-    return lambda: end - clock()
