@@ -40,4 +40,4 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(in
     done = invoke("eval", "--queries", "queries.json", "--json", "/no/such/x")
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "There is no folder /no/such to write to." in done.stderr
+    assert "/no/such/x cannot be written: No such file" in done.stderr

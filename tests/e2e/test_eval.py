@@ -52,7 +52,7 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
     told = json.loads(out.read_text("utf-8"))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("2 queries on notes; 10 results each\n")
+    assert done.stdout.startswith("2 queries on notes\n")
     assert "\nkeyword " in done.stdout
     assert len(told["runs"]) == 4
     assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])

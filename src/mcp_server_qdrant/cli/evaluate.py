@@ -9,7 +9,6 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.datatypes import Algorithm
-from mcp_server_qdrant.core.errors import ConfigError
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
@@ -23,9 +22,13 @@ def _algorithms(context: click.Context, option: click.Parameter, text: str) -> l
     return [kind.convert(one, option, context) for one in named or ALGORITHMS]
 
 
-def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
-    if file and not file.parent.is_dir():
-        raise click.BadParameter(f"There is no folder {file.parent} to write to.")
+def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    """The file, of which is known before anything is measured that it can be written."""
+    try:
+        if file:
+            file.touch()
+    except OSError as error:
+        raise click.BadParameter(f"{file} cannot be written: {error.strerror}.") from error
     return file
 
 
@@ -50,18 +53,10 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     help="Separated by commas; others are compared with the first.",
 )
 @click.option(
-    "-k",
-    "--limit",
-    type=click.IntRange(10, 100),
-    default=10,
-    show_default=True,
-    help="Results per search.",
-)
-@click.option(
     "--json",
     "output",
-    type=click.Path(dir_okay=False, writable=True, resolve_path=True, path_type=Path),
-    callback=_beside_others,
+    type=click.Path(resolve_path=True, path_type=Path),
+    callback=_writable,
     help="Write all figures to this file, query by query.",
 )
 @frame.runs()
@@ -69,14 +64,12 @@ async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
     algorithms: Sequence[Algorithm],
-    limit: int,
     output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
+    from mcp_server_qdrant.evaluation.figures import report, score, tables
     from mcp_server_qdrant.evaluation.labels import read_labels
-    from mcp_server_qdrant.evaluation.report import report, tables
     from mcp_server_qdrant.evaluation.run import measure
-    from mcp_server_qdrant.evaluation.scores import score
 
     labels = read_labels(queries)
     if collections:
@@ -88,7 +81,6 @@ async def evaluate(
             services,
             labels,
             algorithms,
-            limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
     frame.show("")
@@ -101,7 +93,4 @@ async def evaluate(
 
 
 def _write(output: Path, figures: dict[str, Any]) -> None:
-    try:
-        output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error
+    output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
