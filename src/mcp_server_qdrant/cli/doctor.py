@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
-UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
-WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 
@@ -76,7 +74,7 @@ class Examination:
             try:
                 asyncio.run(self._look_through_services())
             except QdrantMcpError as error:
-                self._problem("engine", str(error), self.engine_fix(error))
+                self._problem("engine", str(error), self._engine_fix(error))
         if find_spec("openTSNE") is None:
             lacking = "A map with regions, on which near means alike, needs the extra 'map'."
             self._add("extra", lacking, "pip install opentsne scikit-learn")
@@ -105,6 +103,12 @@ class Examination:
         line = f"{name}={shlex.quote(value)}"
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
+    def _told(self, error: ConfigError) -> str | None:
+        """The line that the sentence tells, else the one that takes the setting away it names."""
+        _, tells, line = str(error).rstrip(".").rpartition(": run ")
+        named = _first_named(str(error), self.given)
+        return line if tells else self._set(named) if named else None
+
     def _read_settings(self, env_file: Path | None) -> bool:
         from mcp_server_qdrant.settings import environment
 
@@ -113,7 +117,8 @@ class Examination:
             self.given = environment.given(env_file)
             self.settings = environment.load(env_file, notes.append)
         except ConfigError as error:
-            self._problem("settings", str(error), self._settings_fix(str(error)))
+            fix = self._told(error) or "Mend the settings file, or start without it."
+            self._problem("settings", str(error), fix)
             return False
         for name, (value, origin) in self.given.items():
             self._add("settings", f"{name}={environment.shown(name, value)} (from {origin})")
@@ -125,13 +130,6 @@ class Examination:
                 text = f"SYNC_SOURCES names {source.path}, which is not there."
                 self._problem("sync", text, f"mkdir -p {shlex.quote(str(source.path))}")
         return True
-
-    def _settings_fix(self, text: str) -> str:
-        """The line that mends a settings error; nothing is given where the file cannot be used."""
-        if found := re.search(r"chmod go-w (.+?)\.?$", text):
-            return f"chmod go-w {shlex.quote(found[1])}"
-        named = _first_named(text, self.given)
-        return self._set(named) if named else "Mend the settings file, or start without it."
 
     async def _look_through_services(self) -> None:
         """Look through the parts that the server has too, in no tenant's view."""
@@ -151,17 +149,15 @@ class Examination:
             await self._default()
             await self._round_trip(scratch)
 
-    def engine_fix(self, error: QdrantMcpError) -> str:
+    def _engine_fix(self, error: QdrantMcpError) -> str:
         """The line that mends why the engine cannot be opened or asked."""
         if isinstance(error, KeyRefused):
             return self._set("QDRANT_API_KEY", "<the server's key>")
-        if isinstance(error, ConfigError) and (named := _first_named(str(error), self.given)):
-            return self._set(named)
+        if isinstance(error, ConfigError) and (told := self._told(error)):
+            return told
         if self.settings.qdrant_url:
             return f"{self._set('QDRANT_URL')}  (or start the server there)"
-        if "QDRANT_LOCAL_PATH" in self.given:
-            return self._set("QDRANT_LOCAL_PATH")
-        return self._set("QDRANT_LOCAL_PATH", WRITABLE) if UNSTARTED in str(error) else AGAIN
+        return self._set("QDRANT_LOCAL_PATH", "<a folder that you may write>")
 
     async def _engine(self) -> None:
         from importlib.metadata import version
@@ -203,8 +199,6 @@ class Examination:
             return self._set("EMBEDDING_MODEL", near[1])
         if self.settings.embedding_model_path:
             return self._set("EMBEDDING_MODEL_PATH")
-        if UNSTARTED in reason:
-            return self._set("QDRANT_CACHE_PATH", WRITABLE)
         line = self._set("EMBEDDING_MODEL_PATH", "<folder of the model>")
         return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
@@ -227,16 +221,16 @@ class Examination:
         text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
         if info.note:
             text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
-        name = shlex.quote(info.name)
-        upgrade = f"mcp-server-qdrant upgrade {name}"
+        name = ("-- " if info.name.startswith("-") else "") + shlex.quote(info.name)
+        upgrade, model = "mcp-server-qdrant upgrade", self.settings.chosen_model
         if "accept-loss" in text:
             self._problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
         elif not info.legs or "upgrade again" in text:
-            self._problem("collection", text, upgrade)
+            self._problem("collection", text, f"{upgrade} {name}")
         elif "bm25" not in info.legs:
-            self._add("collection", text, upgrade)
+            self._add("collection", text, f"{upgrade} {name}")
         elif "dense" not in info.legs and self.settings.embedding_provider != "none":
-            self._add("collection", text, f"{upgrade} --model {self.settings.chosen_model}")
+            self._add("collection", text, f"{upgrade} --model {model} {name}")
         else:
             self._add("collection", text)
 
@@ -256,11 +250,8 @@ class Examination:
         from mcp_server_qdrant.core.datatypes import NewDocument
         from mcp_server_qdrant.core.find import SearchRequest
 
-        if self.settings.qdrant_read_only:
-            self._add(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
-            return
-        if self.settings.tenant_field:
-            self._add(TRIP, "Skipped: with TENANT_FIELD, tenants would see the collection.")
+        if self.settings.qdrant_read_only or self.settings.tenant_field:
+            self._add(TRIP, "Skipped: QDRANT_READ_ONLY or TENANT_FIELD is set.")
             return
         frame.show("Storing and finding a text …")
         text = "The doctor stored this text to find it again."
@@ -273,10 +264,8 @@ class Examination:
             else:
                 said = " ".join(["A stored text was not found.", *page.notes])
                 self._problem(TRIP, said, AGAIN)
-        except AccessRefused:
-            self._add(TRIP, "Skipped: the engine's key may not write.")
-        except EncoderUnavailable:
-            self._add(TRIP, "Skipped: without the model no collection can be made.")
+        except (AccessRefused, EncoderUnavailable) as error:
+            self._add(TRIP, f"Skipped: {error}")
         except QdrantMcpError as error:
             self._problem(TRIP, str(error), AGAIN)
         finally:
@@ -301,14 +290,13 @@ class Examination:
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
                 except ConfigError as error:
-                    fault = str(error).rstrip(".")
-                    fix = f"mcp-server-qdrant init --client {flag} --name {shlex.quote(name)} --yes"
-                    if project:
-                        remove = f"claude mcp remove {shlex.quote(name)}"
-                        fix = f"cd {shlex.quote(project)} && {remove}"
-                    if wrong := _first_named(fault, clients.texts(entry.get("env"))):
+                    fix = f"Mend {client.path}, then: {AGAIN}"
+                    if wrong := _first_named(str(error), clients.texts(entry.get("env"))):
                         fix = f"Remove {wrong} from {client.path}"
-                    self._problem("client", f"{where}: {fault}.", fix)
+                    elif not project:
+                        words = "init", "--client", flag, "--name", name, "--yes"
+                        fix = shlex.join(["mcp-server-qdrant", *words])
+                    self._problem("client", f"{where}: {error}", fix)
         if not seen:
             text = "No client here is configured to start this server."
             self._add("client", text, "mcp-server-qdrant init")
