@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.app.upkeep import unknown
 from mcp_server_qdrant.cli.upkeep import accepted, upgraded
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.local_mode import leave
@@ -41,12 +40,6 @@ def test_an_upgrade_is_told_in_sentences(done, model, sentence):
 def test_an_accepted_loss_is_told_in_a_sentence():
     assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
     assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
-
-
-def test_an_unknown_name_is_answered_with_what_is_there():
-    assert str(unknown("note", ["notes", "x"])) == "There is no collection 'note'; there is notes."
-    assert str(unknown("a", ["y", "x"])) == "There is no collection 'a'; there is x, y."
-    assert str(unknown("a", [])) == "There is no collection 'a'."
 
 
 @pytest.fixture
@@ -93,6 +86,10 @@ def test_the_allow_list_holds_for_commands_too(run, tmp_path):
 
     assert code == 2
     assert "QDRANT_COLLECTIONS" in err
+
+    code, _, err = run("describe", "zzz", "moss")
+
+    assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
 
 
 def test_read_only_holds_for_commands_too(run, tmp_path):

@@ -102,13 +102,12 @@ async def open_services(settings: Settings) -> "Shared":
             host = hosts.open_host(settings)
             undo.push_async_callback(host.close)
             line = hosts.open_engine_host(settings)
-            # The hosts start, and load model and collections, while this process imports.
-            starting = [asyncio.create_task(hosts.load_default(settings, host))]
+            starting = [hosts.load_default(settings, host)]
             if line is not None:
                 undo.push_async_callback(line.close)
-                starting.append(asyncio.create_task(line.open()))
-            for task in starting:
-                task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                starting.append(line.open())
+            # The hosts start, and load model and collections, while this process imports.
+            asyncio.gather(*starting, return_exceptions=True)
             await asyncio.to_thread(import_services)
             from mcp_server_qdrant.app import models, services
 

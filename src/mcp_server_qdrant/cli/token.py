@@ -69,12 +69,14 @@ def token(name: str, file: Path | None, **given: Any) -> None:
     with frame.ending():
         from mcp_server_qdrant.http.auth import tokens
 
+        known = name == LIST or given["revoke"] or given["replace"]
+        place = file or (frame.load().auth_tokens_file if known else None)
+        if known and place is None:
+            raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
+        there = tokens.read_tokens(place) if place and (known or place.exists()) else ()
         if name == LIST:
-            _list(tokens.read_tokens(_named(file)))
+            _list(there)
             return
-        known = given["revoke"] or given["replace"]
-        place = _named(file) if known else file
-        there = tokens.read_tokens(place) if place and place.exists() else ()
         old = next((one for one in reversed(there) if one.name == name), None)
         if known and not old:
             raise ConfigError(f"{name} has no token in {place}.")
@@ -89,14 +91,6 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         _make(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
         if old:
             click.echo("The old token has ended.", err=True)
-
-
-def _named(file: Path | None) -> Path:
-    """The file to change. Raises ConfigError where nobody names it."""
-    file = file or frame.load().auth_tokens_file
-    if file is None:
-        raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-    return file
 
 
 def _rights(

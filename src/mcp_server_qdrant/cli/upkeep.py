@@ -78,8 +78,8 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
         upkeep.check_writable(settings)
     progress = frame.Progress()
     async with (
-        upkeep.source(origin, settings) as source,
-        upkeep.engine(goal, settings, new=True) as target,
+        upkeep.engine(origin, settings) as source,
+        upkeep.engine(goal, settings, goal=True) as target,
     ):
 
         async def work(source: Any, name: str) -> str:
@@ -147,7 +147,12 @@ _OF_BACKUPS = (
     click.Argument(
         ["folder"], type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
     ),
-    click.Argument(["collections"], nargs=-1, metavar="[COLLECTION...]"),
+    click.Argument(
+        ["collections"],
+        nargs=-1,
+        metavar="[COLLECTION...]",
+        callback=lambda _, __, names: tuple(dict.fromkeys(names)),
+    ),
     click.Option(["--overwrite"], is_flag=True, help="Replace what is there."),
 )
 
@@ -162,8 +167,7 @@ async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -
     settings, tell, now = _load(), frame.Progress(), datetime.now(UTC)
     from mcp_server_qdrant.app import upkeep
 
-    chosen = list(dict.fromkeys(collections))
-    _done(await upkeep.back_up(settings, folder, chosen, now, tell, replace=overwrite))
+    _done(await upkeep.back_up(settings, folder, collections, now, tell, replace=overwrite))
 
 
 @click.command(params=[*_OF_BACKUPS])
@@ -176,8 +180,7 @@ async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) 
     settings, tell = _load(), frame.Progress()
     from mcp_server_qdrant.app import upkeep
 
-    chosen = list(dict.fromkeys(collections))
-    _done(await upkeep.restore(settings, folder, chosen, tell, replace=overwrite))
+    _done(await upkeep.restore(settings, folder, collections, tell, replace=overwrite))
 
 
 def _done(points: Mapping[str, int]) -> None:
