@@ -153,14 +153,18 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
     "no reranker at its address": (
         variables(RERANK_URL="http://127.0.0.1:1/rerank"),
         "reranker",
-        "unset RERANK_URL  (or see to the service there)",
+        "unset RERANK_URL  (or see to what is there)",
     ),
     "no server at the address": (
         variables(QDRANT_URL="http://127.0.0.1:1"),
         "engine",
-        "unset QDRANT_URL  (or start the server there)",
+        "unset QDRANT_URL  (or see to what is there)",
     ),
-    "a model folder without a model": (empty_model, "model", "unset EMBEDDING_MODEL_PATH"),
+    "a model folder without a model": (
+        empty_model,
+        "model",
+        "unset EMBEDDING_MODEL_PATH  (or see to what is there)",
+    ),
     "a model that is not spelled so": (
         variables(EMBEDDING_MODEL="all-MiniLM-L6-v2"),
         "model",

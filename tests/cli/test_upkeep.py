@@ -56,6 +56,7 @@ def run(invoke, tmp_path):
 def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
     for arguments, sentence in (
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
+        (("upgrade", "--", "-nowhere"), "There is no collection '-nowhere'."),
         (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),

@@ -225,7 +225,7 @@ class Shared:
         fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
         self.filling = None if settings.qdrant_read_only else fill()
         self._known: dict[str | None, Services] = {}  # the one used last stands last
-        self._fixed = settings.tenant_id
+        self._fixed = settings.tenant_id if settings.tenant_field else None
         if self._fixed or not settings.tenant_field:
             self._known[self._fixed] = Services(self, self._fixed)
 

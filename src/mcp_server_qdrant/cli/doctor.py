@@ -35,6 +35,20 @@ MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
+# The settings behind a check: the first that is set may be wrong. What helps where none is set.
+BEHIND = {
+    "settings": ((), "Mend the settings file, or start without it."),
+    "engine": (
+        ("QDRANT_URL", "QDRANT_LOCAL_PATH"),
+        "export QDRANT_LOCAL_PATH='<a folder that you may write>'",
+    ),
+    "model": (
+        ("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL", "EMBEDDING_MODEL_PATH"),
+        "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network; "
+        "EMBEDDING_PROVIDER=none does without a model)",
+    ),
+    "reranker": (("RERANK_URL", "RERANK_PROVIDER"), ""),
+}
 
 
 @click.command()
@@ -74,7 +88,7 @@ class Examination:
             try:
                 asyncio.run(self._look_through_services())
             except QdrantMcpError as error:
-                self._problem("engine", str(error), self._engine_fix(error))
+                self._failed("engine", error)
         if find_spec("openTSNE") is None:
             lacking = "A map with regions, on which near means alike, needs the extra 'map'."
             self._add("extra", lacking, "pip install opentsne scikit-learn")
@@ -103,11 +117,22 @@ class Examination:
         line = f"{name}={shlex.quote(value)}"
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
-    def _told(self, error: ConfigError) -> str | None:
-        """The line that the sentence tells, else the one that takes the setting away it names."""
-        _, tells, line = str(error).rstrip(".").rpartition(": run ")
-        named = _first_named(str(error), self.given)
-        return line if tells else self._set(named) if named else None
+    def _failed(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
+        """A problem that an error tells, with the line that its sentence tells or BEHIND has."""
+        said = text or str(error)
+        _, tells, command = said.rstrip(".").rpartition(": run ")
+        behind, line = BEHIND[check]
+        if isinstance(error, KeyRefused):
+            line = self._set("QDRANT_API_KEY", "<the server's key>")
+        elif near := re.search(r"Did you mean '(.+)'\?", said):
+            line = self._set("EMBEDDING_MODEL", near[1])
+        elif tells:
+            line = command
+        elif isinstance(error, ConfigError) and (named := _first_named(said, self.given)):
+            line = self._set(named)
+        elif wrong := next((name for name in behind if name in self.given), None):
+            line = f"{self._set(wrong)}  (or see to what is there)"
+        self._problem(check, said, line)
 
     def _read_settings(self, env_file: Path | None) -> bool:
         from mcp_server_qdrant.settings import environment
@@ -117,8 +142,7 @@ class Examination:
             self.given = environment.given(env_file)
             self.settings = environment.load(env_file, notes.append)
         except ConfigError as error:
-            fix = self._told(error) or "Mend the settings file, or start without it."
-            self._problem("settings", str(error), fix)
+            self._failed("settings", error)
             return False
         for name, (value, origin) in self.given.items():
             self._add("settings", f"{name}={environment.shown(name, value)} (from {origin})")
@@ -149,16 +173,6 @@ class Examination:
             await self._default()
             await self._round_trip(scratch)
 
-    def _engine_fix(self, error: QdrantMcpError) -> str:
-        """The line that mends why the engine cannot be opened or asked."""
-        if isinstance(error, KeyRefused):
-            return self._set("QDRANT_API_KEY", "<the server's key>")
-        if isinstance(error, ConfigError) and (told := self._told(error)):
-            return told
-        if self.settings.qdrant_url:
-            return f"{self._set('QDRANT_URL')}  (or start the server there)"
-        return self._set("QDRANT_LOCAL_PATH", "<a folder that you may write>")
-
     async def _engine(self) -> None:
         from importlib.metadata import version
 
@@ -186,21 +200,10 @@ class Examination:
         try:
             await encoder.encode_query("hello")
         except EncoderUnavailable as error:
-            reason = encoder.reason or str(error)
-            self._problem("model", reason, self._model_fix(reason))
+            self._failed("model", error, encoder.reason)
         else:
             place = settings.embedding_model_path or settings.embedding_provider
             self._add("model", f"{encoder.name} makes vectors ({place}).")
-
-    def _model_fix(self, reason: str) -> str:
-        if self.settings.embedding_provider != "fastembed":
-            return self._set("EMBEDDING_SERVICE_URL", "<a service that answers>")
-        if near := re.search(r"Did you mean '(.+)'\?", reason):
-            return self._set("EMBEDDING_MODEL", near[1])
-        if self.settings.embedding_model_path:
-            return self._set("EMBEDDING_MODEL_PATH")
-        line = self._set("EMBEDDING_MODEL_PATH", "<folder of the model>")
-        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
     async def _reranker(self) -> None:
         """Whether the reranking service answers. A local model is loaded by the first call only."""
@@ -209,9 +212,7 @@ class Examination:
         try:
             await reranker.score("hello", ["hello"], self.settings.rerank_timeout)
         except RerankerUnavailable as error:
-            fix = self._set("RERANK_URL" if self.settings.rerank_url else "RERANK_PROVIDER")
-            text = f"{error} Searches keep the order without it."
-            self._problem("reranker", text, f"{fix}  (or see to the service there)")
+            self._failed("reranker", error, f"{error} Searches keep the order without it.")
         else:
             self._add("reranker", "The service scores texts.")
 

@@ -1,9 +1,8 @@
 """The command `eval`: measures the ranking on labelled queries."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
@@ -20,16 +19,6 @@ def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
 def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
     named, kind = dict.fromkeys(_names(context, option, text)), click.Choice(ALGORITHMS)
     return [kind.convert(one, option, context) for one in named or ALGORITHMS]
-
-
-def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
-    """The file, of which is known before anything is measured that it can be written."""
-    try:
-        if file:
-            file.touch()
-    except OSError as error:
-        raise click.BadParameter(f"{file} cannot be written: {error.strerror}.") from error
-    return file
 
 
 @click.command("eval")
@@ -52,22 +41,14 @@ def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path 
     callback=_algorithms,
     help="Separated by commas; others are compared with the first.",
 )
-@click.option(
-    "--json",
-    "output",
-    type=click.Path(resolve_path=True, path_type=Path),
-    callback=_writable,
-    help="Write all figures to this file, query by query.",
-)
 @frame.runs()
 async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
     algorithms: Sequence[Algorithm],
-    output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
-    from mcp_server_qdrant.evaluation.figures import report, score, tables
+    from mcp_server_qdrant.evaluation.figures import score, tables
     from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.run import measure
 
@@ -84,13 +65,6 @@ async def evaluate(
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
     frame.show("")
-    scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
-    click.echo(tables(measured, scores))
-    if output:
-        _write(output, report(measured, scores))
-
-
-def _write(output: Path, figures: dict[str, Any]) -> None:
-    output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
+    click.echo(tables(measured, score(measured)))

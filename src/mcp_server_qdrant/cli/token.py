@@ -103,19 +103,19 @@ def _rights(
     split = [claim.partition("=") for claim in claims]
     if not all(name and equals for name, equals, _ in split):
         raise ConfigError("A claim is NAME=VALUE.")
+    if old and old.expires and not expires:
+        raise ConfigError(
+            f"The token of {old.name} has an end: add --expires, the end of the new one."
+        )
     said = {
         "scopes": list(dict.fromkeys(scopes)),
         "claims": {name: value for name, _, value in split},
         "expires": expires.isoformat() if expires else None,
     }
-    kept = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
-    if not (scopes or old):
+    rights = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
+    rights |= {name: value for name, value in said.items() if value}
+    if not rights.get("scopes"):
         raise click.UsageError("Missing option '--scope'.")
-    if old and old.expires and not expires:
-        raise ConfigError(
-            f"The token of {old.name} has an end: add --expires, the end of the new one."
-        )
-    rights = {name: value or kept.get(name) for name, value in said.items()}
     return {name: value for name, value in rights.items() if value}
 
 

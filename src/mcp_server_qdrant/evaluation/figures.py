@@ -1,16 +1,16 @@
-"""What was found -> figures, as tables to read and as JSON to keep."""
+"""What was found -> figures, as tables to read."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from mcp_server_qdrant.core.notation import some
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 
 SHOWN = 10  # the results that the metrics look at, but for the recall
-FIRST = 3  # results of each query in the JSON
+NAMED = 10  # queries that missed
 FLIPS = 10_000
 AT_ONCE = 100
 SIGNIFICANT = 0.05
@@ -103,7 +103,7 @@ def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
 
 
 def tables(measured: Measured, scores: Sequence[Scores]) -> str:
-    """A row per algorithm, then one table per metric that is split by category."""
+    """A row per algorithm, then one table per metric that is split by category, and what missed."""
     runs = [*zip(measured.runs, scores, strict=True)]
     rows = [["", *scores[0].per_query, "p50 ms", "p95 ms"]]
     for run, own in runs:
@@ -121,6 +121,10 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
             for run, own in runs
         ]
         blocks.append(_table([head, *means]))
+    for run, own in runs:
+        hits = zip(measured.queries, own.per_query["hit@10"], strict=True)
+        if missed := [repr(query.label.query) for query, hit in hits if not hit]:
+            blocks.append(f"{run.algorithm} found nothing for {some(missed, NAMED)}")
     return "\n\n".join(blocks)
 
 
@@ -137,42 +141,3 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
         for row in rows
     )
-
-
-def report(measured: Measured, scores: Sequence[Scores]) -> dict[str, Any]:
-    """Everything, for JSON: figures, p-values against the first, and each query's own."""
-    groups = categories(measured.queries)
-    return {
-        "warnings": list(measured.warnings),
-        "queries": [
-            {
-                "query": query.label.query,
-                "category": query.label.category,
-                "collections": list(query.collections),
-                "expected": [_shown(key) | {"grade": grade} for key, grade in query.grades.items()],
-            }
-            for query in measured.queries
-        ],
-        "runs": [
-            {
-                "algorithm": run.algorithm,
-                "metrics": {metric: own.mean(metric) for metric in own.per_query},
-                "p_values": dict(own.p_values),
-                "latency_ms": latency(run),
-                "categories": {
-                    name: {metric: own.mean(metric, places) for metric in own.per_query}
-                    for name, places in groups.items()
-                },
-                "queries": [
-                    {metric: values[place] for metric, values in own.per_query.items()}
-                    | {"first": [_shown(key) for key in found[:FIRST]]}
-                    for place, found in enumerate(run.found)
-                ],
-            }
-            for run, own in zip(measured.runs, scores, strict=True)
-        ],
-    }
-
-
-def _shown(key: Key) -> dict[str, Any]:
-    return {"collection": key[0] or None, "id": key[1] or None}
