@@ -218,7 +218,8 @@ def test_a_planted_fault_is_found_and_its_line_mends_it(fault, person, tmp_path,
 
 def test_the_round_trip_leaves_no_collection_and_is_skipped_where_nothing_may_be_written(person):
     said = {}
-    for env in ({}, {"QDRANT_READ_ONLY": "true"}, {"QDRANT_READ_ONLY": None, "TENANT_FIELD": "t"}):
+    tenants = {"QDRANT_READ_ONLY": None, "TENANT_FIELD": "t", "TENANT_ID": "red"}
+    for env in ({}, {"QDRANT_READ_ONLY": "true"}, tenants):
         person.env.update(env)
         found = json.loads(person.run("doctor", "--json").stdout)
         said[str(env)] = next(one["text"] for one in found if one["check"] == "round trip")

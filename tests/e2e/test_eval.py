@@ -52,7 +52,7 @@ def test_the_tables_go_to_stdout(filled, queries):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("2 queries on notes\n")
     assert "\nkeyword " in done.stdout
-    assert "found nothing" not in done.stdout
+    assert "missed" not in done.stdout
 
 
 def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries, tmp_path):

@@ -243,5 +243,5 @@ async def test_the_tables_have_a_row_per_algorithm_and_a_column_per_category(ser
     assert lines[2].split()[:3] == ["best@1", "hit@1", "hit@5"]
     assert lines[3].split()[:3] == ["hybrid", "0.750", "0.750"]
     assert "nDCG@10  plain (3)" in lines
-    assert lines[-1] == "keyword found nothing for 'gnome'"
+    assert lines[-1] == "keyword missed 'gnome'"
     assert max(map(len, lines)) < 120

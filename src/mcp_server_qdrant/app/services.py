@@ -65,7 +65,8 @@ class Services:
         identify: Identify = point_id
         indexes: Mapping[str, Any] = {}
         if tenant is not None:
-            kept = Tenant(tenant, str(settings.tenant_field))
+            assert settings.tenant_field is not None
+            kept = Tenant(tenant, settings.tenant_field)
             client, indexes = TenantClient(client, kept), kept.indexes
             identify = point_ids_of(tenant)
         points = shared.open_points(client, identify, indexes)

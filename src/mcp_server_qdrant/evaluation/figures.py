@@ -105,11 +105,10 @@ def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
 def tables(measured: Measured, scores: Sequence[Scores]) -> str:
     """A row per algorithm, then one table per metric that is split by category, and what missed."""
     runs = [*zip(measured.runs, scores, strict=True)]
-    rows = [["", *scores[0].per_query, "p50 ms", "p95 ms"]]
+    metrics = list(scores[0].per_query)
+    rows = [["", *metrics, "p50 ms", "p95 ms"]]
     for run, own in runs:
-        cells = [
-            f"{own.mean(metric):.3f}{_mark(scores[0], own, metric)}" for metric in rows[0][1:-2]
-        ]
+        cells = [f"{own.mean(metric):.3f}{_mark(scores[0], own, metric)}" for metric in metrics]
         rows.append([run.algorithm, *cells, *(f"{value:.1f}" for value in latency(run).values())])
     searched = dict.fromkeys(name for query in measured.queries for name in query.collections)
     blocks = [f"{len(measured.queries)} queries on {', '.join(searched)}", _table(rows), NOTE]
@@ -124,7 +123,7 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
     for run, own in runs:
         hits = zip(measured.queries, own.per_query["hit@10"], strict=True)
         if missed := [repr(query.label.query) for query, hit in hits if not hit]:
-            blocks.append(f"{run.algorithm} found nothing for {some(missed, NAMED)}")
+            blocks.append(f"{run.algorithm} missed {some(missed, NAMED)}")
     return "\n\n".join(blocks)
 
 
