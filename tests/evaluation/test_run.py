@@ -148,7 +148,7 @@ async def test_an_id_that_is_nowhere_is_missed_and_that_is_said(services):
 
     assert done.warnings == [
         "Not in the collections that are searched, and so missed: 2 expected documents, "
-        "the first by 'flower pot'"
+        "the first of the query 'flower pot'"
     ]
     assert score(done)[0].per_query["recall@100"] == [0.5, 0]
 
@@ -157,7 +157,7 @@ async def test_a_tag_that_is_nowhere_is_missed_and_that_is_said(services):
     moon = Label(query="moon", expect=Expect(tags=("moon",)))
     done = await measure(services, [label("key", {"pot": 1}), moon], HYBRID)
 
-    assert done.warnings[0].endswith("1 expected document, the first by 'moon'")
+    assert done.warnings[0].endswith("1 expected document, the first of the query 'moon'")
 
 
 async def test_labels_that_fit_nothing_at_all_are_an_error(services):

@@ -118,7 +118,7 @@ class Examination:
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
     def _failed(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
-        """A problem that an error tells, with the line that its sentence tells or BEHIND has."""
+        """Add an error as a problem. What mends it is in its sentence, or else in BEHIND."""
         said = text or str(error)
         _, tells, command = said.rstrip(".").rpartition(": run ")
         behind, line = BEHIND[check]

@@ -92,11 +92,10 @@ async def measure(
         for lapse, count in run.lapses.items()
     ]
     if missing:
-        number = amount(len(missing), "expected document")
         warnings.insert(
             0,
-            f"Not in the collections that are searched, and so missed: {number}, "
-            f"the first by {missing[0]!r}",
+            "Not in the collections that are searched, and so missed: "
+            f"{amount(len(missing), 'expected document')}, the first of the query {missing[0]!r}",
         )
     return Measured(queries, runs, warnings)
 
