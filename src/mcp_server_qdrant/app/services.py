@@ -70,8 +70,9 @@ class Services:
             client, indexes = TenantClient(client, kept), kept.indexes
             identify = point_ids_of(tenant)
         points = shared.open_points(client, identify, indexes)
-        queries = shared.open_queries(client)
-        fields = settings.qdrant_content_fields
+        fields, embedded = settings.qdrant_content_fields, shared.embedded
+        read = () if embedded else paths(fields, *settings.qdrant_recency_fields)
+        queries = Queries(client, shared.dates, read, together=embedded)
         self.shared = shared
         self.client = client
         self.encoders = shared.encoders
@@ -211,6 +212,7 @@ class Shared:
         encoders.default.start()
         self.settings = settings
         self.client = client
+        self.embedded = isinstance(client, EdgeClient)
         self.encoders = encoders
         self.bm25 = bm25_of(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
@@ -300,19 +302,12 @@ class Shared:
             self.filterable,
             identify=identify,
             indexes={
-                **({} if isinstance(self.client, EdgeClient) else SERVER_INDEXES),
+                **({} if self.embedded else SERVER_INDEXES),
                 **dict.fromkeys(dates, DATE_INDEX),
                 **(indexes or {}),
             },
             tally=self._tally,
         )
-
-    def open_queries(self, client: Any) -> Queries:
-        """Its searches."""
-        if isinstance(self.client, EdgeClient):
-            return Queries(client, self.dates, together=True)
-        read = paths(self.settings.qdrant_content_fields, *self.settings.qdrant_recency_fields)
-        return Queries(client, self.dates, read)
 
     async def close(self) -> None:
         """Let engine and models go."""
