@@ -49,12 +49,12 @@ async def engine(
     """
     client: AsyncQdrantBase
     folder = Path(where or "")
-    ours = (folder / "shards").is_dir()  # it may have been local mode's before
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
     elif "://" in where:
         client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
-    elif ours or (goal and not is_local_mode(folder)):
+    elif (folder / "shards").is_dir() or (goal and not is_local_mode(folder)):
+        # Shards are ours, also in a folder that was local mode's before.
         client = await EdgeClient.open(folder, timeout=PATIENCE)
     elif not is_local_mode(folder):
         raise RequestError(f"There are no collections in {where}: it is no engine's folder.")

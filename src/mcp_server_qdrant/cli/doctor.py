@@ -25,11 +25,12 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.settings import environment
+from mcp_server_qdrant.settings.environment import ENVIRONMENT, Settings, shown, without_settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.core.datatypes import CollectionInfo
-    from mcp_server_qdrant.settings.environment import Settings
 
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
@@ -74,7 +75,7 @@ def doctor(*, as_json: bool) -> None:
 class Examination:
     """Looks at one thing after the other, and prints what it finds."""
 
-    settings: "Settings"
+    settings: Settings
     services: "Services"
 
     def __init__(self, *, quiet: bool) -> None:
@@ -109,8 +110,6 @@ class Examination:
 
     def _set(self, name: str, value: str | None = None) -> str:
         """The line that gives a setting this value, or takes it away, where it is set."""
-        from mcp_server_qdrant.settings.environment import ENVIRONMENT
-
         _, origin = self.given.get(name, ("", ENVIRONMENT))
         if value is None:
             return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
@@ -135,8 +134,6 @@ class Examination:
         self._problem(check, said, line)
 
     def _read_settings(self, env_file: Path | None) -> bool:
-        from mcp_server_qdrant.settings import environment
-
         notes: list[str] = []
         try:
             self.given = environment.given(env_file)
@@ -145,7 +142,7 @@ class Examination:
             self._failed("settings", error)
             return False
         for name, (value, origin) in self.given.items():
-            self._add("settings", f"{name}={environment.shown(name, value)} (from {origin})")
+            self._add("settings", f"{name}={shown(name, value)} (from {origin})")
         self._add("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
             self._add("settings", f"{note}.")
@@ -175,8 +172,6 @@ class Examination:
 
     async def _engine(self) -> None:
         from importlib.metadata import version
-
-        from mcp_server_qdrant.settings.environment import shown
 
         url, said = self.settings.qdrant_url, "A trial"
         if url is None:
@@ -305,8 +300,6 @@ class Examination:
 
 def _tried(entry: clients.Entry) -> str:
     """What comes of an entry, which is started where it is known to be this server."""
-    from mcp_server_qdrant.settings.environment import without_settings
-
     program = clients.other(entry)
     if program == clients.ADDRESS:
         return "an address, which is not called from here"

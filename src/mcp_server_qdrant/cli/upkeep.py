@@ -14,10 +14,10 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import amount, called, printable
+from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
-    from mcp_server_qdrant.settings.environment import Settings
 
 Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: what came of it
 
@@ -190,14 +190,14 @@ def _done(points: Mapping[str, int]) -> None:
     click.echo(f"Done: {amount(len(points), 'collection')}.")
 
 
-def _load() -> "Settings":
+def _load() -> Settings:
     """The settings; the libraries of the engines are imported lean."""
     settings = frame.load()
     import_qdrant_client()
     return settings
 
 
-async def _own(settings: "Settings", collections: Sequence[str], work: Work) -> None:
+async def _own(settings: Settings, collections: Sequence[str], work: Work) -> None:
     """Work on collections of the engine that the settings name."""
     from mcp_server_qdrant.app import upkeep
 
@@ -207,7 +207,7 @@ async def _own(settings: "Settings", collections: Sequence[str], work: Work) -> 
 
 
 async def _each(
-    engine: Any, collections: Sequence[str], visible: "Settings | None", work: Work
+    engine: Any, collections: Sequence[str], visible: Settings | None, work: Work
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 
