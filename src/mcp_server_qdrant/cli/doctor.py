@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import clients, frame
+from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     ConfigError,
@@ -24,13 +26,13 @@ from mcp_server_qdrant.core.errors import (
     RerankerUnavailable,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import ENVIRONMENT, Settings, shown, without_settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.core.datatypes import CollectionInfo
 
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
@@ -43,8 +45,12 @@ BEHIND = {
         ("QDRANT_URL", "QDRANT_LOCAL_PATH"),
         "export QDRANT_LOCAL_PATH='<a folder that you may write>'",
     ),
+    "embedding service": (
+        ("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL"),
+        "export EMBEDDING_API_KEY='<a key that the service takes>'  (or see to the network)",
+    ),
     "model": (
-        ("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL", "EMBEDDING_MODEL_PATH"),
+        ("EMBEDDING_MODEL_PATH",),
         "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network; "
         "EMBEDDING_PROVIDER=none does without a model)",
     ),
@@ -171,8 +177,6 @@ class Examination:
             await self._round_trip(scratch)
 
     async def _engine(self) -> None:
-        from importlib.metadata import version
-
         url, said = self.settings.qdrant_url, "A trial"
         if url is None:
             edge = f"Embedded, Qdrant Edge {version('qdrant-edge-py')}"
@@ -195,7 +199,8 @@ class Examination:
         try:
             await encoder.encode_query("hello")
         except EncoderUnavailable as error:
-            self._failed("model", error, encoder.reason)
+            local = settings.embedding_provider == "fastembed"
+            self._failed("model" if local else "embedding service", error, encoder.reason)
         else:
             place = settings.embedding_model_path or settings.embedding_provider
             self._add("model", f"{encoder.name} makes vectors ({place}).")
@@ -211,7 +216,7 @@ class Examination:
         else:
             self._add("reranker", "The service scores texts.")
 
-    def _collection(self, info: "CollectionInfo") -> None:
+    def _collection(self, info: CollectionInfo) -> None:
         """A collection's state. A missing leg costs quality, and may be meant so."""
         legs = " and ".join(info.legs) or "nothing"
         text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
@@ -243,9 +248,6 @@ class Examination:
 
     async def _round_trip(self, scratch: str) -> None:
         """Store a text and find it, in a collection that is deleted in any case."""
-        from mcp_server_qdrant.core.datatypes import NewDocument
-        from mcp_server_qdrant.core.find import SearchRequest
-
         if self.settings.qdrant_read_only or self.settings.tenant_field:
             self._add(TRIP, "Skipped: QDRANT_READ_ONLY or TENANT_FIELD is set.")
             return

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.cli import logs
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.notation import printable
@@ -115,8 +116,6 @@ async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]
     Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
     ConfigError.
     """
-    from mcp_server_qdrant.app.opening import open_lazily
-
     apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
     services = await open_lazily(apart)
     try:

@@ -15,6 +15,7 @@ from mcp_server_qdrant.cli import clients, frame, sessions
 from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount, printable
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
@@ -220,7 +221,6 @@ def _write(
 async def _first_search(settings: Settings) -> None:
     """Load the model, store the folders, and search them."""
     from mcp_server_qdrant.app.upkeep import settle
-    from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.state import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
