@@ -120,11 +120,12 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
             for run, own in runs
         ]
         blocks.append(_table([head, *means]))
+    missed = []
     for run, own in runs:
         hits = zip(measured.queries, own.per_query["hit@10"], strict=True)
-        if missed := [repr(query.label.query) for query, hit in hits if not hit]:
-            blocks.append(f"{run.algorithm} missed {some(missed, NAMED)}")
-    return "\n\n".join(blocks)
+        if names := [repr(query.label.query) for query, hit in hits if not hit]:
+            missed.append(f"{run.algorithm} missed {some(names, NAMED)}")
+    return "\n\n".join([*blocks, "\n".join(missed)]).rstrip()
 
 
 def _mark(first: Scores, own: Scores, metric: str) -> str:
