@@ -8,6 +8,7 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.datatypes import Algorithm
+from mcp_server_qdrant.core.errors import ConfigError
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
@@ -41,14 +42,21 @@ def _algorithms(context: click.Context, option: click.Parameter, text: str) -> l
     callback=_algorithms,
     help="Separated by commas; others are compared with the first.",
 )
+@click.option(
+    "--json",
+    "output",
+    type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+    help="Write all figures to this file, query by query.",
+)
 @frame.runs()
 async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
     algorithms: Sequence[Algorithm],
+    output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
-    from mcp_server_qdrant.evaluation.figures import score, tables
+    from mcp_server_qdrant.evaluation.figures import as_json, score, tables
     from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.run import measure
 
@@ -67,4 +75,14 @@ async def evaluate(
     frame.show("")
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
-    click.echo(tables(measured, score(measured)))
+    scores = score(measured)
+    click.echo(tables(measured, scores))
+    if output:
+        _write(output, as_json(measured, scores))
+
+
+def _write(output: Path, figures: str) -> None:
+    try:
+        output.write_text(figures, "utf-8")
+    except OSError as error:
+        raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error

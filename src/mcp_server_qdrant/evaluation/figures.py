@@ -1,5 +1,6 @@
-"""What was found -> figures, as tables to read."""
+"""What was found -> figures, as tables to read and as JSON to keep."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,30 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
         if names := [repr(query.label.query) for query, hit in hits if not hit]:
             missed.append(f"{run.algorithm} missed {some(names, NAMED)}")
     return "\n\n".join([*blocks, "\n".join(missed)]).rstrip()
+
+
+def as_json(measured: Measured, scores: Sequence[Scores]) -> str:
+    """By algorithm: means, p against the first one, latency, and the figures of each query."""
+    runs = {
+        run.algorithm: {
+            "mean": {metric: own.mean(metric) for metric in own.per_query},
+            "p_values": own.p_values,
+            "latency_ms": latency(run),
+            "queries": [
+                {
+                    "query": query.label.query,
+                    "expected": list(query.grades),
+                    "found": found[:SHOWN],
+                    **{metric: values[place] for metric, values in own.per_query.items()},
+                }
+                for place, (query, found) in enumerate(
+                    zip(measured.queries, run.found, strict=True)
+                )
+            ],
+        }
+        for run, own in zip(measured.runs, scores, strict=True)
+    }
+    return json.dumps(runs, indent=1, ensure_ascii=False)
 
 
 def _mark(first: Scores, own: Scores, metric: str) -> str:
