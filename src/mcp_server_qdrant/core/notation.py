@@ -131,7 +131,7 @@ def every(names: Iterable[str]) -> str:
     return ", ".join(map(called, names))
 
 
-def some(things: Sequence[Any], most: int = 3, shown: Callable[[Any], str] = called) -> str:
+def some(things: Sequence[Any], most: int = 3, shown: Callable[[Any], str] = str) -> str:
     """The first of them, and how many more there are."""
     more = len(things) - most
     return ", ".join(map(shown, things[:most])) + (f" and {more} more" if more > 0 else "")

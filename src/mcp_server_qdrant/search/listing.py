@@ -6,7 +6,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import line, some
+from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
@@ -14,6 +14,7 @@ from mcp_server_qdrant.search.present import (
     ROOM,
     SHORT,
     faults,
+    names,
     nothing_found,
     undated,
 )
@@ -111,5 +112,5 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        said.append(f"{some(parts)}: has no index of dates, so that only some were looked at.")
+        said.append(f"{names(parts)}: has no index of dates, so that only some were looked at.")
     return said

@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.datatypes import (
 )
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
-from mcp_server_qdrant.core.notation import every, some
+from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
@@ -192,13 +192,18 @@ def faults(statuses: Iterable[Status]) -> list[str]:
     for status in statuses:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
-    return [f"{some(several)}: {reason}" for reason, several in found.items()]
+    return [f"{names(several)}: {reason}" for reason, several in found.items()]
 
 
 def undated(silent: Sequence[str]) -> list[str]:
     """The sentence on collections where no text has a date of the period, maybe none at all."""
-    sentence = f"{some(silent)}: no text of that time; those without a date are left out."
+    sentence = f"{names(silent)}: no text of that time; those without a date are left out."
     return [sentence] if silent else []
+
+
+def names(several: Sequence[str]) -> str:
+    """Some of the names, and how many more there are."""
+    return some(several, shown=called)
 
 
 def nothing_found(

@@ -81,7 +81,7 @@ def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = Fa
     """One collection; `brief`: its size, contents and faults alone."""
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {line(info.model)}" if info.model else ""
-    wrote = f", by {some(info.writers)}" if info.writers else ""
+    wrote = f", by {some(info.writers, shown=called)}" if info.writers else ""
     fresh = f", updated {line(info.updated_at)}" if info.updated_at else ""
     note = f" ({line(info.note, None)})" if info.note else ""
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""

@@ -151,7 +151,7 @@ def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
         return ["Texts of which only some parts match stay whole."]
     said = [f"Not deleted: {amount(changed, 'point')} changed meanwhile."] if changed else []
     if partly:
-        ids = some([document_id(one) for one in partly])
+        ids = some([called(document_id(one)) for one in partly])
         said.append(
             f"Not deleted: {amount(len(partly), 'text')} of which only some parts match. Give ids "
             f"to delete whole texts: {ids}."

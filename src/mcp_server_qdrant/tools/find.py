@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.find import (
     declared,
     offered,
 )
-from mcp_server_qdrant.core.notation import amount, document_id, listed_in, some
+from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import MAX_METADATA, as_data, as_meta, as_text, described
 from mcp_server_qdrant.tools.services import Services
@@ -253,10 +253,10 @@ def concluded(
     if request.mode == "full":
         documents, left = described([one.document for one in results], room)
         results = [replace(one, document=new) for one, new in zip(results, documents, strict=True)]
-        parts = [document_id(one) for one in documents if one.chunks > 1]
+        parts = [called(document_id(one)) for one in documents if one.chunks > 1]
         advice += left
         if parts:
-            ids = some([*dict.fromkeys(parts)])
+            ids = some(list(dict.fromkeys(parts)))
             advice.append(f"Parts of longer texts, which qdrant-get gives whole: id {ids}.")
     elif request.limit is None and not request.explain:
         last = max((n for n, one in enumerate(results, 1) if one.passages), default=0)

@@ -149,7 +149,7 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
     said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
-        said.insert(0, f"kept {days} days: id {some(ids, NAMED)}; {BACK}.")
+        said.insert(0, f"kept {days} days: id {some(ids, NAMED, called)}; {BACK}.")
     return said
 
 
@@ -167,7 +167,7 @@ def described(
         if document.metadata and used <= room:
             used += len(compact(document.metadata))
         if document.metadata and shown and used > room:
-            left.append(shown_id(document))
+            left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
         shown.append(document)
     many = f"Metadata left out for its length, to be asked for with qdrant-get: id {some(left)}."

@@ -99,7 +99,7 @@ class TagIndex:
             listed = [*dict.fromkeys([*near, *(tag for tag, _ in there.most_common())])]
             raise RequestError(
                 f"No text there has the tag {' or '.join(map(called, wanted))}; there are: "
-                f"{some(listed, NAMED)}."
+                f"{some(listed, NAMED, called)}."
             )
 
     async def _all(self, name: str) -> Sequence[Stored]:
