@@ -250,7 +250,7 @@ class Writer:
             await self._settle([head.id, *ids])
             if not await self._present(head):
                 await self.points.delete_points(name, ids, writing=False)
-            elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
+            elif await self.points.number(name, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)
 
@@ -263,8 +263,7 @@ class Writer:
     ) -> list[PointId]:
         """The further parts that earlier versions left."""
         if indexed or (before and before.writing is not None):
-            known = await self.points.further(head)
-            return [one.id for one in known if one.writing is None and not one.current(head)]
+            return await self.points.leftovers(head)
         if before is None or before.version == head.version:
             return []
         return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
+from mcp_server_qdrant.qdrant.write.points import PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
@@ -316,7 +316,7 @@ def of_file(source: str, contents: str = "h") -> dict:
 
 
 async def test_the_points_of_some_sources_are_read_page_by_page(engine):
-    points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * IDS_PAGE + 300)}
+    points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * PAGE + 300)}
     more = {9000: of_file("z"), 9001: {"document": "by hand"}}
     await foreign(engine, "c", points | more, sparse={"bm25": IDF})
     found = await points_of(engine).of_files("c", {"a", "b"})

@@ -37,7 +37,6 @@ from mcp_server_qdrant.qdrant.filters import (
     equal,
     index_type,
     one_of,
-    parse,
 )
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
@@ -59,7 +58,6 @@ from mcp_server_qdrant.qdrant.payload import (
 PENDING = "dense"
 PAGE = 500
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
-IDS_PAGE = 1_000
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
     type=models.IntegerIndexType.INTEGER, lookup=False, range=True
@@ -75,7 +73,8 @@ SERVER_INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
-_LISTED = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, UPDATED_KEY)
+# What tells which text, of which version, a point is a part of, and when it was written.
+_PLACE = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, WRITING_KEY, UPDATED_KEY)
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 
@@ -297,7 +296,7 @@ class Points:
             await self._client.delete(name, where)
         for one in late.values():
             await self.delete_seen(one)
-        return len(ids) - await self.count(name, ids)
+        return len(ids) - await self.number(name, ids)
 
     async def delete_seen(self, seen: Document) -> None:
         """Remove all parts of a text in one step, but for what was written since it was seen."""
@@ -305,45 +304,39 @@ class Points:
         where = models.Filter(must=[among(ids), *as_seen(seen)])
         await self._client.delete(seen.collection, where)
 
-    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
-        """The number of these points that exist."""
-        where = models.Filter(must=[among(ids)])
-        return (await self._client.count(collection, count_filter=where)).count if ids else 0
+    async def number(self, collection: str, ids: Sequence[PointId]) -> int:
+        """How many of these points exist."""
+        return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
 
-    async def pending(self, collection: str, limit: int) -> list[Document]:
-        """Points that were stored while there was no model, at most `limit`."""
-        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
-        return await self._some(collection, where, limit)
+    async def count(self, collection: str, where: models.Filter | None = None) -> int:
+        """The exact number of points, of those that match."""
+        return int((await self._client.count(collection, count_filter=where)).count)
 
-    async def matched(
-        self, collection: str, where: Mapping[str, Any], examples: int
-    ) -> tuple[int, list[Document]]:
-        """The exact number of points that match a filter in REST form, and some of them.
+    async def matching(
+        self,
+        collection: str,
+        where: models.Filter | None,
+        most: int | None = None,
+        *,
+        whole: bool = False,
+    ) -> list[Document]:
+        """The points that match, at most so many.
 
-        An empty filter matches all points. Raises InvalidFilter.
-        """
-        condition = parse(where)
-        found = await self._client.count(collection, count_filter=condition)
-        return found.count, await self._some(collection, condition, examples)
-
-    async def listed(self, collection: str, where: Mapping[str, Any], limit: int) -> list[Document]:
-        """The points that match a filter in REST form, at most `limit`.
-
-        Of their payload only which document they are of, and when that was written.
+        Unless they are wanted `whole`, their payload tells only which part of which text they are,
+        and when that was written.
         """
         found: list[Document] = []
-        size, keys = min(IDS_PAGE, limit), list(_LISTED)
-        async for page in pages(self._client, collection, size, parse(where), with_payload=keys):
+        size, shown = min(PAGE, most or PAGE), True if whole else list(_PLACE)
+        async for page in pages(self._client, collection, size, where, with_payload=shown):
             found += [self._document(collection, record) for record in page]
-            if len(found) >= limit:
+            if most and len(found) >= most:
                 break
-        return found[:limit]
+        return found[:most]
 
-    async def _some(
-        self, collection: str, where: models.Filter | None, limit: int
-    ) -> list[Document]:
-        records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
-        return [self._document(collection, record) for record in records]
+    async def pending(self, collection: str, most: int) -> list[Document]:
+        """Points that were stored while there was no model, at most so many."""
+        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
+        return await self.matching(collection, where, most, whole=True)
 
     async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
         """Finish interrupted writes of texts, and return the number of points removed.
@@ -377,17 +370,17 @@ class Points:
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
-        """All points that match; of their payload only which document they are of."""
-        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
-        return [self._document(collection, record) async for page in found for record in page]
+    async def leftovers(self, head: Document) -> list[PointId]:
+        """The further parts that earlier versions of a text left; none that is being written."""
+        further = await self.further(head)
+        return [one.id for one in further if one.writing is None and not one.current(head)]
 
     async def of_files(
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
         """Every point of a file of these sources: its id, and `doc` of its payload."""
         where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
-        found = pages(self._client, collection, IDS_PAGE, where, with_payload=["doc"])
+        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
         return [
             (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
         ]
@@ -400,8 +393,8 @@ class Points:
         What another run has written to them meanwhile stays.
         """
         old = one_of(HASH_KEY, sorted(contents))
-        for first in range(0, len(ids), IDS_PAGE):
-            these = among(ids[first : first + IDS_PAGE])
+        for first in range(0, len(ids), PAGE):
+            these = among(ids[first : first + PAGE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
