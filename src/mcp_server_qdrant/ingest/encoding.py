@@ -1,7 +1,7 @@
 """The texts that the encoders read of a chunk, and their vectors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import starmap
 
@@ -13,12 +13,6 @@ from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 
 HEAD = 120
-
-Progress = Callable[[int, int], Awaitable[None]]  # parts encoded, of how many
-
-
-async def silent(done: int, of: int) -> None:
-    """Report to nobody."""
 
 
 def encoded_text(chunk: Document, times: int = 1) -> str:

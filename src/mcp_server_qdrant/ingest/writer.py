@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.encoding import Progress, encoded_text, keywords, silent
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.write.points import Points
 
 BATCH = 256  # parts that are encoded together
@@ -51,15 +51,10 @@ class Job:
     before: Document | None = None
     exact: bool = False
     earlier: Sequence[PointId] = ()
-    progress: Progress = silent
     head: Encoded | None = None
-    done: int = 0
 
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         """So many of its parts were written just now."""
-        self.done += count
-        if len(self.parts) > BATCH:
-            await self.progress(self.done, len(self.parts))
 
     async def finished(self) -> None:
         """All its parts are written."""
@@ -167,21 +162,20 @@ class Writer:
         """
         known = await self._vectors([point for job in jobs for point in job.earlier])
         items = [(job, part) for job in jobs for part in job.parts]
-        last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
             encoded = await self._encoded([part for _, part in some], known)
             await self._upsert([one for one in encoded if one.part.chunk])
             due = []
-            for (job, part), one, ends in zip(some, encoded, last[start:], strict=False):
-                if not part.chunk:
+            for (job, part), one in zip(some, encoded, strict=True):
+                if part.chunk == 0:
                     job.head = one
-                if ends and job.head:
+                if part.chunk + 1 == part.chunks and job.head:
                     due.append((job, job.head))
             await self._swap(due)
             self.written(self.target.collection, [encoded_text(part) for _, part in some])
             for job, count in Counter(job for job, _ in some).items():
-                await job.wrote(count)
+                job.wrote(count)
 
     async def _vectors(self, ids: Sequence[PointId]) -> dict[str, Dense]:
         """The vectors of these points, by what the encoder read; none where they cannot be had."""

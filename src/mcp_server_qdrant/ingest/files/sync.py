@@ -389,7 +389,7 @@ class FileJob(Job):
         return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
 
     @override
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         report = self.run.report
         report.phase = "Storing"
         report.texts += count
