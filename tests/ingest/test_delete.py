@@ -170,6 +170,19 @@ async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_
     assert {version.document.text for version in versions} == {"roses are red", "theirs"}
 
 
+async def test_a_point_of_another_tool_that_is_changed_while_a_text_replaces_it_stays(engine):
+    payload = {"text": "roses are red"}
+    await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
+    async with memory_services(engine=engine) as services:
+        change = {"text": "roses are white"}
+        before_the_swap(services, lambda: engine.set_payload("notes", change, [7]))
+        await services.store.store(NewDocument("ours", id="7"), "notes")
+        found, _ = await engine.scroll("notes", with_payload=True)
+
+    texts = {one.payload.get("document") or one.payload["text"] for one in found}
+    assert texts == {"ours", "roses are white"}
+
+
 @pytest.mark.parametrize("fields", [("body", "summary"), ("title", "document")])
 async def test_a_text_is_stored_once_whatever_fields_hold_the_texts_of_others(engine, fields):
     async with memory_services(engine=engine, qdrant_content_fields=fields) as services:
