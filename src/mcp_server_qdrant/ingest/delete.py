@@ -78,8 +78,9 @@ class Deletion:
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and indexed:
-                    await points.delete_points(name, await points.leftovers(now), writing=False)
-                await points.delete_seen(seen)
+                    await points.delete_seen(await points.leftovers(now))
+                parts = [seen._replace(id=one) for one in points.part_ids(seen)]
+                await points.delete_seen(parts)
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
         finally:
@@ -123,7 +124,9 @@ class Deletion:
                 with _after(gone, wanted, "points"):
                     if count <= MOST_KEPT:
                         kept += await self._keep(collection, some)
-                    gone += await points.delete_listed(some)
+                    await points.delete_seen(some)
+                    left = await points.number(collection, [one.id for one in some])
+                    gone += len(some) - left
         finally:
             self._changed(collection)
         return Deleted(gone, tuple(kept), wanted - gone, tuple(partly))

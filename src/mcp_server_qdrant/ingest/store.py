@@ -199,7 +199,7 @@ class Store:
             if content_of(old) != content_of(parts[0]):
                 kept = await self.history.keep(old)
         if before is not None:
-            job.earlier = self.points.part_ids(before, 0, before.chunks - 1)
+            job.earlier = self.points.part_ids(before)
         try:
             try:
                 await writer.store([job])
@@ -236,7 +236,7 @@ class Store:
         now = await self.points.by_id(seen.collection, [seen.id])
         if not now or now[0].revision != seen.revision:
             return 0
-        await self.points.delete_points(seen.collection, [seen.id])
+        await self.points.delete_seen([seen])
         return 1
 
     async def _holds(self, one: Document, text: str) -> bool:

@@ -228,23 +228,18 @@ class Writer:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
         No reader sees either; what fails here is left to the next sweep. Another server may
-        replace the text meanwhile: only parts that were seen while this version was the present
-        one are removed, and none that is being written. `indexed`: the collection has the index
-        of documents.
+        replace the text meanwhile: only parts that are as they were seen are removed, and none that
+        is being written. `indexed`: the collection has the index of documents.
         """
-        name, (head, *further) = self.target.collection, job.parts
+        head, *further = job.parts
         ids = [part.id for part in further]
         with contextlib.suppress(QdrantMcpError):
+            if await self._present(head):
+                await self.points.delete_seen(await self._replaced(job, indexed=indexed))
+                await self._settle([head.id, *ids])
             if not await self._present(head):
-                await self.points.delete_points(name, ids)
-                return
-            old = await self._replaced(head, job.before, indexed=indexed)
-            if old and await self._present(head):
-                await self.points.delete_points(name, old, writing=False)
-            await self._settle([head.id, *ids])
-            if not await self._present(head):
-                await self.points.delete_points(name, ids, writing=False)
-            elif await self.points.number(name, ids) < len(ids):  # taken for leftovers
+                await self.points.delete_seen(further)
+            elif await self.points.number(head.collection, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)
 
@@ -252,15 +247,14 @@ class Writer:
         now = await self.points.first(head.collection, head.document or "")
         return now is not None and now.version == head.version
 
-    async def _replaced(
-        self, head: Document, before: Document | None, *, indexed: bool
-    ) -> list[PointId]:
+    async def _replaced(self, job: Job, *, indexed: bool) -> list[Document]:
         """The further parts that earlier versions left."""
+        head, before = job.parts[0], job.before
         if indexed or (before and before.writing is not None):
             return await self.points.leftovers(head)
         if before is None or before.version == head.version:
             return []
-        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
+        return [before._replace(id=one) for one in self.points.part_ids(before, 1)]
 
 
 def _written(one: Document) -> tuple[str | None, ...]:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from qdrant_client import models
@@ -57,6 +56,7 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
+TIMES = 50  # in one filter
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
@@ -182,7 +182,7 @@ class Points:
         """Index the pending mark in a collection of another maker, so that it is found again."""
         await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
-    async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
+    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
         if not ids:
             return []
@@ -233,9 +233,15 @@ class Points:
         same = [part for part in found if part.version == document.version]
         return sorted(same, key=lambda part: part.chunk)
 
-    def part_ids(self, document: Document, first: int, last: int) -> list[str]:
-        """The ids of the parts `first` to `last` (both counted) of the document's version."""
-        return [sibling_id(document, number, self.identify) for number in range(first, last + 1)]
+    def part_ids(self, text: Document, first: int = 0, last: int | None = None) -> list[PointId]:
+        """The ids of the parts `first` to `last` (both counted) of the text's version, of all.
+
+        A text of another tool has one part.
+        """
+        if text.document is None:
+            return [text.id]
+        numbers = range(first, text.chunks if last is None else last + 1)
+        return [sibling_id(text, number, self.identify) for number in numbers]
 
     async def current(self, found: Sequence[Document]) -> list[Document | None]:
         """For each, itself if it belongs to its document as that is now, else its first part.
@@ -259,50 +265,26 @@ class Points:
 
     async def retire(self, old: Document, new: str, collection: str) -> None:
         """Mark all parts of a document as superseded by the one of this id and collection."""
-        of = self.part_ids(old, 0, old.chunks - 1) if old.document else [old.id]
         mark = {SUPERSEDED_KEY: new}
         if collection != old.collection or old.superseded_in:
             mark[SUPERSEDED_IN] = collection
-        await self._client.set_payload(old.collection, mark, list(of))
+        await self._client.set_payload(old.collection, mark, self.part_ids(old))
 
-    async def delete_points(
-        self, collection: str, ids: Sequence[PointId], *, writing: bool | None = None
-    ) -> None:
-        """Remove the named points; only those that are being `writing`, or only the others."""
-        if not ids:
-            return
-        must: list[models.Condition] = [among(ids), WRITING] if writing else [among(ids)]
-        must_not = [WRITING] if writing is False else None
-        await self._client.delete(collection, models.Filter(must=must, must_not=must_not))
+    async def delete_seen(self, seen: Sequence[Document]) -> None:
+        """Remove these points of one collection, but for those written since they were seen.
 
-    async def delete_listed(self, listed: Sequence[Document]) -> int:
-        """Remove these points of one collection; those written since stay. How many that were."""
-        name, ids = listed[0].collection, [one.id for one in listed]
-        now, late = datetime.now(UTC), dict[PointId, Document]()
-        others, times = list[PointId](), dict[PointId, datetime]()
-        for one in listed:
-            when = moment(one.updated_at) if one.document else None
-            if when is None:  # another tool's, which says nothing of when it was written
-                others.append(one.id)
-            elif when > now:  # the text's own date
-                late[one.head or one.id] = one
-            else:
-                times[one.id] = when
-        await self.delete_points(name, others)
-        if times:
-            since = models.DatetimeRange(gt=max(times.values()))
-            later = models.FieldCondition(key=UPDATED_KEY, range=since)
-            where = models.Filter(must=[among(times)], must_not=[later])
-            await self._client.delete(name, where)
-        for one in late.values():
-            await self.delete_seen(one)
-        return len(ids) - await self.number(name, ids)
-
-    async def delete_seen(self, seen: Document) -> None:
-        """Remove all parts of a text in one step, but for what was written since it was seen."""
-        ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
-        where = models.Filter(must=[among(ids), *as_seen(seen)])
-        await self._client.delete(seen.collection, where)
+        Those that were written at the same time, as the parts of a text are, go in one step.
+        """
+        times: dict[str | None, list[Document]] = {}
+        for one in seen:
+            times.setdefault(one.document and one.updated_at, []).append(one)
+        each = [
+            models.Filter(must=[among(one.id for one in some), *as_seen(some[0])])
+            for some in times.values()
+        ]
+        for start in range(0, len(each), TIMES):
+            where = models.Filter(should=list(each[start : start + TIMES]))
+            await self._client.delete(seen[0].collection, where)
 
     async def number(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points exist."""
@@ -355,11 +337,8 @@ class Points:
             for part, there in zip(found, present, strict=True)
             if there is not part and (part.writing is None or part.writing < before)
         ]
-        drafts = [part.id for part in over if part.writing is not None]
-        replaced = [part.id for part in over if part.writing is None]
         whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
-        await self.delete_points(collection, drafts, writing=True)
-        await self.delete_points(collection, replaced, writing=False)
+        await self.delete_seen(over)
         await self.settle(collection, whole)
         return len(over)
 
@@ -370,10 +349,10 @@ class Points:
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def leftovers(self, head: Document) -> list[PointId]:
+    async def leftovers(self, head: Document) -> list[Document]:
         """The further parts that earlier versions of a text left; none that is being written."""
         further = await self.further(head)
-        return [one.id for one in further if one.writing is None and not one.current(head)]
+        return [one for one in further if one.writing is None and not one.current(head)]
 
     async def of_files(
         self, collection: str, sources: Iterable[str]
