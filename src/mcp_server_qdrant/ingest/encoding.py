@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.qdrant.write.points import Points
 
 HEAD = 120
 
@@ -51,7 +52,10 @@ def day_of(chunk: Document) -> date | None:
     return when.date() if when else None
 
 
-def still_same(before: Sequence[Document], now: Sequence[Document]) -> list[PointId]:
+async def still_same(points: Points, before: Sequence[Document]) -> list[PointId]:
     """The points that were not written since: they may get what was made of their texts."""
+    if not before:
+        return []
+    now = await points.by_id(before[0].collection, [one.id for one in before])
     present = {one.id: one for one in now}
     return [one.id for one in before if present.get(one.id) == one]

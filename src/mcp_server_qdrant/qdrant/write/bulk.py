@@ -7,7 +7,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
@@ -16,7 +16,7 @@ from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.write.points import Points, as_vector
+from mcp_server_qdrant.qdrant.write.points import Points
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
@@ -162,14 +162,6 @@ class Bulk(Points):
     async def lack(self, name: str, vector: str) -> int:
         """The number of points without that vector."""
         return await self.count(name, _without(vector))
-
-    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
-        """Write one vector of points that exist; the rest of them stays as it is."""
-        updates = [
-            models.PointVectors(id=point, vector={vector: as_vector(value)})
-            for point, value in vectors.items()
-        ]
-        await self._client.update_vectors(name, updates)
 
     # Points
 

@@ -379,18 +379,18 @@ class Points:
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
         assert target.dense is not None
-        if not vectors:
-            return
-        name = target.dense.vector
+        if vectors:
+            await self.give(target.collection, target.dense.vector, vectors)
+            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
+            self._tally.filled += len(vectors)
+
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
+        """Write one vector of points that exist; the rest of them stays as it is."""
         updates = [
-            models.PointVectors(
-                id=point, vector={name: as_vector(dense)} if name else as_vector(dense)
-            )
-            for point, dense in vectors.items()
+            models.PointVectors(id=point, vector={vector: held} if vector else held)
+            for point, held in zip(vectors, map(as_vector, vectors.values()), strict=True)
         ]
-        await self._client.update_vectors(target.collection, updates)
-        await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
-        self._tally.filled += len(updates)
+        await self._client.update_vectors(name, updates)
 
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
