@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.notation import amount, called
 from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 EXAMPLES = 3
@@ -67,17 +66,15 @@ class Deletion:
         without its first part. `keep` it as an earlier version.
         """
         kept = Kept()
-        name, points, catalog = seen.collection, self.store.points, self.store.catalog
-        await catalog.target(name)
+        name, points = seen.collection, self.store.points
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
-                first, indexed = seen.head or seen.id, catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                now = next(iter(await points.by_id(name, [first])), None)
+                now = next(iter(await points.by_id(name, [seen.head or seen.id])), None)
                 if now is not None or seen.head is None:
                     check_seen(now, seen.revision)
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
-                if now is not None and indexed:
+                if now is not None and now.writing is not None:
                     await points.delete_seen(await points.leftovers(now))
                 parts = [seen._replace(id=one) for one in points.part_ids(seen)]
                 await points.delete_seen(parts)

@@ -32,7 +32,6 @@ from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
@@ -208,8 +207,7 @@ class Store:
                 await writer.store([job])
         finally:
             if parts[0].writing is not None:
-                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                await asyncio.shield(writer.tidy(job, indexed=indexed))
+                await asyncio.shield(writer.tidy(job))
         gone = before.chunks if before else 0
         if foreign is not None:
             gone += await self._remove(foreign)

@@ -224,35 +224,37 @@ class Writer:
         for start in range(0, len(ids), WRITTEN):
             await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
-    async def tidy(self, job: Job, *, indexed: bool) -> None:
+    async def tidy(self, job: Job) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
         No reader sees either; what fails here is left to the next sweep. Another server may
-        replace the text meanwhile: only parts that are as they were seen are removed, and none that
-        is being written. `indexed`: the collection has the index of documents.
+        replace the text meanwhile: parts are removed only as they were seen.
         """
         head, *further = job.parts
         ids = [part.id for part in further]
         with contextlib.suppress(QdrantMcpError):
-            if await self._present(head):
-                await self.points.delete_seen(await self._replaced(job, indexed=indexed))
+            now = await self._version(head)
+            if job.before and (now == head.version or now != job.before.version):
+                await self.points.delete_seen(await self._replaced(head, job.before))
+            if now == head.version:
                 await self._settle([head.id, *ids])
-            if not await self._present(head):
+                now = await self._version(head)
+            if now != head.version:
                 await self.points.delete_seen(further)
             elif await self.points.number(head.collection, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)
 
-    async def _present(self, head: Document) -> bool:
+    async def _version(self, head: Document) -> str | None:
+        """The version of the text that is there now: None if it has one part, "" if it is gone."""
         now = await self.points.first(head.collection, head.document or "")
-        return now is not None and now.version == head.version
+        return "" if now is None else now.version
 
-    async def _replaced(self, job: Job, *, indexed: bool) -> list[Document]:
-        """The further parts that earlier versions left."""
-        head, before = job.parts[0], job.before
-        if indexed or (before and before.writing is not None):
+    async def _replaced(self, head: Document, before: Document) -> list[Document]:
+        """The further parts of the version before, of all where its write was cut short."""
+        if before.writing is not None:
             return await self.points.leftovers(head)
-        if before is None or before.version == head.version:
+        if before.version == head.version:
             return []
         return [before._replace(id=one) for one in self.points.part_ids(before, 1)]
 

@@ -351,8 +351,10 @@ class Points:
 
     async def leftovers(self, head: Document) -> list[Document]:
         """The further parts that earlier versions of a text left; none that is being written."""
-        further = await self.further(head)
-        return [one for one in further if one.writing is None and not one.current(head)]
+        further = [one for one in await self.further(head) if one.writing is None]
+        # Read after them: the parts of whoever replaces this one from now on were marked.
+        now = await self.first(head.collection, head.document or "")
+        return [one for one in further if now is not None and not one.current(now)]
 
     async def of_files(
         self, collection: str, sources: Iterable[str]
