@@ -40,8 +40,8 @@ class Revision:
         """
         (title, metadata), secrets = self.store.masked(changes.title, changes.metadata)
         changes = replace(changes, title=title, metadata=metadata)
-        if to not in (None, one.collection):
-            done = await self._move(one, changes, str(to), seen, create=create)
+        if to and to != one.collection:
+            done = await self._move(one, changes, to, seen, create=create)
         elif changes != Changes():
             done = await self._change(one, changes, seen)
         else:
