@@ -122,7 +122,7 @@ class Deletion:
                     if count <= MOST_KEPT:
                         kept += await self._keep(collection, some)
                     await points.delete_seen(some)
-                    left = await points.number(collection, [one.id for one in some])
+                    left = await points.existing(collection, [one.id for one in some])
                     gone += len(some) - left
         finally:
             self._changed(collection)

@@ -241,7 +241,7 @@ class Writer:
                 now = await self._version(head)
             if now != head.version:
                 await self.points.delete_seen(further)
-            elif await self.points.number(head.collection, ids) < len(ids):  # taken for leftovers
+            elif await self.points.existing(head.collection, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)
 

@@ -292,7 +292,7 @@ async def test_errors_are_ours():
             points.settle("gone", [1]),
             points.sweep("gone"),
             points.further(Document(1, "gone", "", document="d")),
-            points.number("gone", [1]),
+            points.existing("gone", [1]),
             points.delete_seen([Document(1, "gone", "", document="d")]),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),

@@ -56,7 +56,7 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
-TIMES = 50  # in one filter
+TIMES = 20  # in one filter
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
@@ -286,7 +286,7 @@ class Points:
             where = models.Filter(should=list(each[start : start + TIMES]))
             await self._client.delete(seen[0].collection, where)
 
-    async def number(self, collection: str, ids: Sequence[PointId]) -> int:
+    async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points exist."""
         return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
 
