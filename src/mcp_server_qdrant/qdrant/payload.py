@@ -72,7 +72,7 @@ def document_of(
         metadata=metadata if isinstance(metadata, dict) else _unused(payload, key),
         tags=_tags(places),
         created_at=None if _of_file(doc) else _string(places, "created_at"),
-        updated_at=_string(places, "updated_at"),
+        updated_at=_string((payload,) if _id(doc) else places, "updated_at"),
         document=_id(doc),
         chunk=_number(doc, "chunk", 0, MOST_PARTS),
         chunks=_number(doc, "chunks", 1, MOST_PARTS),

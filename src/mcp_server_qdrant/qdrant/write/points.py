@@ -275,9 +275,9 @@ class Points:
 
         Those that were written at the same time, as the parts of a text are, go in one step.
         """
-        times: dict[str | None, list[Document]] = {}
+        times: dict[tuple[bool, str | None], list[Document]] = {}
         for one in seen:
-            times.setdefault(one.document and one.updated_at, []).append(one)
+            times.setdefault((one.document is None, one.updated_at), []).append(one)
         each = [
             models.Filter(must=[among(one.id for one in some), *as_seen(some[0])])
             for some in times.values()
@@ -414,7 +414,9 @@ def as_seen(seen: Document) -> list[models.Condition]:
     which says nothing of when it was.
     """
     when = seen.updated_at
-    if seen.document is None or when is None or moment(when) is None:
+    if seen.document is not None and when is None:  # of a file without a date that was moved
+        return [models.IsEmptyCondition(is_empty=models.PayloadField(key=UPDATED_KEY))]
+    if seen.document is None or moment(when) is None:
         return []
     return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
 
