@@ -127,11 +127,12 @@ class Points:
         """
         if fault := name_fault(collection):
             raise RequestError(fault)
+        dense = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
         keywords = models.SparseVectorParams(modifier=models.Modifier.IDF)
         made = await create(
             self._client,
             collection,
-            vectors_config=_dense(blueprint),
+            vectors_config={} if blueprint.vector is None else {blueprint.vector: dense},
             sparse_vectors_config={SPARSE_NAME: keywords},
             metadata=dict(blueprint.metadata),
         )
@@ -445,10 +446,3 @@ def _payload(target: Target, one: Encoded) -> Payload:
     if target.dense is not None and one.dense is None:
         payload["doc"]["pending"] = PENDING
     return payload
-
-
-def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
-    if blueprint.vector is None:
-        return {}
-    params = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
-    return {blueprint.vector: params}
