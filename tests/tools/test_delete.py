@@ -43,7 +43,7 @@ async def client_of(
     settings = make_settings(**values)
 
     async def opened() -> Any:
-        return wire(settings, engine, registry(FakeEncoder()))
+        return wire(settings, engine, registry(FakeEncoder())).shared
 
     async with Client(
         make_server(settings, opened), elicitation_callback=answers, mode=mode

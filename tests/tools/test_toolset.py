@@ -924,7 +924,7 @@ class TestFailures:
             async def opened():
                 if failures:
                     raise failures.pop()
-                return wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+                return wire(make_settings(), engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
 
             async with served(make_settings(), opened) as client:
                 failures[:] = [EngineUnavailable("The engine cannot be started.")]
