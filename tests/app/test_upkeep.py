@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.upkeep import check_visible
 from mcp_server_qdrant.app.upkeep import engine as engine_at
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.encoders.multilingual import bm25_of
-from mcp_server_qdrant.ingest.collections.local_import import import_local_mode
+from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles

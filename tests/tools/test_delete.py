@@ -320,7 +320,7 @@ class TestByFilter:
                 assert expected in refusal(await delete(client, **arguments))
 
     async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):
-        monkeypatch.setattr(points, "IDS_PAGE", 30)
+        monkeypatch.setattr(points, "PAGE", 30)
         monkeypatch.setattr(deletion, "BATCH", 40)
         await foreign(
             engine,

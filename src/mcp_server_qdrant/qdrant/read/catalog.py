@@ -348,8 +348,10 @@ class Catalog:
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
-            note=(info and marks.damage(info)) or target.note or marks.imported(metadata),
-            description=marks.description(metadata),
+            note=(info and marks.damage(info))
+            or target.note
+            or marks.said(metadata, marks.IMPORTED_KEY),
+            description=marks.said(metadata, marks.DESCRIPTION_KEY),
         )
 
     async def changed_at(self, name: str) -> str | None:
