@@ -16,7 +16,7 @@ from mcp_server_qdrant.app.shared import Shared
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.tasks import gathered
-from mcp_server_qdrant.encoders.multilingual import stop_words
+from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo

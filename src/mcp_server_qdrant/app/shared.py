@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Pace
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -44,7 +44,7 @@ class Shared:
         self.settings = settings
         self.client = client
         self.encoders = encoders
-        self.bm25 = bm25_of(settings.bm25_language)
+        self.bm25 = Bm25Encoder(settings.bm25_language)
         self.choice = open_choice(settings, encoders)
         self.rerank = open_rerank(settings, encoders.host)
         self._tally = Tally()
