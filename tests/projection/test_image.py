@@ -26,7 +26,7 @@ def panel(*positions, groups: int = 1) -> Panel:
         Group(f"g{n}", 9, drawn, (0, 0, 0), 0.5, {}, np.zeros(2)) for n in range(groups)
     )
     reduced = np.concatenate([made] * groups)
-    return Panel("model", several, (0.5, 0.3, 0.1), (), (), None, reduced)
+    return Panel("model", several, (0.5, 0.3, 0.1), (), None, reduced)
 
 
 def pixels(view: View) -> np.ndarray:

@@ -92,9 +92,7 @@ async def test_the_structured_result_tells_what_an_agent_needs():
         result = await project(client, query="copper", limit=12)
 
         (panel,) = result.structured_content["panels"]
-        assert set(panel) == {
-            *("model", "explained", "collections", "regions", "outliers", "query")
-        }
+        assert set(panel) == {*("model", "explained", "collections", "regions", "query")}
         letters, notes = panel["collections"]
         assert (letters["name"], letters["points"], letters["drawn"]) == ("letters", 2, 2)
         assert (notes["name"], notes["points"], notes["drawn"]) == ("notes", 21, 10)

@@ -7,15 +7,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Outlier, Panel
+from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Panel
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.projection.pca import Vectors, principal, unit
 
 REDUCED = 50  # axes on which neighbours are looked for
-OUTLIERS = 5
-FAR = 3.0  # standard deviations
-TELLING = 10  # points from which on it can be told what is usual
-ALIKE = 1e-6  # deviations that rounding alone makes
 # Facets:
 VALUES = 8
 KEYS = 8
@@ -59,11 +55,10 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
     vectors = np.concatenate([part for _, _, part in parts])
     basis = principal(vectors, REDUCED)
     middles = {one.collection: part.mean(axis=0) for one, _, part in parts}
-    groups, outliers = [], list[Outlier]()
+    groups = []
     for target, points, part in parts:
         name, middle = target.collection, middles[target.collection]
         away = np.linalg.norm(part - middle, axis=1)
-        outliers += _outliers(name, points, away)
         others = {other: one for other, one in middles.items() if other != name}
         group = Group(
             collection=name,
@@ -79,24 +74,10 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
         model=model,
         groups=tuple(groups),
         explained=basis.explained[:SEEN],
-        outliers=tuple(sorted(outliers, key=lambda one: -one.far)[:OUTLIERS]),
         facets=facets([fact for _, points, _ in parts for fact in points.facts]),
         basis=basis,
         reduced=basis.project(vectors),
     )
-
-
-def _outliers(collection: str, points: Drawn, away: Vectors) -> list[Outlier]:
-    """The farthest of the points that are `away` from their middle."""
-    usual, deviation = float(away.mean()), float(away.std())
-    if len(away) < TELLING or deviation <= ALIKE:
-        return []
-    farthest = np.argsort(-away, kind="stable")[:OUTLIERS].tolist()
-    return [
-        Outlier(collection, points.ids[at], points.titles[at], far)
-        for at in farthest
-        if (far := (float(away[at]) - usual) / deviation) >= FAR
-    ]
 
 
 def facets(facts: Facts) -> tuple[Facet, ...]:
