@@ -95,8 +95,7 @@ def _verifier(settings: Settings) -> Verifier | None:
 
         return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
-        from mcp_server_qdrant.http.auth.jwks import Keys
-        from mcp_server_qdrant.http.auth.oauth import AccessTokens
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Keys
 
         return AccessTokens(
             Keys(settings.auth_issuer, settings.auth_jwks_url),
