@@ -12,7 +12,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import View
-from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.projection.panels import unit
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

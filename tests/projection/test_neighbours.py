@@ -11,8 +11,7 @@ from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.maps import Drawn, Neighbours, Panel
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.neighbours import NONE, neighbours, put_among, regions
-from mcp_server_qdrant.projection.panels import lay_out
-from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.projection.panels import lay_out, unit
 from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8

@@ -16,8 +16,7 @@ from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours, put_among
-from mcp_server_qdrant.projection.panels import lay_out, near
-from mcp_server_qdrant.projection.pca import shares, unit
+from mcp_server_qdrant.projection.panels import lay_out, near, unit
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 
@@ -225,3 +224,18 @@ def _further(index: int, panel: Panel, vector: Any) -> Place:
 def _large(panel: Panel) -> bool:
     """Whether it has so many points that they have a layout by neighbours."""
     return panel.count >= LEAST
+
+
+def shares(sizes: Sequence[int], most: int) -> list[int]:
+    """The number of points to draw of each collection: as even as can be, `most` in all.
+
+    A collection smaller than its share is taken whole; the others have what it leaves. Each that
+    holds points gives one at least, also where that makes more than `most`.
+    """
+    drawn = [0] * len(sizes)
+    left = most
+    ranked = sorted((size, place) for place, size in enumerate(sizes) if size > 0)
+    for done, (size, place) in enumerate(ranked):
+        drawn[place] = min(size, max(left // (len(ranked) - done), 1))
+        left -= drawn[place]
+    return drawn
