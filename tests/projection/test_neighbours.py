@@ -84,6 +84,22 @@ async def test_regions_are_true_to_the_vectors_and_named_by_their_texts():
         assert (inside % 4 == topics.index(one.name)).mean() >= 0.95
 
 
+async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(go):
+    async with memory_services() as services:
+        await remember(services, "notes", *corpus(30))
+        waiting = asyncio.create_task(services.projector.view(("notes",), patience=60))
+        while not any(entry.laying for entry in services.projector._maps.values()):
+            await asyncio.sleep(0)
+        (old,) = services.projector._maps.values()
+        await remember(services, "notes", "one more about copper")
+        go[31].set()
+        seen = await services.projector.view(("notes",), patience=60)
+
+        assert old.laying.cancelled()
+        assert len(seen.map.panels[0].neighbours.places) == 31
+        assert (await waiting).map.coming
+
+
 async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))

@@ -42,11 +42,20 @@ class _KeptMap:
         """What makes it."""
         return [one for one in (self.drawing, self.laying) if one]
 
-    def fits(self, state: Any) -> bool:
-        """Whether it shows the collections as they are, or its layout is still being made."""
-        if any(one.done() and (one.cancelled() or one.exception()) for one in self.tasks):
-            return False
-        return self.state == state or (self.laying is not None and not self.laying.done())
+    @property
+    def busy(self) -> bool:
+        """Whether that layout is still being made."""
+        return self.laying is not None and not self.laying.done()
+
+    @property
+    def failed(self) -> bool:
+        """True once there will be no map."""
+        return any(one.done() and (one.cancelled() or one.exception()) for one in self.tasks)
+
+    def stop(self) -> None:
+        """Nobody needs it any more."""
+        for task in self.tasks:
+            task.cancel()
 
 
 @dataclass(eq=False)
@@ -56,8 +65,8 @@ class Projector:
     What tells that: how many points each collection holds, what this process wrote, and, where
     that is indexed, when its newest point was written. `search` is the read path.
 
-    While a layout by neighbours is made, the last map that has one is shown: texts that are stored
-    meanwhile come with the next, and no stream of them puts it off for ever.
+    While a layout by neighbours is made, who does not wait for it gets the last map that has one:
+    texts that are stored meanwhile come with the next, and no stream of them puts it off for ever.
     """
 
     catalog: Catalog
@@ -98,8 +107,8 @@ class Projector:
     async def close(self) -> None:
         """Stop drawing."""
         if tasks := [task for entry in self._maps.values() for task in entry.tasks]:
-            for task in tasks:
-                task.cancel()
+            for entry in self._maps.values():
+                entry.stop()
             await asyncio.wait(tasks)
 
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
@@ -108,20 +117,24 @@ class Projector:
         newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
         state = [(one.points, self._writes[one.collection]) for one in targets], newest
         entry = self._maps.get(key)
-        if entry is None or not entry.fits(state):
+        old = entry and entry.state != state and (patience or not entry.busy)
+        if entry is None or old or entry.failed:
+            laid = entry.laid if entry else None
+            if entry and entry.laying:
+                entry.laying.cancel()
             drawing = asyncio.ensure_future(self._draw(targets, limit))
-            entry = self._maps[key] = _KeptMap(state, drawing, entry.laid if entry else None)
+            entry = self._maps[key] = _KeptMap(state, drawing, laid)
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
-            for task in self._maps.popitem(last=False)[1].tasks:
-                task.cancel()
+            self._maps.popitem(last=False)[1].stop()
         drawn = await asyncio.shield(entry.drawing)
         if not (installed() and any(map(_large, drawn.panels))):
             return drawn
         entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
         await asyncio.wait({entry.laying}, timeout=patience)
-        if entry.laid:
-            return replace(entry.laid, coming=not entry.laying.done() or entry.state != state)
+        made = not entry.busy and not entry.failed
+        if entry.laid and (made or not patience):
+            return replace(entry.laid, coming=not made or entry.state != state)
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
     async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
