@@ -6,7 +6,7 @@ And what their points can be coloured by.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +43,8 @@ def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) ->
             said.append(f"{name}: it is empty")
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
-            parts.append((target, points, unit(points.vectors)))
+            kept = replace(points, vectors=points.vectors[:0].copy())  # maps are kept
+            parts.append((target, kept, unit(points.vectors)))
     return Map(tuple(_panel(model, parts) for (model, _), parts in models.items()), tuple(said))
 
 

@@ -34,6 +34,7 @@ def test_two_groups_lie_apart_with_their_middles_and_spreads():
     assert panel.reduced[2:, 0] == pytest.approx([1, -1])
     assert a.centre == pytest.approx((0, 0.5, 0), abs=1e-6)
     assert a.near == pytest.approx({"b": 0}, abs=1e-6)  # the middle of b is no direction
+    assert a.points.vectors.size == 0, "a map that is kept keeps no vectors"
 
 
 def test_collections_of_different_models_are_never_on_one_panel():

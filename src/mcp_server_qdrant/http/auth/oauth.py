@@ -1,4 +1,4 @@
-"""Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725) signed by a key of its (RFC 7517).
+"""Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725), and its public keys (RFC 7517).
 
 The keys are fetched when first needed, kept, and fetched again in time; they stay valid while the
 issuer cannot be reached. PyJWT's own client forgets them after their time, blocks a thread for
