@@ -84,7 +84,7 @@ class Services:
             points,
             self.encoders,
             shared.bm25,
-            blueprint=partial(blueprint, settings, self.encoders, shared.choice),
+            blueprint=partial(blueprint, settings, self.encoders),
             default=settings.collection_name,
             pending=shared.pending,
             written=self._written,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from mcp_server_qdrant.app.models import open_choice, open_rerank
+from mcp_server_qdrant.app.models import open_rerank
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
@@ -45,7 +45,6 @@ class Shared:
         self.client = client
         self.encoders = encoders
         self.bm25 = Bm25Encoder(settings.bm25_language)
-        self.choice = open_choice(settings, encoders)
         self.rerank = open_rerank(settings, encoders.host)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
@@ -77,7 +76,7 @@ class Shared:
         """The collections of a view."""
         return Catalog(
             view.client,
-            self.choice,
+            self.encoders,
             default=self.settings.collection_name,
             allowed=self.settings.qdrant_collections,
             folder=self.settings.qdrant_folder,
