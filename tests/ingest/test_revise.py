@@ -106,7 +106,7 @@ class TestMove:
         (tmp_path / "docs" / "boats.md").write_text(text)
         async with services_over(kind, tmp_path / "engine") as (services, _):
             request = SyncRequest(sources([tmp_path / "docs"]), "notes")
-            await services.sync.run(request)
+            await services.sync(request)
             one = await seen(services, "docs/boats.md", "notes")
             parts = await services.lookup.parts(one)
             await moved(services, "docs/boats.md")
@@ -307,10 +307,10 @@ class TestChange:
         (tmp_path / "docs" / "boats.md").write_text("# Boats\n\n" + LONG)
         async with services_over(kind, tmp_path / "engine") as (services, _):
             request = SyncRequest(sources([tmp_path / "docs"]), "notes", mirror=True)
-            await services.sync.run(request)
+            await services.sync(request)
             one = await seen(services, "docs/boats.md", "notes")
             await services.revision.revise(one, Changes(tags=("sea",)))
-            again = await services.sync.run(request)
+            again = await services.sync(request)
             after = await seen(services, "docs/boats.md", "notes")
 
             assert (again.unchanged, again.changed, again.new) == (1, [], [])

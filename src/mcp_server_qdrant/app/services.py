@@ -4,10 +4,11 @@ Imports the engine's libraries, which take most of a second: `app/opening.py` lo
 thread, after the handshake.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import import_module
 
 from qdrant_client.async_client_base import AsyncQdrantBase
 
@@ -20,7 +21,8 @@ from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
-from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, SyncedFolder
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, Run
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
@@ -40,9 +42,6 @@ from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.sync import Sync
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
@@ -94,14 +93,22 @@ class Services:
         )
         self.deletion = Deletion(self.store, self.lookup, self._deleted)
         self.revision = Revision(self.store, self.deletion)
-        self.background = _background(settings, self.store, tenant)
+        paced = partial(self.sync, pace=Pace(SYNC_SHARE))
+        self.background = _background(settings, paced, tenant)
 
-    @cached_property
-    def sync(self) -> "Sync":
-        """Stores folders; the readers of all formats are imported for it."""
+    async def sync(
+        self,
+        request: SyncRequest,
+        report: Report | None = None,
+        before: Report | None = None,
+        pace: Pace | None = None,
+    ) -> Report:
+        """Bring files and a collection in step, as `Sync` does."""
+        # Most servers keep no folder in step, and are spared the readers of all formats.
+        await asyncio.to_thread(import_module, "mcp_server_qdrant.ingest.files.sync")
         from mcp_server_qdrant.ingest.files.sync import Sync
 
-        return Sync(self.store)
+        return await Sync(self.store, request, report or Report(), before, pace).run()
 
     def _understanding(self, queries: Queries) -> Understanding:
         settings, bm25 = self.shared.settings, self.shared.bm25
@@ -200,24 +207,15 @@ def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Ser
     return Services(Shared(settings, client, encoders), tenant)
 
 
-def _background(settings: Settings, store: Store, tenant: str | None) -> Background:
+def _background(settings: Settings, run: Run, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-
-    def open_sync() -> "Sync":
-        from mcp_server_qdrant.ingest.files.sync import Sync
-
-        return Sync(store, Pace(SYNC_SHARE))
-
-    folders = [
-        SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
-        for source in settings.sync_sources
-        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
-    ]
+    may = not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
+    folders = settings.sync_sources if may else ()
     alone = settings.qdrant_url == ":memory:"
-    background = Background(open_sync, folders, None if alone else settings.cache_path / "sync")
+    background = Background(run, folders, None if alone else settings.cache_path / "sync")
     background.start()
     return background
 

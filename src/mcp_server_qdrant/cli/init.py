@@ -227,7 +227,6 @@ async def _first_search(settings: "Settings") -> None:
     from mcp_server_qdrant.app.upkeep import settle
     from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.state import SyncRequest
-    from mcp_server_qdrant.ingest.files.walk import sources
 
     frame.show("Opening the engine …")
     async with frame.opened(settings) as services:
@@ -236,14 +235,7 @@ async def _first_search(settings: "Settings") -> None:
         if not modelless and not await frame.loaded(encoder):
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
-            request = SyncRequest(
-                tuple(sources([source.path], source.name)),
-                source.collection,
-                source.selection,
-                mirror=not source.keep,
-                create=True,
-            )
-            await once(services.sync, request, None)
+            await once(services, SyncRequest.to_keep(source))
             if not source.keep:  # the conversations of all projects are nobody's
                 await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)

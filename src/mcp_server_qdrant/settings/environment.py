@@ -218,7 +218,7 @@ def explained(error: ValidationError) -> str:
     names = environment_names()
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         text = "is no part of this setting, or none any more; remove it"
     variable = next((choice for choice in choices if choice in os.environ), choices[0])
     return f"{': '.join([variable, *inside[-1:], text])}."
