@@ -121,7 +121,7 @@ class NamedTokens:
         if self._path:
             self._follow(self._path)
         wanted, known = digest(token), (*self._single, *(self._entries or ()))
-        # All are compared, so that the time tells nothing.
+        # All are compared, and in constant time, against timing attacks.
         same = [one for one in known if hmac.compare_digest(one.sha256, wanted)]
         found = same[-1] if same else None
         if found is None and self._entries is None:
