@@ -87,11 +87,9 @@ def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first."""
     found: dict[str, tuple[str, ...]] = {}
     for name, info in Settings.model_fields.items():
-        match info.validation_alias:
-            case AliasChoices(choices=choices):
-                found[name] = tuple(map(str, choices))
-            case alias:
-                found[name] = (str(alias or name.upper()),)
+        alias = info.validation_alias or name.upper()
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        found[name] = tuple(map(str, choices))
     return found
 
 

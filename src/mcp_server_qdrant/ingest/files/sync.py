@@ -359,7 +359,7 @@ class FileJob(Job):
         return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
 
     @override
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         report = self.run.report
         report.phase = "Storing"
         report.texts += count

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
@@ -296,7 +295,7 @@ def _payloads(shard: Shard, ids: Sequence[Any], guard: Plain) -> dict[Any, Any]:
     known = ids if len(records) == len(ids) else [plain_id(record.id) for record in records]
     found = {point: record.payload for point, record in zip(known, records, strict=True)}
     if parts := parts_in(shard.name, found):
-        firsts = _allowed(engine, list({uuid_text(first) for _, first in parts}), guard)
+        firsts = _allowed(engine, list({first for _, first in parts}), guard)
         read = engine.retrieve(list(firsts), with_payload=_DOC, with_vector=False)
         judge(parts, {plain_id(record.id): record.payload for record in read})
     return found

@@ -7,7 +7,6 @@ from qdrant_client import models
 from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
@@ -102,7 +101,7 @@ class SearchClient(TranslatedClient):
             return [[] for _ in exact]
         requests = [leg | _only(guard, [*payloads]) | {"with_payload": False} for leg in exact]
         parts = parts_in(name, payloads)
-        if firsts := [uuid_text(first) for first in sorted({first for _, first in parts})]:
+        if firsts := sorted({first for _, first in parts}):
             said = {"with_payload": ["doc.version", "doc.chunks"]}
             requests.append(_only(guard, firsts) | said)
         found = await self.batch(name, requests)
