@@ -13,7 +13,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.server.search import SearchClient
+from mcp_server_qdrant.qdrant.server.remote import SearchClient
 from tests.e2e.raw import host_pid
 from tests.support import nearest
 

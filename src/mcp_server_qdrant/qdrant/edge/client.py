@@ -199,12 +199,12 @@ class EdgeClient(AsyncQdrantBase):
     # Questions
 
     async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
-        """A question of a search to many collections, in one trip; see `reads`.
+        """A question of a search to many collections, in one trip; see `Questions`.
 
         One trip for each collection would take longer than the search itself.
         `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
         """
-        answers: list[Any] = await self._ask(question, guard, *arguments)
+        answers: list[Any] = await self._ask("hybrid", question, guard, *arguments)
         return answers
 
     async def retrieve(
