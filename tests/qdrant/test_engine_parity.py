@@ -305,7 +305,7 @@ async def test_retrieve_gives_the_points_that_exist(books):
 
 
 async def test_payload_can_be_selected(books):
-    (only,) = await books.retrieve(NAME, [3], models.PayloadSelectorInclude(include=["n"]))
+    (only,) = await books.retrieve(NAME, [3], ["n"])
     (bare,) = await books.retrieve(NAME, [3], with_payload=False)
 
     assert only.payload == {"n": 3}

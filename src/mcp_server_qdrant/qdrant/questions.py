@@ -69,9 +69,8 @@ class Questions:
         `fields`, or all: they show who carries a tag. A score is None where the point lacks the
         vector, or shares no term with the query.
         """
-        damage = self.damage(name, guard)
         if not legs:
-            return [], [], [], None, damage
+            return [], [], [], None, None
         weights = [await self._weights(name, using, guard) for using, *_ in legs]
         prefetch = [
             _near(using, vector)
@@ -99,7 +98,8 @@ class Questions:
         known = dict(zip(ids, payloads or (), strict=bool(payloads)))
         keys = [key for _, _, key, _ in best]
         scores = await self._scores(guard, name, exact, keys, known)
-        return ids, [-score for score, *_ in best], scores, payloads, damage
+        rrf = [-score for score, *_ in best]
+        return ids, rrf, scores, payloads, self.damage(name, guard)
 
     async def _scores(
         self,

@@ -187,7 +187,7 @@ async def test_a_deadline_that_passes_is_an_error(tmp_path, monkeypatch):
     await until(lambda: state(pid_of(tmp_path)) == "T")
     try:
         with pytest.raises(EngineTimeout, match=r"0\.2 seconds"):
-            await client._link.call("count", "c", None, timeout=0.2)
+            await client._link.call("count", "c", {}, timeout=0.2)
         late = await opened_late(tmp_path)
         assert isinstance(late, EngineUnavailable)
     finally:

@@ -16,9 +16,10 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
-from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
+from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
@@ -207,57 +208,30 @@ class EdgeClient(AsyncQdrantBase):
         answers: list[Any] = await self._ask("hybrid", question, guard, *arguments)
         return answers
 
-    async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[Any],
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        **_: Any,
-    ) -> list[models.Record]:
-        """The points that exist."""
-        wanted = [plain_id(point_id) for point_id in ids]
-        shown = plain.shown(with_payload, with_vectors)
-        return plain.records(await self._ask("retrieve", collection_name, wanted, shown))
+    async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
+        """The points that exist, in the order of their ids."""
+        points: list[Any] = await self._read("retrieve", *asked, **how)
+        return points
 
-    async def scroll(
-        self,
-        collection_name: str,
-        scroll_filter: models.Filter | None = None,
-        limit: int = 10,
-        order_by: Any = None,
-        offset: Any = None,
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        **_: Any,
-    ) -> tuple[list[models.Record], Any]:
+    async def scroll(self, *asked: Any, **how: Any) -> tuple[list[Any], Any]:
         """One page, and the offset of the next (None at the end, and when ordered)."""
-        where, order = plain.plain(scroll_filter), plain.plain(order_by)
-        shown = plain.shown(with_payload, with_vectors)
-        asked = collection_name, where, limit, plain_id(offset), order, shown
-        rows, following = await self._ask("scroll", *asked)
-        return plain.records(rows), following
+        points, following = await self._read("scroll", *asked, **how)
+        return points, following
 
-    async def count(  # type: ignore[override]
-        self, collection_name: str, count_filter: models.Filter | None = None, **_: Any
-    ) -> models.CountResult:
+    async def count(self, *asked: Any, **how: Any) -> models.CountResult:
         """The number of points that match; always exact."""
-        found = await self._ask("count", collection_name, plain.plain(count_filter))
-        return models.CountResult(count=found)
+        found: models.CountResult = await self._read("count", *asked, **how)
+        return found
 
-    async def facet(  # type: ignore[override]
-        self,
-        collection_name: str,
-        key: str,
-        facet_filter: models.Filter | None = None,
-        limit: int = 10,
-        **_: Any,
-    ) -> models.FacetResponse:
+    async def facet(self, *asked: Any, **how: Any) -> models.FacetResponse:
         """The most frequent values of an indexed field, with their exact counts."""
-        found = await self._ask("facet", collection_name, key, plain.plain(facet_filter), limit)
-        return models.FacetResponse(
-            hits=[models.FacetValueHit(value=value, count=count) for value, count in found]
-        )
+        found: models.FacetResponse = await self._read("facet", *asked, **how)
+        return found
+
+    async def _read(self, name: str, collection_name: str, *given: Any, **named: Any) -> Any:
+        call = CALLS[name]
+        body = plain.plain(call.body(given, named))
+        return call.read(await self._ask(name, collection_name, body))
 
 
 async def _blobs(points: Sequence[Any]) -> list[bytes]:

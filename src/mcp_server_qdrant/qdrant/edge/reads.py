@@ -1,7 +1,8 @@
 """The reads of the engine, on plain data.
 
 Each public method is an operation that clients may ask for: it takes the arguments as they came
-over the wire, and returns plain data.
+over the wire, and returns plain data; those that a server has too, in the shapes of its REST
+interface.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,12 +16,9 @@ from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
 from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
-from mcp_server_qdrant.qdrant.edge.types import index_type
 from mcp_server_qdrant.qdrant.questions import Questions
 
-Row = tuple[Any, ...]
-Shown = tuple[Any, Any]  # see `plain.shown`
-Plain = Mapping[str, Any] | None  # a filter
+Body = Mapping[str, Any]  # of a request or a result, as a server's REST interface has it
 
 
 class Reads:
@@ -43,7 +41,7 @@ class Reads:
             "segments_count": found.segments_count,
             "payload_schema": {
                 key: {
-                    "data_type": index_type(index),
+                    "data_type": types.index_type(index),
                     "points": index.points,
                     "params": declared.get(key),
                 }
@@ -53,44 +51,42 @@ class Reads:
             "damage": shard.damage(),
         }
 
-    async def retrieve(self, name: str, ids: list[Any], shown: Shown) -> list[Row]:
+    async def retrieve(self, name: str, asked: Body) -> list[Body]:
         """The points that exist, in the order of the ids."""
-        return _rows(self._engine(name).retrieve(ids, *shown))
+        shown = asked["with_payload"], asked["with_vector"]
+        return _points(self._shards.get(name).engine.retrieve(asked["ids"], *shown))
 
-    async def scroll(
-        self, name: str, where: Plain, limit: int, offset: Any, order: Any, shown: Shown
-    ) -> tuple[list[Row], Any]:
+    async def scroll(self, name: str, asked: Body) -> Body:
         """One page and where the next begins; None where it is in the order of an indexed field."""
-        payload, vectors = shown
+        order = asked.get("order_by")
         request = edge.ScrollRequest(
-            limit=limit,
-            offset=offset,
-            filter=types.to_filter(where),
+            limit=asked["limit"],
+            offset=asked.get("offset"),
+            filter=types.to_filter(asked.get("filter")),
             order_by=None if order is None else types.to_order(order),
-            with_payload=payload,
-            with_vector=vectors,
+            with_payload=asked["with_payload"],
+            with_vector=asked["with_vector"],
         )
-        records, following = self._engine(name).scroll(request)
-        return _rows(records), None if order else plain_id(following)
+        records, following = self._shards.get(name).engine.scroll(request)
+        following = None if order else plain_id(following)
+        return {"points": _points(records), "next_page_offset": following}
 
-    async def count(self, name: str, where: Plain) -> int:
+    async def count(self, name: str, asked: Body) -> Body:
         """The number of points that match; exact, for an estimate double counts after a crash."""
+        shard, where = self._shards.get(name), types.to_filter(asked.get("filter"))
         if where is None:
-            return self._shards.get(name).count()
-        request = edge.CountRequest(exact=True, filter=types.to_filter(where))
-        return self._engine(name).count(request)
+            return {"count": shard.count()}
+        return {"count": shard.engine.count(edge.CountRequest(exact=True, filter=where))}
 
-    async def facet(self, name: str, key: str, where: Plain, limit: int) -> list[tuple[Any, int]]:
+    async def facet(self, name: str, asked: Body) -> Body:
         """The most frequent values of a field, which needs an index for it."""
-        request = edge.FacetRequest(key, limit=limit, exact=True, filter=types.to_filter(where))
-        hits = self._engine(name).facet(request).hits
-        return [(plain_id(hit.value), hit.count) for hit in hits]
-
-    def _engine(self, name: str) -> edge.EdgeShard:
-        return self._shards.get(name).engine
+        where = types.to_filter(asked.get("filter"))
+        request = edge.FacetRequest(asked["key"], limit=asked["limit"], exact=True, filter=where)
+        hits = self._shards.get(name).engine.facet(request).hits
+        return {"hits": [{"value": plain_id(hit.value), "count": hit.count} for hit in hits]}
 
     async def hybrid(
-        self, question: str, guard: Plain, asked: Sequence[tuple[Any, ...]], *how: Any
+        self, question: str, guard: Body | None, asked: Sequence[tuple[Any, ...]], *how: Any
     ) -> list[Any]:
         """A question of a search to many collections, one after the other; see `Questions`.
 
@@ -119,7 +115,7 @@ class ShardQuestions(Questions):
         self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     @override
-    async def batch(self, name: str, requests: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    async def batch(self, name: str, requests: Sequence[Body]) -> list[list[Any]]:
         shard = self._shards.get(name)
         engine = shard.engine
         return [engine.query(self._request(shard.sidecar, request)) for request in requests]
@@ -130,10 +126,10 @@ class ShardQuestions(Questions):
         return bool(declared.get(using, {}).get("modifier") == "idf")
 
     @override
-    def damage(self, name: str, guard: Plain) -> str | None:
+    def damage(self, name: str, guard: Body | None) -> str | None:
         return self._shards.get(name).damage(numbers=guard is None)
 
-    def _request(self, sidecar: Mapping[str, Any], plain: Mapping[str, Any]) -> edge.QueryRequest:
+    def _request(self, sidecar: Body, plain: Body) -> edge.QueryRequest:
         return edge.QueryRequest(
             plain["limit"],
             query=self._query(sidecar, plain),
@@ -152,7 +148,7 @@ class ShardQuestions(Questions):
             with_vector=plain.get("with_vector", False),
         )
 
-    def _query(self, sidecar: Mapping[str, Any], plain: Mapping[str, Any]) -> Any:
+    def _query(self, sidecar: Body, plain: Body) -> Any:
         query, using = plain.get("query"), plain.get("using", "")
         if query is None:
             return None
@@ -167,7 +163,7 @@ class ShardQuestions(Questions):
         declared = [sidecar[kind].get(using) for kind in ("vectors", "sparse_vectors")]
         return self._once(nearest, query, using, str(declared))
 
-    def _filter(self, plain: Mapping[str, Any]) -> edge.Filter | None:
+    def _filter(self, plain: Body) -> edge.Filter | None:
         """The filter of a request, whose conditions are shared with others."""
         where = plain.get("filter")
         if where is None:
@@ -175,7 +171,7 @@ class ShardQuestions(Questions):
         must = [self._once(partial(types.to_condition, one), one) for one in where["must"]]
         return edge.Filter(must=must)
 
-    def _params(self, plain: Mapping[str, Any]) -> edge.SearchParams | None:
+    def _params(self, plain: Body) -> edge.SearchParams | None:
         params = plain.get("params")
         if params is None:
             return None
@@ -191,5 +187,5 @@ class ShardQuestions(Questions):
         return self._made[key][0]
 
 
-def _rows(records: Iterable[edge.Record]) -> list[Row]:
+def _points(records: Iterable[edge.Record]) -> list[Body]:
     return [types.from_record(record) for record in records]
