@@ -499,6 +499,31 @@ def test_weak_matches_none_at_all_and_no_collection_are_said(page):
     page.get_by_role("alert").filter(has_text="Choose at least one collection.").wait_for()
 
 
+def test_a_map_that_is_being_laid_out_waits_while_no_collection_is_chosen(open_page):
+    asked = []
+    being_laid = True
+
+    def answer(route):
+        asked.append(route.request.post_data_json)
+        response = route.fetch()
+        route.fulfill(response=response, json=response.json() | {"coming": being_laid})
+
+    page = open_page(routes={"**/viz/api/map": answer})
+    page.wait_for_selector("canvas")
+    settings(page)
+    page.get_by_role("button", name="None").click()
+    being_laid = False
+    for _ in range(2):
+        with page.expect_response("**/viz/api/map"):
+            pass
+    before = len(asked)
+    page.get_by_role("button", name="All", exact=True).click()
+    with page.expect_response(lambda one: len(asked) > before and "snippets" in one.text()):
+        pass
+
+    assert all(one["collections"] == ["*"] for one in asked)
+
+
 def test_a_server_that_wants_a_token_gets_it_and_a_wrong_one_is_told(open_page):
     refusal = {"error": "invalid_token", "error_description": "No token."}
     seen = []

@@ -69,7 +69,8 @@ export async function load(search, signal) {
 async function awaitLayout(map) {
   const answer = await call("map", { collections: map.collections, points: false }).catch(() => null);
   if (map !== state.map) return;
-  if (!answer || (answer.coming && signature(answer) === signature(map))) return (polling = setTimeout(awaitLayout, LAID, map));
+  const others = String(map.collections) !== String(named()); // are chosen: they are drawn, or there are none
+  if (others || !answer || (answer.coming && signature(answer) === signature(map))) return (polling = setTimeout(awaitLayout, LAID, map));
   const laid = plot?.panel.neighbours;
   await load(map.search).catch(() => (polling = setTimeout(awaitLayout, LAID, map)));
   if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
