@@ -24,7 +24,6 @@ from mcp_server_qdrant.qdrant.plain_reads import CALLS
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
 _BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once
-_DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
 
 class EdgeClient(AsyncQdrantBase):
@@ -61,10 +60,6 @@ class EdgeClient(AsyncQdrantBase):
     async def _change(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """A change is durable when its call returns."""
         return await self._link.call(operation, *arguments, timeout=timeout, changes=True)
-
-    async def _write(self, operation: str, *arguments: Any) -> models.UpdateResult:
-        await self._change(operation, *arguments)
-        return _DONE
 
     # Collections
 
@@ -123,30 +118,26 @@ class EdgeClient(AsyncQdrantBase):
 
     async def create_payload_index(  # type: ignore[override]
         self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Index a payload field; cheap while the collection is empty."""
         return await self.create_payload_indexes(collection_name, {field_name: field_schema})
 
-    async def create_payload_indexes(
-        self, collection_name: str, schemas: Mapping[str, Any]
-    ) -> models.UpdateResult:
+    async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
         """Index payload fields. The files are made durable once, not for each field."""
-        return await self._write("index", collection_name, plain.plain(dict(schemas)))
+        return await self._change("index", collection_name, plain.plain(dict(schemas)))
 
     async def create_vector_name(
         self, collection_name: str, vector_name: str, vector_name_config: Any, **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Add a vector, which no point has yet; without effect where it is there already."""
         declared = plain.plain(vector_name_config)
         kind = "sparse_vectors" if "sparse" in declared else "vectors"
         params = declared.get("sparse", declared.get("dense"))
-        return await self._write("add_vector", collection_name, vector_name, kind, params)
+        return await self._change("add_vector", collection_name, vector_name, kind, params)
 
-    async def delete_vector_name(
-        self, collection_name: str, vector_name: str, **_: Any
-    ) -> models.UpdateResult:
+    async def delete_vector_name(self, collection_name: str, vector_name: str, **_: Any) -> Any:
         """Remove a vector from the collection and all its points."""
-        return await self._write("drop_vector", collection_name, vector_name)
+        return await self._change("drop_vector", collection_name, vector_name)
 
     # Points
 
@@ -157,26 +148,24 @@ class EdgeClient(AsyncQdrantBase):
         update_filter: models.Filter | None = None,
         update_mode: models.UpdateMode | None = None,
         **_: Any,
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Insert or replace points (PointStruct), all or (InvalidPoint) none.
 
         The mode and the filter, which existing points must match, leave some of them out.
         """
         mode = (update_mode or models.UpdateMode.UPSERT).value
         where = plain.plain(update_filter)
-        return await self._write("upsert", collection_name, await _blobs(points), mode, where)
+        return await self._change("upsert", collection_name, await _blobs(points), mode, where)
 
     async def update_vectors(
         self, collection_name: str, points: Sequence[models.PointVectors], **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Replace some vectors of points that exist."""
-        return await self._write("update_vectors", collection_name, await _blobs(points))
+        return await self._change("update_vectors", collection_name, await _blobs(points))
 
-    async def delete(
-        self, collection_name: str, points_selector: Any, **_: Any
-    ) -> models.UpdateResult:
+    async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> Any:
         """Delete points."""
-        return await self._write("delete", collection_name, plain.plain_choice(points_selector))
+        return await self._change("delete", collection_name, plain.plain_choice(points_selector))
 
     async def set_payload(
         self,
@@ -185,17 +174,17 @@ class EdgeClient(AsyncQdrantBase):
         points: Any,
         key: str | None = None,
         **_: Any,
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Merge into the payload; ids that do not exist are passed over."""
         fields, chosen = plain_payload(payload), plain.plain_choice(points)
-        return await self._write("set_payload", collection_name, fields, chosen, key)
+        return await self._change("set_payload", collection_name, fields, chosen, key)
 
     async def delete_payload(
         self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Remove keys from the payload."""
         chosen = plain.plain_choice(points)
-        return await self._write("delete_payload", collection_name, list(keys), chosen)
+        return await self._change("delete_payload", collection_name, list(keys), chosen)
 
     # Questions
 
