@@ -71,33 +71,33 @@ class Questions:
         """
         if not legs:
             return [], [], [], None, None
-        weights = [await self._weights(name, using, guard) for using, *_ in legs]
-        prefetch = [
-            _near(using, vector)
-            | _where(guard, where)
-            | {"limit": limit, "params": _RESCORED | idf}
-            for (using, vector, where, _), idf in zip(legs, weights, strict=True)
+        asked = [
+            (_near(using, vector), _where(guard, where), await self._weights(name, using, guard))
+            for using, vector, where, _ in legs
         ]
-        shown = self.at_once or not all(scored for *_, scored in legs)
+        exact = [
+            near | {"params": _EXACT | idf, "with_payload": False}
+            for (near, _, idf), (*_, scored) in zip(asked, legs, strict=True)
+            if scored
+        ]
+        shown = self.at_once or len(exact) < len(legs)
         fusion = {
-            "prefetch": prefetch,
+            "prefetch": [
+                near | where | {"limit": limit, "params": _RESCORED | idf}
+                for near, where, idf in asked
+            ],
             "query": {"rrf": {"k": k}},
             "limit": limit + OVER,
             "with_payload": shown and (list(fields) or True),
         }
         (found,) = await self.batch(name, [fusion])
         # The embedded engine makes a UUID each time that it is asked for an id.
-        best = sorted((-p.score, str(key := p.id), key, p.payload) for p in found)[:limit]
-        exact = [
-            _near(using, vector) | {"params": _EXACT | idf, "with_payload": False}
-            for (using, vector, _, scored), idf in zip(legs, weights, strict=True)
-            if scored
-        ]
+        rows = [(-point.score, str(key := point.id), key, point.payload) for point in found]
+        best = sorted(rows, key=lambda row: row[:2])[:limit]
         ids = [key if isinstance(key, int) else text for _, text, key, _ in best]
         payloads = [payload or {} for *_, payload in best] if shown else None
-        known = dict(zip(ids, payloads or (), strict=bool(payloads)))
-        keys = [key for _, _, key, _ in best]
-        scores = await self._scores(guard, name, exact, keys, known)
+        known = dict(zip(ids, payloads, strict=True)) if payloads else {}
+        scores = await self._scores(guard, name, exact, [key for _, _, key, _ in best], known)
         rrf = [-score for score, *_ in best]
         return ids, rrf, scores, payloads, self.damage(name, guard)
 
