@@ -378,7 +378,7 @@ WRITES = {
     "payload": lambda c: c.set_payload("c", {"a": 1}, IDS),
     "every payload": lambda c: c.set_payload("c", {"a": 1}, EVERY),
     "less payload": lambda c: c.delete_payload("c", ["n"], IDS),
-    "index": lambda c: c.create_payload_index("c", "n", "integer"),
+    "index": lambda c: c.create_payload_indexes("c", {"n": "integer"}),
     "add vector": lambda c: c.create_vector_name(
         "c", "t", models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
     ),

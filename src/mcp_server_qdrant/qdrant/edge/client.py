@@ -116,12 +116,6 @@ class EdgeClient(AsyncQdrantBase):
         asked = (collection_name, staged, replace)
         await self._change("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
 
-    async def create_payload_index(  # type: ignore[override]
-        self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
-    ) -> Any:
-        """Index a payload field; cheap while the collection is empty."""
-        return await self.create_payload_indexes(collection_name, {field_name: field_schema})
-
     async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
         """Index payload fields. The files are made durable once, not for each field."""
         return await self._change("index", collection_name, plain.plain(dict(schemas)))
