@@ -25,7 +25,7 @@ from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import FileJob, SyncRun
+from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import sources, walk_all
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -59,13 +59,13 @@ async def throughput(services: Services, folder: Path) -> None:
         limit = encoder.token_limit()
         request = SyncRequest(tuple(sources([folder])), COLLECTION, selection)
         seen = walk_all(request.sources, selection)
-        run = SyncRun(services.sync, request, Report(), seen)
+        run = Sync(services.store, request)
         run.model, run.limit, run.tokenizer = encoder.name, limit, tokenizer
-        jobs = [run.job(found, None) for found in seen.files]
-        texts = [encoded_text(p) for job in jobs if isinstance(job, FileJob) for p in job.parts]
+        jobs = [run.job(found) for found in seen.files]
+        texts = [encoded_text(part) for job in jobs if job for part in job.parts]
         seconds = 0.0 if part % 2 else await encoding(encoder, texts)
         report = Report()
-        await services.sync.run(request, report)
+        await services.sync(request, report)
         assert len(texts) == report.texts
         seconds = seconds or await encoding(encoder, texts)
         print(

@@ -19,7 +19,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, Shared, wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -77,8 +77,8 @@ async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
 def tools(settings: Settings, services: Services) -> tuple[Call, Call]:
     """A find and a store through the server's tools; each asks or says something new."""
 
-    async def opened() -> Services:
-        return services
+    async def opened() -> Shared:
+        return services.shared
 
     server = make_server(settings, opened=opened)
     queries = itertools.cycle(corpus.queries(5_000, seed=41))

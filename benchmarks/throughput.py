@@ -69,7 +69,7 @@ async def whole() -> Any:
     from mcp_server_qdrant.encoders.registry import Registry
 
     encoder: Any = TrivialEncoder()
-    return wire(settings(), TrivialEngine(), Registry(encoder, lambda _: encoder))
+    return wire(settings(), TrivialEngine(), Registry(encoder, lambda _: encoder)).shared
 
 
 def settings() -> Any:
@@ -80,13 +80,13 @@ def settings() -> Any:
 
 async def ready() -> Any:
     """The real services, whose searches are done before they begin."""
-    services, made = await whole(), page("x")
+    shared, made = await whole(), page("x")
 
     async def search(_: Any) -> Any:
         return made
 
-    services.pipeline.search = search
-    return services
+    shared.of_caller().pipeline.search = search
+    return shared
 
 
 def serve(kind: str, port: int) -> None:

@@ -16,7 +16,7 @@ from mcp.types import CallToolResult
 from qdrant_client import models
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, Shared, wire
 from mcp_server_qdrant.core.datatypes import (
     Document,
     ModelChoice,
@@ -277,8 +277,8 @@ async def memory_server(
         return
     settings = make_settings(**values)
 
-    async def opened() -> Services:
-        return wire(settings, engine, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
+    async def opened() -> Shared:
+        return wire(settings, engine, registry(*encoders or (FakeEncoder(),))).shared  # type: ignore[arg-type]
 
     async with served(settings, opened) as client:
         yield client

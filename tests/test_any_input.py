@@ -193,7 +193,7 @@ async def test_any_file_is_stored_or_named_and_the_others_are_stored(tmp_path):
                 (folder / "lines.jsonl").write_bytes(utf8("\n".join(lines)))
                 for suffix in ("md", "html", "pdf", "jsonl", "py"):
                     (folder / f"other.{suffix}").write_bytes(other)
-                report = run(services.sync.run(request))
+                report = run(services.sync(request))
                 told = [one.reason for one in report.problems] + [note for _, note in report.notes]
 
                 named = {one.path for one in report.problems}

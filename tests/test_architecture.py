@@ -29,7 +29,7 @@ LAYERS: Layers = (
     {"http/page": ("core", "tools")},
     {"http": ("core", "settings", "http/auth", "http/page")},
     {"app": ("core", "settings", "hosting", *PARTS, "tools", "http", "http/page")},
-    {"evaluation": ("core", "qdrant", "app")},
+    {"evaluation": ("core", "app")},
     {"cli": ("core", "settings", "ingest", "evaluation", "http/auth", "app")},
 )
 ROOMS = {room: lower for layer in LAYERS for room, lower in layer.items()}

@@ -9,9 +9,9 @@ import pytest
 
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.evaluation.figures import Scores, categories, score
 from mcp_server_qdrant.evaluation.labels import read_labels
 from mcp_server_qdrant.evaluation.run import measure
-from mcp_server_qdrant.evaluation.scores import Scores, categories, score
 from mcp_server_qdrant.ingest.demo import NAMES, demo_parts, demo_texts, store_demo
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -19,7 +19,7 @@ DEMO = Path(__file__).parent.parent / "demo"
 # Texts age: on this day the youngest is some weeks old.
 TODAY = datetime(2026, 12, 1, tzinfo=UTC)
 
-METRICS = ("best@1", "hit@1", "ndcg@10")
+METRICS = ("best@1", "hit@1", "nDCG@10")
 # What was reached on the day of the last change, cut after the third decimal. Raise them with
 # every gain: `mcp-server-qdrant eval --queries demo/queries.json` prints the same figures.
 FLOORS = {  # best@1, hit@1, nDCG@10

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Shared, wire
 from mcp_server_qdrant.qdrant.client import open_client
 from tests.fakes import FakeEncoder
 from tests.support import make_settings, registry
@@ -171,9 +171,9 @@ def made_up(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("at_once", [1, 2])
 async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up, at_once):
-    async def opened() -> Services:
+    async def opened() -> Shared:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
-        return wire(make_settings(), client, registry(FakeEncoder()))
+        return wire(make_settings(), client, registry(FakeEncoder())).shared
 
     run, figures = modules["run"], modules["figures"]
     histories = modules["histories"].read(made_up)
@@ -203,9 +203,9 @@ async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up
 async def test_growth_searches_each_question_among_more_and_more_histories(
     modules, made_up, monkeypatch
 ):
-    async def opened() -> Services:
+    async def opened() -> Shared:
         client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
-        return wire(make_settings(), client, registry(FakeEncoder()))
+        return wire(make_settings(), client, registry(FakeEncoder())).shared
 
     growth = modules["growth"]
     monkeypatch.setattr(growth, "SIZES", (1, 2, 4))

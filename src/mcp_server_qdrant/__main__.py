@@ -7,6 +7,13 @@ import sys
 def main() -> None:
     """Run the command line."""
     _import_nothing_from_here()
+    import gc
+    import signal
+
+    # No traceback from an import that is interrupted; later what runs handles signals itself.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    # What is imported now stays: collecting garbage among it would cost a tenth of the start.
+    gc.disable()
     if sys.argv[1:2] == ["recall"] and len(sys.argv) == 3 and sys.argv[2][:1] != "-":
         from mcp_server_qdrant.cli.recall import run  # at once: a hook waits
 

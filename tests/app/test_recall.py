@@ -131,7 +131,7 @@ async def test_a_server_listens_once_its_services_are_open_and_until_it_ends(tmp
 
         async def opened():
             await opening.wait()
-            return wire(settings, engine, registry(FakeEncoder()))
+            return wire(settings, engine, registry(FakeEncoder())).shared
 
         async with served(settings, opened) as client:
             assert await asked(tmp_path) == ""
@@ -147,7 +147,7 @@ async def test_over_http_a_server_listens_before_any_client_comes(tmp_path):
         await remember(services, "house", PUMP)
 
         async def opened():
-            return services
+            return services.shared
 
         mcp = make_server(settings, opened, monitor=Monitor(settings))
         served = mcp.streamable_http_app()

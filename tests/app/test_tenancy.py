@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.app.tenants import KEPT, Tenants, assemble
+from mcp_server_qdrant.app.services import KEPT, Services, Shared, wire
 from mcp_server_qdrant.core.context import Caller, calling
-from mcp_server_qdrant.core.errors import (
-    ConfigError,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
@@ -35,9 +30,9 @@ class House:
         self.values = {"tenant_field": "tenant", "qdrant_read_only": True} | values
         self.tenants = self.anew()
 
-    def anew(self) -> Tenants:
+    def anew(self) -> Shared:
         """Another server over the same engine, which remembers nothing."""
-        return assemble(make_settings(**self.values), self.engine, registry(self.encoder))
+        return Shared(make_settings(**self.values), self.engine, registry(self.encoder))
 
     def of(self, tenant: str) -> Services:
         with by(tenant):
@@ -263,8 +258,6 @@ async def test_without_caller_and_setting_every_call_is_refused():
         house = House(engine, FakeEncoder())
         with pytest.raises(RequestError, match="Tenants are kept apart here"):
             house.tenants.of_caller()
-        with pytest.raises(ConfigError, match="set TENANT_ID too"):
-            wire(make_settings(tenant_field="tenant"), engine, registry(FakeEncoder()))
 
 
 async def test_the_tenants_not_used_for_longest_are_forgotten():

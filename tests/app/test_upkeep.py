@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mcp_server_qdrant.app.services import wire
-from mcp_server_qdrant.app.upkeep import check_visible, source
+from mcp_server_qdrant.app.upkeep import check_visible
+from mcp_server_qdrant.app.upkeep import engine as engine_at
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.encoders.multilingual import bm25_of
-from mcp_server_qdrant.ingest.collections.local_import import import_local_mode
+from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
@@ -186,11 +187,11 @@ def test_commands_keep_to_the_allowed_collections(name):
 
 async def test_a_folder_of_local_mode_is_the_embedded_engines_once_it_is_imported(tmp_path):
     await leave(tmp_path)
-    async with source(str(tmp_path), make_settings()) as local:
+    async with engine_at(str(tmp_path), make_settings()) as local:
         before = type(local)
     async with edge(tmp_path) as engine:
         await brought_in(tmp_path, engine)
-        async with source(str(tmp_path), make_settings()) as embedded:
+        async with engine_at(str(tmp_path), make_settings()) as embedded:
             after = type(embedded)
 
     assert (before, after) == (LocalFiles, Bulk)

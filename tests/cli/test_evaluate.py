@@ -33,11 +33,3 @@ def test_a_server_that_cannot_be_reached_is_status_1(invoke, tmp_path):
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot be reached" in done.stderr
-
-
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(invoke, tmp_path):
-    (tmp_path / "queries.json").write_text(ROW, "utf-8")
-    done = invoke("eval", "--queries", "queries.json", "--json", "/no/such/x")
-
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "There is no folder /no/such to write to." in done.stderr

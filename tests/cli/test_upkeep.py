@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.app.upkeep import unknown
 from mcp_server_qdrant.cli.upkeep import accepted, upgraded
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.local_mode import leave
@@ -43,12 +42,6 @@ def test_an_accepted_loss_is_told_in_a_sentence():
     assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
 
 
-def test_an_unknown_name_is_answered_with_what_is_there():
-    assert str(unknown("note", ["notes", "x"])) == "There is no collection 'note'; there is notes."
-    assert str(unknown("a", ["y", "x"])) == "There is no collection 'a'; there is x, y."
-    assert str(unknown("a", [])) == "There is no collection 'a'."
-
-
 @pytest.fixture
 def run(invoke, tmp_path):
     """Runs a command on an engine's folder; its status, output and errors."""
@@ -63,6 +56,7 @@ def run(invoke, tmp_path):
 def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
     for arguments, sentence in (
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
+        (("upgrade", "--", "-nowhere"), "There is no collection '-nowhere'."),
         (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
@@ -93,6 +87,10 @@ def test_the_allow_list_holds_for_commands_too(run, tmp_path):
 
     assert code == 2
     assert "QDRANT_COLLECTIONS" in err
+
+    code, _, err = run("describe", "zzz", "moss")
+
+    assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
 
 
 def test_read_only_holds_for_commands_too(run, tmp_path):

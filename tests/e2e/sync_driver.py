@@ -56,7 +56,7 @@ async def sync(engine: Any, folder: Path, encoder: Any = None) -> Report:
         make_settings(qdrant_read_only=True), engine, registry(encoder or FakeEncoder())
     )
     request = SyncRequest(tuple(sources([folder])), COLLECTION, mirror=True)
-    report = await services.sync.run(request)
+    report = await services.sync(request)
     await services.catalog.close()
     return report
 

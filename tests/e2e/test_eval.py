@@ -52,10 +52,13 @@ def test_the_tables_go_to_stdout_and_every_figure_to_the_json_file(filled, tmp_p
     told = json.loads(out.read_text("utf-8"))
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("2 queries on notes; 10 results each\n")
+    assert done.stdout.startswith("2 queries on notes\n")
     assert "\nkeyword " in done.stdout
-    assert len(told["runs"]) == 4
-    assert all(run["metrics"]["hit@1"] == 1 for run in told["runs"])
+    assert "missed" not in done.stdout
+    assert list(told) == ["hybrid", "semantic", "keyword", "fuzzy"]
+    assert told["keyword"]["mean"]["hit@1"] == told["keyword"]["queries"][1]["hit@1"] == 1
+    assert told["keyword"]["queries"][0]["found"][0] == told["keyword"]["queries"][0]["expected"][0]
+    assert set(told["hybrid"]["latency_ms"]) == {"p50", "p95"}
 
 
 def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries, tmp_path):

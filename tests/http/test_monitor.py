@@ -61,7 +61,7 @@ async def watched(**values) -> AsyncIterator[Watched]:
     async with memory_engine() as engine:
 
         async def opened():
-            return wire(settings, engine, registry(encoder))
+            return wire(settings, engine, registry(encoder)).shared
 
         server = make_server(settings, opened, monitor=monitor)
         asgi = app(server, "streamable-http", settings, monitor)

@@ -157,6 +157,26 @@ async def test_of_two_servers_that_write_one_text_neither_loses_what_was_acknowl
     assert kept == {("seed", None), theirs}
 
 
+async def test_parts_that_another_server_writes_meanwhile_are_not_taken_for_leftovers(engine):
+    theirs = LONG.replace("harbour", "quarry")
+    async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
+        (before,) = await remember(one, "notes", LONG, id="x")
+        # As if the server had been killed before it removed what the text replaced.
+        await engine.set_payload("notes", {"writing": 1}, list(before.ids), key="doc")
+        further = one.store.points.further
+
+        async def late(head: Any) -> Any:
+            one.store.points.further = further
+            await remember(other, "notes", theirs, id="x")
+            return await further(head)
+
+        one.store.points.further = late
+        await one.store.store(NewDocument(f"Ours. {LONG}", id="x"), "notes")
+        (found,), _ = await one.lookup.get(["x"], collection="notes")
+
+    assert (found.text, found.torn) == (theirs, False)
+
+
 async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_its_own(
     engine,
 ):
@@ -168,6 +188,19 @@ async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_
         versions = await one.history.versions("7", "notes")
 
     assert {version.document.text for version in versions} == {"roses are red", "theirs"}
+
+
+async def test_a_point_of_another_tool_that_is_changed_while_a_text_replaces_it_stays(engine):
+    payload = {"text": "roses are red"}
+    await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
+    async with memory_services(engine=engine) as services:
+        change = {"text": "roses are white"}
+        before_the_swap(services, lambda: engine.set_payload("notes", change, [7]))
+        await services.store.store(NewDocument("ours", id="7"), "notes")
+        found, _ = await engine.scroll("notes", with_payload=True)
+
+    texts = {one.payload.get("document") or one.payload["text"] for one in found}
+    assert texts == {"ours", "roses are white"}
 
 
 @pytest.mark.parametrize("fields", [("body", "summary"), ("title", "document")])

@@ -451,7 +451,7 @@ class TestFiles:
 async def _sync(services: Services, file: Path, text: str) -> None:
     file.write_text(text)
     request = SyncRequest(tuple(sources([file.parent])), "notes", mirror=True)
-    await services.sync.run(request)
+    await services.sync(request)
 
 
 class TestIds:

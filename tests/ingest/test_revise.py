@@ -12,7 +12,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.context import Caller, calling, granted
-from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.datatypes import NewDocument, Sparse
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import (
     BackendError,
@@ -21,7 +21,7 @@ from mcp_server_qdrant.core.errors import (
     QdrantMcpError,
     RequestError,
 )
-from mcp_server_qdrant.core.writes import Changes
+from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.ingest.test_parts import Moments
@@ -106,7 +106,7 @@ class TestMove:
         (tmp_path / "docs" / "boats.md").write_text(text)
         async with services_over(kind, tmp_path / "engine") as (services, _):
             request = SyncRequest(sources([tmp_path / "docs"]), "notes")
-            await services.sync.run(request)
+            await services.sync(request)
             one = await seen(services, "docs/boats.md", "notes")
             parts = await services.lookup.parts(one)
             await moved(services, "docs/boats.md")
@@ -118,6 +118,29 @@ class TestMove:
             ]
             assert {a.file for a in there} == {None}
             assert {date_of(a) for a in there} == {None}, "the time of its file is no date"
+
+    async def test_a_file_without_a_date_of_its_own_is_moved_changed_and_deleted(
+        self, kind, tmp_path
+    ):
+        (tmp_path / "docs").mkdir()
+        text = "---\nupdated_at: 2020-01-01\n---\n# Boats\n\n" + LONG
+        (tmp_path / "docs" / "boats.md").write_text(text)
+        async with services_over(kind, tmp_path / "engine") as (services, _):
+            await services.sync.run(SyncRequest(sources([tmp_path / "docs"]), "notes"))
+            await moved(services, "docs/boats.md")
+            one = await seen(services, "docs/boats.md", "archive")
+            await services.revision.revise(one, Changes(tags=("sea",)))
+            target, first = (
+                await services.catalog.target("archive"),
+                await seen(services, "docs/boats.md", "archive"),
+            )
+            late = Encoded(one, None, Sparse((), ()))
+            await services.store.points.exchange(target, late, one)
+
+            assert first.tags == ("sea",)
+            assert await seen(services, "docs/boats.md", "archive") == first, "it was seen before"
+            await services.deletion.by_ids(await services.deletion.named(["docs/boats.md"]))
+            assert await points_in(services, "archive") == 0
 
     async def test_a_text_that_another_tool_wrote_moves_too(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, engine):
@@ -307,10 +330,10 @@ class TestChange:
         (tmp_path / "docs" / "boats.md").write_text("# Boats\n\n" + LONG)
         async with services_over(kind, tmp_path / "engine") as (services, _):
             request = SyncRequest(sources([tmp_path / "docs"]), "notes", mirror=True)
-            await services.sync.run(request)
+            await services.sync(request)
             one = await seen(services, "docs/boats.md", "notes")
             await services.revision.revise(one, Changes(tags=("sea",)))
-            again = await services.sync.run(request)
+            again = await services.sync(request)
             after = await seen(services, "docs/boats.md", "notes")
 
             assert (again.unchanged, again.changed, again.new) == (1, [], [])

@@ -92,7 +92,7 @@ class Named(Job):
         self.name = name
         self.trial: Trial
 
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         self.trial.wrote += count
 
     async def finished(self) -> None:

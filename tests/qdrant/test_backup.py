@@ -121,7 +121,12 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
         (place, [], False, "holds a backup"),
         (full, [], True, "is not empty, and no backup"),
         (tmp_path / "file", [], True, "is a file"),
-        (tmp_path / "new", ["noets"], False, "There is no collection 'noets'; there is notes"),
+        (
+            tmp_path / "new",
+            ["noets"],
+            False,
+            "There is no collection 'noets'. Did you mean 'notes'",
+        ),
     ]
     for folder, names, replace, sentence in refusals:
         with pytest.raises(RequestError, match=sentence):

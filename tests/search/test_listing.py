@@ -169,7 +169,7 @@ async def test_texts_of_files_are_dated_by_what_they_say_and_else_not_at_all(eng
         (folder / name).write_text(f"{front}The harbour of {name}, seen from {time}.")
         os.utime(folder / name, (time, time))
     async with memory_services(engine=engine) as services:
-        await services.sync.run(SyncRequest(tuple(sources([folder])), "files"))
+        await services.sync(SyncRequest(tuple(sources([folder])), "files"))
         everything, _ = await listed(services)
         dated, _ = await listed(services, since="2023-05", until="2023-05")
         copied, _ = await listed(services, since="2017")

@@ -43,7 +43,7 @@ async def client_of(
     settings = make_settings(**values)
 
     async def opened() -> Any:
-        return wire(settings, engine, registry(FakeEncoder()))
+        return wire(settings, engine, registry(FakeEncoder())).shared
 
     async with Client(
         make_server(settings, opened), elicitation_callback=answers, mode=mode
@@ -320,7 +320,7 @@ class TestByFilter:
                 assert expected in refusal(await delete(client, **arguments))
 
     async def test_more_points_than_a_page_are_deleted(self, engine, monkeypatch):
-        monkeypatch.setattr(points, "IDS_PAGE", 30)
+        monkeypatch.setattr(points, "PAGE", 30)
         monkeypatch.setattr(deletion, "BATCH", 40)
         await foreign(
             engine,

@@ -227,7 +227,7 @@ async def test_points_come_for_hosts_that_render_apps_and_for_who_asks():
         settings = make_settings()
 
         async def opened():
-            return wire(settings, engine, registry(FakeEncoder()))
+            return wire(settings, engine, registry(FakeEncoder())).shared
 
         apps = advertise(UI, {"mimeTypes": [MIME]})
         for mode in ("auto", "legacy"):

@@ -564,23 +564,6 @@ class TestStore:
         kept = {one["id"]: one["tags"] for one in documents}
         assert [*kept.values()] == [["tree", "garden"], ["a, b", "c"], ["red, thorny"]]
 
-    async def test_a_client_that_asks_is_told_how_far_a_very_long_text_is(self):
-        told = []
-
-        async def progress(done: float, of: float | None, message: str | None) -> None:
-            told.append((done, of))
-
-        arguments = {"information": f"{LONG} " * 50, "collection_name": "notes"}
-        async with memory_server() as client:
-            result = await client.call_tool("qdrant-store", arguments, progress_callback=progress)
-
-        parts = result.structured_content["parts"]
-        done = [number for number, _ in told]
-        assert len(done) > 1
-        assert done == sorted(set(done))
-        assert done[-1] == parts
-        assert {of for _, of in told} == {parts}
-
     async def test_what_was_done_is_said(self):
         async with memory_server() as client:
             first = await store(client, "roses", id="plan")
@@ -941,7 +924,7 @@ class TestFailures:
             async def opened():
                 if failures:
                     raise failures.pop()
-                return wire(make_settings(), engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+                return wire(make_settings(), engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
 
             async with served(make_settings(), opened) as client:
                 failures[:] = [EngineUnavailable("The engine cannot be started.")]

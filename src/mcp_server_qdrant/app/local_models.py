@@ -52,7 +52,7 @@ async def open_engine(
     try:
         if settings.qdrant_url is None and is_local_mode(settings.local_path):
             from mcp_server_qdrant.encoders.multilingual import bm25_of
-            from mcp_server_qdrant.ingest.collections.local_import import import_local_mode
+            from mcp_server_qdrant.ingest.collections.copying import import_local_mode
             from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
             bulk = Bulk(client, settings.qdrant_content_fields)

@@ -13,10 +13,7 @@ from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.app.tenants import Tenants
-
-    Opened = Services | Tenants
+    from mcp_server_qdrant.app.services import Services, Shared
 
 
 class Opening:
@@ -24,7 +21,7 @@ class Opening:
 
     def __init__(
         self,
-        open_services: Callable[[], Awaitable["Opened"]],
+        open_services: Callable[[], Awaitable["Shared"]],
         recall_path: Path | None = None,
         *,
         at_once: bool = False,
@@ -34,7 +31,7 @@ class Opening:
         self._at_once = at_once
         self._recall_path = recall_path
         self._undo = contextlib.AsyncExitStack()
-        self._task: asyncio.Task[Opened] | None = None
+        self._task: asyncio.Task[Shared] | None = None
         self._users = 0
 
     async def __aenter__(self) -> "Opening":
@@ -55,7 +52,7 @@ class Opening:
         with calling(None):
             await self._undo.aclose()
 
-    def begin(self) -> "asyncio.Task[Opened]":
+    def begin(self) -> "asyncio.Task[Shared]":
         """Start opening unless that is done or under way; for all, whoever calls first."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
@@ -64,7 +61,7 @@ class Opening:
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
-    async def _opened(self) -> "Opened":
+    async def _opened(self) -> "Shared":
         services = await self._open()
         self._undo.push_async_callback(services.close)
         if self._recall_path:
@@ -81,7 +78,7 @@ class Opening:
 def import_services() -> None:
     """Import the services, and qdrant-client without what it needs to encode texts itself."""
     import_qdrant_client()
-    importlib.import_module("mcp_server_qdrant.app.tenants")
+    importlib.import_module("mcp_server_qdrant.app.services")
     importlib.import_module("mcp_server_qdrant.qdrant.client")
 
 
@@ -91,7 +88,7 @@ async def open_lazily(settings: Settings) -> "Services":
     return opened.of_caller()
 
 
-async def open_services(settings: Settings) -> "Opened":
+async def open_services(settings: Settings) -> "Shared":
     """The services, their libraries imported in a thread: the event loop goes on meanwhile.
 
     All that was loaded until now is kept out of garbage collection, which would otherwise walk
@@ -105,19 +102,18 @@ async def open_services(settings: Settings) -> "Opened":
             host = hosts.open_host(settings)
             undo.push_async_callback(host.close)
             line = hosts.open_engine_host(settings)
-            # The hosts start, and load model and collections, while this process imports.
-            starting = [asyncio.create_task(hosts.load_default(settings, host))]
+            starting = [hosts.load_default(settings, host)]
             if line is not None:
                 undo.push_async_callback(line.close)
-                starting.append(asyncio.create_task(line.open()))
-            for task in starting:
-                task.add_done_callback(lambda task: task.cancelled() or task.exception())
+                starting.append(line.open())
+            # The hosts start, and load model and collections, while this process imports.
+            asyncio.gather(*starting, return_exceptions=True)
             await asyncio.to_thread(import_services)
-            from mcp_server_qdrant.app import models, tenants
+            from mcp_server_qdrant.app import models, services
 
             client = await hosts.open_engine(settings, settings.qdrant_timeout, line)
             undo.push_async_callback(client.close)
-            opened = tenants.assemble(settings, client, models.open_encoders(settings, host))
+            opened = services.Shared(settings, client, models.open_encoders(settings, host))
             undo.pop_all()
             return opened
     finally:

@@ -20,8 +20,7 @@ from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
 
 if TYPE_CHECKING:
-    from mcp_server_qdrant.app.opening import Opened
-    from mcp_server_qdrant.app.services import Services
+    from mcp_server_qdrant.app.services import Services, Shared
     from mcp_server_qdrant.http.monitor import Monitor
 
 NAME = "mcp-server-qdrant"
@@ -36,7 +35,7 @@ MAX_CLIENT = 60  # characters of a client's name, and of its version
 
 def make_server(
     settings: Settings,
-    opened: Callable[[], Awaitable["Opened"]] | None = None,
+    opened: Callable[[], Awaitable["Shared"]] | None = None,
     under_way: set[asyncio.Task[Any]] | None = None,
     *,
     monitor: "Monitor | None" = None,

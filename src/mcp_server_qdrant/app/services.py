@@ -4,33 +4,42 @@ Imports the engine's libraries, which take most of a second: `app/opening.py` lo
 thread, after the handshake.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib import import_module
+from typing import Any
 
-from qdrant_client.async_client_base import AsyncQdrantBase
-
-from mcp_server_qdrant.app.models import blueprint
-from mcp_server_qdrant.app.shared import Shared
+from mcp_server_qdrant.app.models import blueprint, open_choice, open_rerank
+from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.datatypes import CollectionInfo
+from mcp_server_qdrant.core.dates import DATES
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import Preferences
-from mcp_server_qdrant.core.tasks import gathered
-from mcp_server_qdrant.encoders.multilingual import stop_words
+from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
+from mcp_server_qdrant.core.tasks import Tasks, gathered
+from mcp_server_qdrant.encoders.multilingual import bm25_of, stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
-from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, SyncedFolder
+from mcp_server_qdrant.ingest.files.background import SYNC_SHARE, Background, Pace, Run
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
+from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import document_of
+from mcp_server_qdrant.qdrant.payload import document_of, paths
+from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, SERVER_INDEXES, Points, Tally
 from mcp_server_qdrant.search.pipeline import Pipeline
 from mcp_server_qdrant.search.query import Rules
 from mcp_server_qdrant.search.retrieve import Fetch
@@ -40,45 +49,52 @@ from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex
 from mcp_server_qdrant.search.words.terms import TermWeights
 from mcp_server_qdrant.settings.environment import Settings
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.ingest.files.sync import Sync
+from mcp_server_qdrant.settings.ranking import TIME_FIELDS
 
 MOST_WRITERS = 8  # callers and clients that are named for a collection
+KEPT = 256  # tenants whose catalogs, words and tags are remembered
+LONGEST_NAME = 255
 VECTORLESS = "some texts get their vectors just now; until then keywords find them."
 
 
 class Services:
     """Everything a tool may call, over one engine, as a tenant sees it; None: as everyone does."""
 
-    def __init__(self, shared: Shared, tenant: str | None) -> None:
-        settings, view = shared.settings, shared.view(tenant)
-        points, queries = shared.points(view), shared.queries(view)
-        fields = settings.qdrant_content_fields
+    def __init__(self, shared: "Shared", tenant: str | None) -> None:
+        settings, client = shared.settings, shared.client
+        identify: Identify = point_id
+        indexes: Mapping[str, Any] = {}
+        if tenant is not None:
+            assert settings.tenant_field is not None
+            kept = Tenant(tenant, settings.tenant_field)
+            client, indexes = TenantClient(client, kept), kept.indexes
+            identify = point_ids_of(tenant)
+        points = shared.open_points(client, identify, indexes)
+        fields, embedded = settings.qdrant_content_fields, shared.embedded
+        read = () if embedded else paths(fields, *settings.qdrant_recency_fields)
+        queries = Queries(client, shared.dates, read, together=embedded)
         self.shared = shared
-        self.client = view.client
+        self.client = client
         self.encoders = shared.encoders
-        self.catalog = shared.everything if tenant is None else shared.catalog(view)
+        self.catalog = shared.catalog if tenant is None else shared.open_catalog(client)
         in_memory = settings.qdrant_url == ":memory:"  # it counts without an index, and has none
         self.facets = Facets(
-            view.client,
+            client,
             lambda name, key: in_memory or self.catalog.indexed(name, key),
             [f"metadata.{name}" for name, _ in shared.filterable],
         )
         self.lookup = Lookup(self.catalog, points)
-        drawer = Drawer(view.client, fields)
+        drawer = Drawer(client, fields)
         self.lexicon = _lexicon(settings, drawer, tenant)
         self.pipeline = Pipeline(
             self._understanding(queries),
-            Fetch(queries, partial(document_of, content_fields=fields, identify=view.identify)),
+            Fetch(queries, partial(document_of, content_fields=fields, identify=identify)),
             shared.rerank,
-            Newest(view.client, shared.dates, fields),
+            Newest(client, shared.dates, fields),
             self.facets,
         )
         self.projector = Projector(self.catalog, drawer, self.encoders, self.pipeline.search)
-        self.history = History(
-            view.client, points, settings.history_days, self.catalog.visible, view.indexes
-        )
+        self.history = History(client, points, settings.history_days, self.catalog.visible, indexes)
         self.store = Store(
             self.catalog,
             points,
@@ -94,14 +110,22 @@ class Services:
         )
         self.deletion = Deletion(self.store, self.lookup, self._deleted)
         self.revision = Revision(self.store, self.deletion)
-        self.background = _background(settings, self.store, tenant)
+        paced = partial(self.sync, pace=Pace(SYNC_SHARE))
+        self.background = _background(settings, paced, tenant)
 
-    @cached_property
-    def sync(self) -> "Sync":
-        """Stores folders; the readers of all formats are imported for it."""
+    async def sync(
+        self,
+        request: SyncRequest,
+        report: Report | None = None,
+        before: Report | None = None,
+        pace: Pace | None = None,
+    ) -> Report:
+        """Bring files and a collection in step, as `Sync` does."""
+        # Most servers keep no folder in step, and are spared the readers of all formats.
+        await asyncio.to_thread(import_module, "mcp_server_qdrant.ingest.files.sync")
         from mcp_server_qdrant.ingest.files.sync import Sync
 
-        return Sync(self.store)
+        return await Sync(self.store, request, report or Report(), before, pace).run()
 
     def _understanding(self, queries: Queries) -> Understanding:
         settings, bm25 = self.shared.settings, self.shared.bm25
@@ -139,14 +163,6 @@ class Services:
         self.projector.changed(collection)
         self.pipeline.understanding.terms.probes.forget(collection)
         self.pipeline.understanding.tags.changed(collection)
-
-    def of_caller(self) -> "Services":
-        """The services that the caller may use: these."""
-        return self
-
-    def work(self) -> dict[str, int]:
-        """Counts of writes since the start, by kind, and of the folders kept in step."""
-        return {**self.shared.work(), **self.background.counts()}
 
     def coming(self) -> dict[str, str]:
         """Collection -> what of it cannot be found yet, in a sentence."""
@@ -190,34 +206,142 @@ class Services:
 
     async def close(self) -> None:
         """Let engine and models go."""
-        await self.stop()
         await self.shared.close()
 
 
-def wire(settings: Settings, client: AsyncQdrantBase, encoders: Registry) -> Services:
-    """The services over an open engine, of the one tenant that the settings name, if any."""
-    tenant = settings.tenant_id if settings.tenant_field else None
-    return Services(Shared(settings, client, encoders), tenant)
+class Shared:
+    """What all services over one engine share, none of it contents, and the services of each
+    tenant: of those used last, and always of TENANT_ID. Without tenants there are those of None.
+
+    All that services remember (names, counts, words, tags) is one tenant's, as they are.
+    """
+
+    def __init__(self, settings: Settings, client: Any, encoders: Registry) -> None:
+        encoders.default.start()
+        self.settings = settings
+        self.client = client
+        self.embedded = isinstance(client, EdgeClient)
+        self.encoders = encoders
+        self.bm25 = bm25_of(settings.bm25_language)
+        self.choice = open_choice(settings, encoders)
+        self.rerank = open_rerank(settings, encoders.host)
+        self._tally = Tally()
+        self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
+        self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))
+        # These see the points of all tenants, and are no caller's.
+        self.catalog = self.open_catalog(client)
+        points = self.open_points(client)
+        self._backfill = Backfill(self.catalog, points, encoders, Pace(SYNC_SHARE))
+        self.tasks = Tasks()
+        fill = partial(self.tasks.start, "The filling of vectors", self._backfill.run)
+        self.filling = None if settings.qdrant_read_only else fill()
+        self._known: dict[str | None, Services] = {}  # the one used last stands last
+        self._fixed = settings.tenant_id if settings.tenant_field else None
+        if self._fixed or not settings.tenant_field:
+            self._known[self._fixed] = Services(self, self._fixed)
+
+    def of_caller(self) -> Services:
+        """Those of the call under way. Raises RequestError where it has no tenant."""
+        tenant = self._tenant()
+        services = self._known.pop(tenant, None) or Services(self, tenant)
+        self._known[tenant] = services
+        others = [one for one in self._known if one != self._fixed]  # which may sync folders
+        if len(others) > KEPT:
+            del self._known[others[0]]  # it finishes its work under way
+        return services
+
+    def _tenant(self) -> str | None:
+        """The tenant that the caller's verified claim names, else that of the settings."""
+        field, who = self.settings.tenant_field, caller()
+        if field is None:
+            return None
+        if who is None:
+            if self._fixed is None:
+                raise RequestError(
+                    "Tenants are kept apart here: call with a token that names one, or set "
+                    "TENANT_ID."
+                )
+            return self._fixed
+        claim = self.settings.tenant_claim or field
+        name = who.claims.get(claim)
+        if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME:
+            raise RequestError(f"This token names no tenant: it needs the claim {claim!r}, a text.")
+        return name
+
+    def work(self) -> dict[str, int]:
+        """Counts of writes since the start, by kind, and of the folders kept in step."""
+        fixed = self._known.get(self._fixed)
+        counts = {"points_written": self._tally.written, "vectors_filled": self._tally.filled}
+        return {**counts, **(fixed.background.counts() if fixed else {})}
+
+    def filling_now(self) -> Collection[str]:
+        """The collections whose texts are getting their vectors; none where tenants are apart."""
+        return () if self.settings.tenant_field else self._backfill.filling
+
+    def pending(self) -> None:
+        """Points wait for their vectors."""
+        if self.settings.tenant_field:
+            self.catalog.forget_all()
+        self._backfill.wake()
+
+    def open_catalog(self, client: Any) -> Catalog:
+        """The collections that a client sees."""
+        return Catalog(
+            client,
+            self.choice,
+            default=self.settings.collection_name,
+            allowed=self.settings.qdrant_collections,
+            folder=self.settings.qdrant_folder,
+            dates=self.dates,
+        )
+
+    def open_points(
+        self,
+        client: Any,
+        identify: Identify = point_id,
+        indexes: Mapping[str, Any] | None = None,
+    ) -> Points:
+        """Its points by id; new collections have these `indexes` too."""
+        named = (name for name in self.settings.qdrant_recency_fields if name not in TIME_FIELDS)
+        dates = [path for path in date_paths(named) if "." in path]
+        return Points(
+            client,
+            self.settings.qdrant_content_fields,
+            self.filterable,
+            identify=identify,
+            indexes={
+                **({} if self.embedded else SERVER_INDEXES),
+                **dict.fromkeys(dates, DATE_INDEX),
+                **(indexes or {}),
+            },
+            tally=self._tally,
+        )
+
+    async def close(self) -> None:
+        """Let engine and models go."""
+        for services in self._known.values():
+            await services.stop()
+        await self.tasks.close()
+        await self.catalog.close()
+        await self.rerank.close()
+        await self.encoders.close()
+        await self.client.close()
 
 
-def _background(settings: Settings, store: Store, tenant: str | None) -> Background:
+def wire(settings: Settings, client: Any, encoders: Registry) -> Services:
+    """The services of the caller over an open engine. Raises RequestError as `of_caller`."""
+    return Shared(settings, client, encoders).of_caller()
+
+
+def _background(settings: Settings, run: Run, tenant: str | None) -> Background:
     """Keeps folders in step from now on, if any are to be and this server may write.
 
     They are of the tenant that the settings name; no other learns of them.
     """
-
-    def open_sync() -> "Sync":
-        from mcp_server_qdrant.ingest.files.sync import Sync
-
-        return Sync(store, Pace(SYNC_SHARE))
-
-    folders = [
-        SyncedFolder(source.path, source.collection, source.name, source.selection, source.keep)
-        for source in settings.sync_sources
-        if not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
-    ]
+    may = not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
+    folders = settings.sync_sources if may else ()
     alone = settings.qdrant_url == ":memory:"
-    background = Background(open_sync, folders, None if alone else settings.cache_path / "sync")
+    background = Background(run, folders, None if alone else settings.cache_path / "sync")
     background.start()
     return background
 

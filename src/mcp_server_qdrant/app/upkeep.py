@@ -40,46 +40,33 @@ def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
 
 @asynccontextmanager
 async def engine(
-    where: str | None, settings: Settings, *, new: bool = False
-) -> AsyncIterator[Bulk]:
-    """The engine at a URL or in a folder, `new` or not; None: the one that the settings name.
+    where: str | None, settings: Settings, *, goal: bool = False
+) -> AsyncIterator[Any]:
+    """The engine at a URL or in a folder; None: the one that the settings name.
 
-    Raises ConfigError, RequestError, EngineUnavailable.
+    As the `goal` of a copy a folder may be new. Otherwise one of local mode is read without its
+    lock, and left as it is. Raises ConfigError, RequestError, EngineUnavailable.
     """
     client: AsyncQdrantBase
+    folder = Path(where or "")
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
-    elif _is_of_local_mode(where):
-        client = open_local_mode(Path(where))
     elif "://" in where:
         client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
-    elif new or _is_ours(where):
-        client = await EdgeClient.open(Path(where), timeout=PATIENCE)
-    else:
+    elif (folder / "shards").is_dir() or (goal and not is_local_mode(folder)):
+        # Shards are ours, also in a folder that was local mode's before.
+        client = await EdgeClient.open(folder, timeout=PATIENCE)
+    elif not is_local_mode(folder):
         raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
+    elif goal:
+        client = open_local_mode(folder)
+    else:
+        yield LocalFiles(folder)
+        return
     try:
         yield Bulk(client, settings.qdrant_content_fields)
     finally:
         await client.close()
-
-
-@asynccontextmanager
-async def source(where: str | None, settings: Settings) -> AsyncIterator[Bulk | LocalFiles]:
-    """The same to be read only: a folder of local mode without its lock, and left as it is."""
-    if where is not None and _is_of_local_mode(where):
-        yield LocalFiles(Path(where))
-        return
-    async with engine(where, settings) as opened:
-        yield opened
-
-
-def _is_ours(where: str) -> bool:
-    """True for a folder of the embedded engine, which may have been local mode's before."""
-    return (Path(where) / "shards").is_dir()
-
-
-def _is_of_local_mode(where: str) -> bool:
-    return "://" not in where and not _is_ours(where) and is_local_mode(Path(where))
 
 
 def place(where: str | None, settings: Settings) -> str | Path:
@@ -160,9 +147,6 @@ def check_writable(settings: Settings) -> None:
         raise ConfigError("QDRANT_READ_ONLY is set: nothing can be written.")
 
 
-def unknown(name: str, names: Sequence[str]) -> RequestError:
-    """The sentence for a name that is not there, with those that look like it, else with all."""
-    names = [one for one in names if one != HISTORY]
-    near = near_names(name, names) or sorted(names)[:20]
-    there = f"; there is {', '.join(near)}" if near else ""
-    return RequestError(f"There is no collection {name!r}{there}.")
+def unknown(name: str, names: Sequence[str]) -> UnknownCollection:
+    """The error for a name that is not there, with those that look most like it."""
+    return UnknownCollection(name, near_names(name, [one for one in names if one != HISTORY], 0.0))

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 from platformdirs import user_config_path
@@ -20,7 +19,6 @@ from mcp_server_qdrant.core.errors import ConfigError
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
-SLOW_SECONDS = 10.0
 ADDRESS = "an address"
 HOOK_SECONDS = 5  # after which a client stops waiting for a hook
 RECALLED = ("SessionStart", "UserPromptSubmit")  # events at which Claude Code runs `recall`
@@ -134,7 +132,6 @@ def start(entry: Entry, environment: Mapping[str, str]) -> str:
 
     It writes nothing meanwhile, and is ended at once. One that is slow is not broken.
     """
-    since = monotonic()
     env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
         done = subprocess.run(
@@ -154,12 +151,10 @@ def start(entry: Entry, environment: Mapping[str, str]) -> str:
         raise ConfigError(f"{command(entry)[0]} cannot be started: {error.strerror}.") from error
     try:
         told = json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]
-        named = f"{told['name']} {told['version']}"
+        return f"{told['name']} {told['version']}"
     except (LookupError, ValueError, TypeError):
         said = done.stderr.strip() or "it ended without an answer."
         raise ConfigError(said.splitlines()[-1].removeprefix("mcp-server-qdrant: ")) from None
-    seconds = monotonic() - since
-    return f"{named}, slowly: after {seconds:.0f} s" if seconds > SLOW_SECONDS else named
 
 
 def texts(value: Any) -> dict[str, str]:

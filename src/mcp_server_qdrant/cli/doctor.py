@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.cli import clients, frame
+from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     ConfigError,
@@ -24,19 +26,36 @@ from mcp_server_qdrant.core.errors import (
     RerankerUnavailable,
     UnknownCollection,
 )
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.settings import environment
+from mcp_server_qdrant.settings.environment import ENVIRONMENT, Settings, shown, without_settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.core.datatypes import CollectionInfo
-    from mcp_server_qdrant.settings.environment import Settings
 
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
-UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
-WRITABLE = "<a folder that you may write>"
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
+# The settings behind a check: the first that is set may be wrong. What helps where none is set.
+BEHIND = {
+    "settings": ((), "Mend the settings file, or start without it."),
+    "engine": (
+        ("QDRANT_URL", "QDRANT_LOCAL_PATH"),
+        "export QDRANT_LOCAL_PATH='<a folder that you may write>'",
+    ),
+    "embedding service": (
+        ("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL"),
+        "export EMBEDDING_API_KEY='<a key that the service takes>'  (or see to the network)",
+    ),
+    "model": (
+        ("EMBEDDING_MODEL_PATH",),
+        "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network; "
+        "EMBEDDING_PROVIDER=none does without a model)",
+    ),
+    "reranker": (("RERANK_URL", "RERANK_PROVIDER"), ""),
+}
 
 
 @click.command()
@@ -62,7 +81,7 @@ def doctor(*, as_json: bool) -> None:
 class Examination:
     """Looks at one thing after the other, and prints what it finds."""
 
-    settings: "Settings"
+    settings: Settings
     services: "Services"
 
     def __init__(self, *, quiet: bool) -> None:
@@ -76,7 +95,7 @@ class Examination:
             try:
                 asyncio.run(self._look_through_services())
             except QdrantMcpError as error:
-                self._problem("engine", str(error), self.engine_fix(error))
+                self._failed("engine", error)
         if find_spec("openTSNE") is None:
             lacking = "A map with regions, on which near means alike, needs the extra 'map'."
             self._add("extra", lacking, "pip install opentsne scikit-learn")
@@ -97,26 +116,39 @@ class Examination:
 
     def _set(self, name: str, value: str | None = None) -> str:
         """The line that gives a setting this value, or takes it away, where it is set."""
-        from mcp_server_qdrant.settings.environment import ENVIRONMENT
-
         _, origin = self.given.get(name, ("", ENVIRONMENT))
         if value is None:
             return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
         line = f"{name}={shlex.quote(value)}"
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
-    def _read_settings(self, env_file: Path | None) -> bool:
-        from mcp_server_qdrant.settings import environment
+    def _failed(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
+        """Add an error as a problem. What mends it is in its sentence, or else in BEHIND."""
+        said = text or str(error)
+        _, tells, command = said.rstrip(".").rpartition(": run ")
+        behind, line = BEHIND[check]
+        if isinstance(error, KeyRefused):
+            line = self._set("QDRANT_API_KEY", "<the server's key>")
+        elif near := re.search(r"Did you mean '(.+)'\?", said):
+            line = self._set("EMBEDDING_MODEL", near[1])
+        elif tells:
+            line = command
+        elif isinstance(error, ConfigError) and (named := _first_named(said, self.given)):
+            line = self._set(named)
+        elif wrong := next((name for name in behind if name in self.given), None):
+            line = f"{self._set(wrong)}  (or see to what is there)"
+        self._problem(check, said, line)
 
+    def _read_settings(self, env_file: Path | None) -> bool:
         notes: list[str] = []
         try:
             self.given = environment.given(env_file)
             self.settings = environment.load(env_file, notes.append)
         except ConfigError as error:
-            self._problem("settings", str(error), self._settings_fix(str(error)))
+            self._failed("settings", error)
             return False
         for name, (value, origin) in self.given.items():
-            self._add("settings", f"{name}={environment.shown(name, value)} (from {origin})")
+            self._add("settings", f"{name}={shown(name, value)} (from {origin})")
         self._add("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
             self._add("settings", f"{note}.")
@@ -125,13 +157,6 @@ class Examination:
                 text = f"SYNC_SOURCES names {source.path}, which is not there."
                 self._problem("sync", text, f"mkdir -p {shlex.quote(str(source.path))}")
         return True
-
-    def _settings_fix(self, text: str) -> str:
-        """The line that mends a settings error; nothing is given where the file cannot be used."""
-        if found := re.search(r"chmod go-w (.+?)\.?$", text):
-            return f"chmod go-w {shlex.quote(found[1])}"
-        named = _first_named(text, self.given)
-        return self._set(named) if named else "Mend the settings file, or start without it."
 
     async def _look_through_services(self) -> None:
         """Look through the parts that the server has too, in no tenant's view."""
@@ -151,23 +176,7 @@ class Examination:
             await self._default()
             await self._round_trip(scratch)
 
-    def engine_fix(self, error: QdrantMcpError) -> str:
-        """The line that mends why the engine cannot be opened or asked."""
-        if isinstance(error, KeyRefused):
-            return self._set("QDRANT_API_KEY", "<the server's key>")
-        if isinstance(error, ConfigError) and (named := _first_named(str(error), self.given)):
-            return self._set(named)
-        if self.settings.qdrant_url:
-            return f"{self._set('QDRANT_URL')}  (or start the server there)"
-        if "QDRANT_LOCAL_PATH" in self.given:
-            return self._set("QDRANT_LOCAL_PATH")
-        return self._set("QDRANT_LOCAL_PATH", WRITABLE) if UNSTARTED in str(error) else AGAIN
-
     async def _engine(self) -> None:
-        from importlib.metadata import version
-
-        from mcp_server_qdrant.settings.environment import shown
-
         url, said = self.settings.qdrant_url, "A trial"
         if url is None:
             edge = f"Embedded, Qdrant Edge {version('qdrant-edge-py')}"
@@ -190,23 +199,11 @@ class Examination:
         try:
             await encoder.encode_query("hello")
         except EncoderUnavailable as error:
-            reason = encoder.reason or str(error)
-            self._problem("model", reason, self._model_fix(reason))
+            local = settings.embedding_provider == "fastembed"
+            self._failed("model" if local else "embedding service", error, encoder.reason)
         else:
             place = settings.embedding_model_path or settings.embedding_provider
             self._add("model", f"{encoder.name} makes vectors ({place}).")
-
-    def _model_fix(self, reason: str) -> str:
-        if self.settings.embedding_provider != "fastembed":
-            return self._set("EMBEDDING_SERVICE_URL", "<a service that answers>")
-        if near := re.search(r"Did you mean '(.+)'\?", reason):
-            return self._set("EMBEDDING_MODEL", near[1])
-        if self.settings.embedding_model_path:
-            return self._set("EMBEDDING_MODEL_PATH")
-        if UNSTARTED in reason:
-            return self._set("QDRANT_CACHE_PATH", WRITABLE)
-        line = self._set("EMBEDDING_MODEL_PATH", "<folder of the model>")
-        return f"{line}  (or connect to the network; EMBEDDING_PROVIDER=none does without a model)"
 
     async def _reranker(self) -> None:
         """Whether the reranking service answers. A local model is loaded by the first call only."""
@@ -215,28 +212,26 @@ class Examination:
         try:
             await reranker.score("hello", ["hello"], self.settings.rerank_timeout)
         except RerankerUnavailable as error:
-            fix = self._set("RERANK_URL" if self.settings.rerank_url else "RERANK_PROVIDER")
-            text = f"{error} Searches keep the order without it."
-            self._problem("reranker", text, f"{fix}  (or see to the service there)")
+            self._failed("reranker", error, f"{error} Searches keep the order without it.")
         else:
             self._add("reranker", "The service scores texts.")
 
-    def _collection(self, info: "CollectionInfo") -> None:
+    def _collection(self, info: CollectionInfo) -> None:
         """A collection's state. A missing leg costs quality, and may be meant so."""
         legs = " and ".join(info.legs) or "nothing"
         text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
         if info.note:
             text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
-        name = shlex.quote(info.name)
-        upgrade = f"mcp-server-qdrant upgrade {name}"
+        name = ("-- " if info.name.startswith("-") else "") + shlex.quote(info.name)
+        upgrade, model = "mcp-server-qdrant upgrade", self.settings.chosen_model
         if "accept-loss" in text:
             self._problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
         elif not info.legs or "upgrade again" in text:
-            self._problem("collection", text, upgrade)
+            self._problem("collection", text, f"{upgrade} {name}")
         elif "bm25" not in info.legs:
-            self._add("collection", text, upgrade)
+            self._add("collection", text, f"{upgrade} {name}")
         elif "dense" not in info.legs and self.settings.embedding_provider != "none":
-            self._add("collection", text, f"{upgrade} --model {self.settings.chosen_model}")
+            self._add("collection", text, f"{upgrade} --model {model} {name}")
         else:
             self._add("collection", text)
 
@@ -253,14 +248,8 @@ class Examination:
 
     async def _round_trip(self, scratch: str) -> None:
         """Store a text and find it, in a collection that is deleted in any case."""
-        from mcp_server_qdrant.core.datatypes import NewDocument
-        from mcp_server_qdrant.core.find import SearchRequest
-
-        if self.settings.qdrant_read_only:
-            self._add(TRIP, "Skipped: QDRANT_READ_ONLY is set.")
-            return
-        if self.settings.tenant_field:
-            self._add(TRIP, "Skipped: with TENANT_FIELD, tenants would see the collection.")
+        if self.settings.qdrant_read_only or self.settings.tenant_field:
+            self._add(TRIP, "Skipped: QDRANT_READ_ONLY or TENANT_FIELD is set.")
             return
         frame.show("Storing and finding a text …")
         text = "The doctor stored this text to find it again."
@@ -273,10 +262,8 @@ class Examination:
             else:
                 said = " ".join(["A stored text was not found.", *page.notes])
                 self._problem(TRIP, said, AGAIN)
-        except AccessRefused:
-            self._add(TRIP, "Skipped: the engine's key may not write.")
-        except EncoderUnavailable:
-            self._add(TRIP, "Skipped: without the model no collection can be made.")
+        except (AccessRefused, EncoderUnavailable) as error:
+            self._add(TRIP, f"Skipped: {error}")
         except QdrantMcpError as error:
             self._problem(TRIP, str(error), AGAIN)
         finally:
@@ -301,14 +288,13 @@ class Examination:
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
                 except ConfigError as error:
-                    fault = str(error).rstrip(".")
-                    fix = f"mcp-server-qdrant init --client {flag} --name {shlex.quote(name)} --yes"
-                    if project:
-                        remove = f"claude mcp remove {shlex.quote(name)}"
-                        fix = f"cd {shlex.quote(project)} && {remove}"
-                    if wrong := _first_named(fault, clients.texts(entry.get("env"))):
+                    fix = f"Mend {client.path}, then: {AGAIN}"
+                    if wrong := _first_named(str(error), clients.texts(entry.get("env"))):
                         fix = f"Remove {wrong} from {client.path}"
-                    self._problem("client", f"{where}: {fault}.", fix)
+                    elif not project:
+                        words = "init", "--client", flag, "--name", name, "--yes"
+                        fix = shlex.join(["mcp-server-qdrant", *words])
+                    self._problem("client", f"{where}: {error}", fix)
         if not seen:
             text = "No client here is configured to start this server."
             self._add("client", text, "mcp-server-qdrant init")
@@ -316,8 +302,6 @@ class Examination:
 
 def _tried(entry: clients.Entry) -> str:
     """What comes of an entry, which is started where it is known to be this server."""
-    from mcp_server_qdrant.settings.environment import without_settings
-
     program = clients.other(entry)
     if program == clients.ADDRESS:
         return "an address, which is not called from here"

@@ -1,9 +1,8 @@
 """The command `eval`: measures the ranking on labelled queries."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
@@ -21,12 +20,6 @@ def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
 def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
     named, kind = dict.fromkeys(_names(context, option, text)), click.Choice(ALGORITHMS)
     return [kind.convert(one, option, context) for one in named or ALGORITHMS]
-
-
-def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
-    if file and not file.parent.is_dir():
-        raise click.BadParameter(f"There is no folder {file.parent} to write to.")
-    return file
 
 
 @click.command("eval")
@@ -50,18 +43,9 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     help="Separated by commas; others are compared with the first.",
 )
 @click.option(
-    "-k",
-    "--limit",
-    type=click.IntRange(10, 100),
-    default=10,
-    show_default=True,
-    help="Results per search.",
-)
-@click.option(
     "--json",
     "output",
-    type=click.Path(dir_okay=False, writable=True, resolve_path=True, path_type=Path),
-    callback=_beside_others,
+    type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
     help="Write all figures to this file, query by query.",
 )
 @frame.runs()
@@ -69,14 +53,12 @@ async def evaluate(
     queries: Path,
     collections: tuple[str, ...],
     algorithms: Sequence[Algorithm],
-    limit: int,
     output: Path | None,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
+    from mcp_server_qdrant.evaluation.figures import as_json, score, tables
     from mcp_server_qdrant.evaluation.labels import read_labels
-    from mcp_server_qdrant.evaluation.report import report, tables
     from mcp_server_qdrant.evaluation.run import measure
-    from mcp_server_qdrant.evaluation.scores import score
 
     labels = read_labels(queries)
     if collections:
@@ -88,20 +70,19 @@ async def evaluate(
             services,
             labels,
             algorithms,
-            limit=limit,
             searching=lambda done: frame.show(f"{done} of {total} queries"),
         )
     frame.show("")
-    scores = score(measured)
     for warning in measured.warnings:
         click.echo(f"Note: {warning.rstrip('.')}.", err=True)
+    scores = score(measured)
     click.echo(tables(measured, scores))
     if output:
-        _write(output, report(measured, scores))
+        _write(output, as_json(measured, scores))
 
 
-def _write(output: Path, figures: dict[str, Any]) -> None:
+def _write(output: Path, figures: str) -> None:
     try:
-        output.write_text(json.dumps(figures, indent=1, ensure_ascii=False), encoding="utf-8")
+        output.write_text(figures, "utf-8")
     except OSError as error:
         raise ConfigError(f"{output} cannot be written: {error.strerror}.") from error

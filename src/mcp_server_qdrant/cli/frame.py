@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_server_qdrant.app.opening import open_lazily
+from mcp_server_qdrant.cli import logs
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.notation import printable
+from mcp_server_qdrant.settings import environment
+from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
-    from mcp_server_qdrant.settings.environment import Settings
 
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
@@ -107,14 +110,12 @@ class Progress:
 
 
 @asynccontextmanager
-async def opened(settings: "Settings", **changed: Any) -> "AsyncIterator[Services]":
+async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
     """The services of a server with these settings, which does nothing on its own meanwhile.
 
     Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
     ConfigError.
     """
-    from mcp_server_qdrant.app.opening import open_lazily
-
     apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
     services = await open_lazily(apart)
     try:
@@ -147,18 +148,15 @@ ENV_FILE = click.Option(
 )
 
 
-def load(*, serving: bool = False) -> "Settings":
+def load(*, serving: bool = False) -> Settings:
     """The settings, and on stderr what the person may not expect of them. Raises ConfigError.
 
     Where it is for `serving`, logs are set up.
     """
-    from mcp_server_qdrant.cli import logs
-    from mcp_server_qdrant.settings import environment as settings
-
     notes: list[str] = []
     tell: Callable[[str], None] = say
     try:
-        read = settings.load(click.get_current_context().meta.get(KEY), notes.append)
+        read = environment.load(click.get_current_context().meta.get(KEY), notes.append)
         if serving:
             logs.configure(read.fastmcp_log_level, read.log_format)
             if read.log_format == "json":

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,12 @@ import click
 
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.datatypes import Selection
-from mcp_server_qdrant.core.errors import BackendError, ConfigError, QdrantMcpError
+from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.app.services import Services
     from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-    from mcp_server_qdrant.ingest.files.sync import Sync
     from mcp_server_qdrant.settings.environment import Settings
 
 SHOW_SECONDS = 0.2
@@ -61,10 +62,7 @@ async def ingest(**options: Any) -> None:
     Text in any format that docs/files.md lists. What a .gitignore excludes is left out, and so are
     hidden files.
     """
-    settings = frame.load()
-    request = _request(options, settings, mirror=False)
-    async with frame.opened(settings) as services:
-        await once(services.sync, request, None)
+    await _store(options, mirror=False)
 
 
 @click.command(params=[*_OPTIONS])
@@ -77,14 +75,22 @@ async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
 
     Only what ingest or sync stored from these paths is ever removed.
     """
+    await _store(options, mirror=not keep, watch=watch)
+
+
+async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) -> None:
+    """One run, and where it is to `watch` one after every change, and a while after what failed."""
+    from mcp_server_qdrant.ingest.files.background import follow
+
     settings = frame.load()
-    request = _request(options, settings, mirror=not keep)
+    request = _request(options, settings, mirror=mirror)
     async with frame.opened(settings) as services:
-        if not watch:
-            await once(services.sync, request, None)
-            return
-        with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
-            await _watch(services.sync, request)
+        await once(services, request)
+        if watch:
+            click.echo("Watching for changes; Ctrl-C ends it.", err=True)
+            again = partial(once, services, request, quiet=True)
+            with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
+                await follow(request, again, lambda error: frame.say(str(error)))
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
@@ -111,7 +117,11 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
 
 
 async def once(
-    sync: "Sync", request: "SyncRequest", before: "Report | None", *, quiet: bool = False
+    services: "Services",
+    request: "SyncRequest",
+    before: "Report | None" = None,
+    *,
+    quiet: bool = False,
 ) -> "Report":
     """One run with its progress and summary; its report.
 
@@ -122,7 +132,7 @@ async def once(
     report = Report()
     showing = asyncio.ensure_future(_show(report))
     try:
-        await sync.run(request, report, before)
+        await services.sync(request, report, before)
     finally:
         showing.cancel()
         await asyncio.wait([showing])
@@ -144,28 +154,6 @@ async def _show(report: "Report") -> None:
             await asyncio.sleep(SHOW_SECONDS)
     finally:
         frame.show("")
-
-
-async def _watch(sync: "Sync", request: "SyncRequest") -> None:
-    """Run, then again at every change, and a while after what failed."""
-    from mcp_server_qdrant.ingest.files.watch import follow
-
-    watching = False
-
-    async def run(before: "Report | None") -> "Report":
-        nonlocal watching
-        report = await once(sync, request, before, quiet=watching)
-        if not watching:
-            click.echo("Watching for changes; Ctrl-C ends it.", err=True)
-        watching = True
-        return report
-
-    def failed(error: QdrantMcpError) -> None:
-        if not watching and not isinstance(error, BackendError):
-            raise error
-        frame.say(str(error))
-
-    await follow(request.sources, run, failed, request.selection)
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,10 @@ from mcp_server_qdrant.cli import clients, frame, sessions
 from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount, printable
-
-if TYPE_CHECKING:
-    from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings import environment
+from mcp_server_qdrant.settings.environment import Settings
 
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
 
@@ -68,8 +68,6 @@ def init(
     Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
     reads the folders and searches.
     """
-    from mcp_server_qdrant.settings import environment
-
     env_file = click.get_current_context().meta.get(frame.KEY)
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
@@ -151,8 +149,6 @@ def _configure(
     flag: str, name: str, command: Sequence[str], first: Mapping[str, str], *, ask: bool
 ) -> None:
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
-    from mcp_server_qdrant.settings import environment
-
     client = CLIENTS[flag]
     before = clients.read_config(client).get(client.section, {}).get(name)
     if not isinstance(before, dict):
@@ -222,12 +218,10 @@ def _write(
     click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
 
 
-async def _first_search(settings: "Settings") -> None:
+async def _first_search(settings: Settings) -> None:
     """Load the model, store the folders, and search them."""
     from mcp_server_qdrant.app.upkeep import settle
-    from mcp_server_qdrant.core.find import SearchRequest
     from mcp_server_qdrant.ingest.files.state import SyncRequest
-    from mcp_server_qdrant.ingest.files.walk import sources
 
     frame.show("Opening the engine …")
     async with frame.opened(settings) as services:
@@ -236,14 +230,7 @@ async def _first_search(settings: "Settings") -> None:
         if not modelless and not await frame.loaded(encoder):
             frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
-            request = SyncRequest(
-                tuple(sources([source.path], source.name)),
-                source.collection,
-                source.selection,
-                mirror=not source.keep,
-                create=True,
-            )
-            await once(services.sync, request, None)
+            await once(services, SyncRequest.to_keep(source))
             if not source.keep:  # the conversations of all projects are nobody's
                 await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)
@@ -259,7 +246,7 @@ def _line(text: str, room: int) -> str:
     return " ".join(printable(text, " ").split())[:room]
 
 
-def _query(settings: "Settings") -> str:
+def _query(settings: Settings) -> str:
     """A query that finds something: the name of a file that was stored."""
     for source in settings.sync_sources:
         for path in sorted(source.path.rglob("*.*")):

@@ -50,14 +50,13 @@ def main(context: click.Context, transport: Transport) -> None:
     """
     if context.invoked_subcommand is None:
         serve(transport)
+    else:
+        gc.enable()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def serve(transport: Transport) -> None:
     """Run the server; a wrong setting ends it with one sentence and status 2."""
-    # What is imported now stays: collecting garbage among it would cost a tenth of the start.
-    gc.disable()
-    # Until the transport handles signals itself: no traceback from an import.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(frame.INTERRUPTED))
     with frame.ending():
         read, folder = frame.load(serving=True), frame.leave_folder()
         if transport == "stdio" and read.qdrant_folder is None:

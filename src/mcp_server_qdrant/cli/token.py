@@ -69,12 +69,14 @@ def token(name: str, file: Path | None, **given: Any) -> None:
     with frame.ending():
         from mcp_server_qdrant.http.auth import tokens
 
+        known = name == LIST or given["revoke"] or given["replace"]
+        place = file or (frame.load().auth_tokens_file if known else None)
+        if known and place is None:
+            raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
+        there = tokens.read_tokens(place) if place and (known or place.exists()) else ()
         if name == LIST:
-            _list(tokens.read_tokens(_named(file)))
+            _list(there)
             return
-        known = given["revoke"] or given["replace"]
-        place = _named(file) if known else file
-        there = tokens.read_tokens(place) if place and place.exists() else ()
         old = next((one for one in reversed(there) if one.name == name), None)
         if known and not old:
             raise ConfigError(f"{name} has no token in {place}.")
@@ -91,14 +93,6 @@ def token(name: str, file: Path | None, **given: Any) -> None:
             click.echo("The old token has ended.", err=True)
 
 
-def _named(file: Path | None) -> Path:
-    """The file to change. Raises ConfigError where nobody names it."""
-    file = file or frame.load().auth_tokens_file
-    if file is None:
-        raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-    return file
-
-
 def _rights(
     scopes: Sequence[str],
     claims: Sequence[str],
@@ -109,19 +103,19 @@ def _rights(
     split = [claim.partition("=") for claim in claims]
     if not all(name and equals for name, equals, _ in split):
         raise ConfigError("A claim is NAME=VALUE.")
+    if old and old.expires and not expires:
+        raise ConfigError(
+            f"The token of {old.name} has an end: add --expires, the end of the new one."
+        )
     said = {
         "scopes": list(dict.fromkeys(scopes)),
         "claims": {name: value for name, _, value in split},
         "expires": expires.isoformat() if expires else None,
     }
-    kept = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
-    if not (scopes or old):
+    rights = old.model_dump(mode="json", include={"scopes", "claims"}) if old else {}
+    rights |= {name: value for name, value in said.items() if value}
+    if not rights.get("scopes"):
         raise click.UsageError("Missing option '--scope'.")
-    if old and old.expires and not expires:
-        raise ConfigError(
-            f"The token of {old.name} has an end: add --expires, the end of the new one."
-        )
-    rights = {name: value or kept.get(name) for name, value in said.items()}
     return {name: value for name, value in rights.items() if value}
 
 

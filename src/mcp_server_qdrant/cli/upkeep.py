@@ -14,10 +14,10 @@ from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.core.notation import amount, called, printable
+from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
-    from mcp_server_qdrant.settings.environment import Settings
 
 Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: what came of it
 
@@ -78,8 +78,8 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
         upkeep.check_writable(settings)
     progress = frame.Progress()
     async with (
-        upkeep.source(origin, settings) as source,
-        upkeep.engine(goal, settings, new=True) as target,
+        upkeep.engine(origin, settings) as source,
+        upkeep.engine(goal, settings, goal=True) as target,
     ):
 
         async def work(source: Any, name: str) -> str:
@@ -147,7 +147,12 @@ _OF_BACKUPS = (
     click.Argument(
         ["folder"], type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
     ),
-    click.Argument(["collections"], nargs=-1, metavar="[COLLECTION...]"),
+    click.Argument(
+        ["collections"],
+        nargs=-1,
+        metavar="[COLLECTION...]",
+        callback=lambda _, __, names: tuple(dict.fromkeys(names)),
+    ),
     click.Option(["--overwrite"], is_flag=True, help="Replace what is there."),
 )
 
@@ -162,8 +167,7 @@ async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -
     settings, tell, now = _load(), frame.Progress(), datetime.now(UTC)
     from mcp_server_qdrant.app import upkeep
 
-    chosen = list(dict.fromkeys(collections))
-    _done(await upkeep.back_up(settings, folder, chosen, now, tell, replace=overwrite))
+    _done(await upkeep.back_up(settings, folder, collections, now, tell, replace=overwrite))
 
 
 @click.command(params=[*_OF_BACKUPS])
@@ -176,8 +180,7 @@ async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) 
     settings, tell = _load(), frame.Progress()
     from mcp_server_qdrant.app import upkeep
 
-    chosen = list(dict.fromkeys(collections))
-    _done(await upkeep.restore(settings, folder, chosen, tell, replace=overwrite))
+    _done(await upkeep.restore(settings, folder, collections, tell, replace=overwrite))
 
 
 def _done(points: Mapping[str, int]) -> None:
@@ -187,14 +190,14 @@ def _done(points: Mapping[str, int]) -> None:
     click.echo(f"Done: {amount(len(points), 'collection')}.")
 
 
-def _load() -> "Settings":
+def _load() -> Settings:
     """The settings; the libraries of the engines are imported lean."""
     settings = frame.load()
     import_qdrant_client()
     return settings
 
 
-async def _own(settings: "Settings", collections: Sequence[str], work: Work) -> None:
+async def _own(settings: Settings, collections: Sequence[str], work: Work) -> None:
     """Work on collections of the engine that the settings name."""
     from mcp_server_qdrant.app import upkeep
 
@@ -204,7 +207,7 @@ async def _own(settings: "Settings", collections: Sequence[str], work: Work) -> 
 
 
 async def _each(
-    engine: Any, collections: Sequence[str], visible: "Settings | None", work: Work
+    engine: Any, collections: Sequence[str], visible: Settings | None, work: Work
 ) -> None:
     """Work on every collection, even if others fail, and print each result.
 

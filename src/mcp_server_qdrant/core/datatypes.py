@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 Payload = dict[str, Any]
@@ -338,3 +339,28 @@ class Selection:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SyncedFolder:
+    """A folder, or a file, that is kept in step with a collection.
+
+    `keep`: what is gone from it stays in the collection.
+    """
+
+    path: Path
+    collection: str
+    name: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    keep: bool = False
+
+    @property
+    def selection(self) -> Selection:
+        """The files that are wanted."""
+        return Selection(self.include, self.exclude)
+
+    @property
+    def called(self) -> str:
+        """Its name, or the one that it was given."""
+        return self.name or self.path.name

@@ -5,6 +5,7 @@ file itself: nothing tells where else it is.
 """
 
 import os
+import shlex
 import shutil
 import stat
 import sys
@@ -135,5 +136,5 @@ def _fault(path: Path, called: str) -> str | None:
         return f"{called} belongs to another user: chown it to the one who runs this"
     shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     if shared and not (path.is_dir() and found.st_mode & stat.S_ISVTX):
-        return f"others may write to {called}: run chmod go-w {path}"
+        return f"others may write to {called}: run chmod go-w {shlex.quote(str(path))}"
     return None

@@ -172,34 +172,20 @@ def part_id(first: str, version: str, chunk: int) -> str:
     Its own inverse: given a further part's id, it is the id of the first. UUID version 8 (RFC 9562,
     for an application's own use) tells such an id from others.
     """
-    return uuid_text(part_number(uuid_number(first), version, chunk))
-
-
-def part_number(first: int, version: str, chunk: int) -> int:
-    """The number of a further part's id, from that of the first."""
     noise = int.from_bytes(blake2b(f"{version}\0{chunk}".encode(), digest_size=16).digest())
-    return first ^ (noise & ~_FIXED_BITS | _FROM_5_TO_8)
+    text = f"{_number(first) ^ (noise & ~_FIXED_BITS | _FROM_5_TO_8):032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def is_part_id(point: PointId | None) -> bool:
     """True for the id of a further part, of any version."""
-    return isinstance(point, str) and is_part_number(uuid_number(point))
-
-
-def is_part_number(number: int) -> bool:
-    """True for the number of such an id."""
+    number = _number(point) if isinstance(point, str) else 0
     return number >> 76 & 0xF == 8 and number >> 62 & 0b11 == 0b10
 
 
-def uuid_number(text: str) -> int:
+def _number(text: str) -> int:
     """A UUID as a number, in a fraction of the time that `uuid.UUID` takes."""
     return int(text.replace("-", ""), 16)
-
-
-def uuid_text(number: int) -> str:
-    """A number as the text of a UUID."""
-    text = f"{number:032x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def sibling_id(one: Document, chunk: int, identify: Identify = point_id) -> str:

@@ -76,8 +76,8 @@ class Stored:
     collection: str
     document: str
     ids: tuple[str, ...]
-    created_collection: bool
-    updated: bool
+    updated: bool = False
+    created_collection: bool = False
     pending: bool = False
     without_vector: str | None = None
     kept: tuple[str, ...] = ()

@@ -1,20 +1,20 @@
 """The quality of the ranking: labelled queries through the pipeline that answers qdrant-find.
 
-Every query is searched twice: as a caller would (`limit` results, timed), and with the most that
-qdrant-find returns, for the recall.
+Every query is searched twice: as a caller would (timed), and with the most that qdrant-find
+returns, for the recall.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import Algorithm, Document, Result
-from mcp_server_qdrant.core.errors import BackendError, EncoderUnavailable, RequestError
+from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.evaluation.labels import Label
-from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
@@ -23,7 +23,7 @@ LIMIT = 10
 DEEP = 100
 MODEL_SECONDS = 600.0
 
-Key = tuple[str, str]
+Key = tuple[str, str]  # collection and id of a document; the collection is "" where it is in none
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,13 @@ class JudgedQuery:
 class Run:
     """One algorithm: per query what it found as asked and in depth, and its milliseconds.
 
-    `failures` holds why searches failed, `lapses` how collections fared that were not searched as
-    they should.
+    `lapses` holds how collections fared that were not searched as they should.
     """
 
     algorithm: Algorithm
     found: list[list[Key]] = field(default_factory=list)
     deep: list[list[Key]] = field(default_factory=list)
     milliseconds: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
     lapses: Counter[str] = field(default_factory=Counter)
 
 
@@ -58,7 +56,67 @@ class Measured:
     queries: Sequence[JudgedQuery]
     runs: Sequence[Run]
     warnings: Sequence[str]
-    limit: int
+
+
+async def measure(
+    services: "Services",
+    labels: Sequence[Label],
+    algorithms: Sequence[Algorithm],
+    *,
+    searching: Callable[[int], Any] = lambda _: None,
+) -> Measured:
+    """Search every query by every algorithm, one after the other.
+
+    `searching` is told how many searches are done. Raises UnknownCollection, RequestError where
+    nothing that is expected is there, and BackendError where a search fails.
+    """
+    queries = [await _judged(services, label) for label in labels]
+    expected = [(query.label.query, key) for query in queries for key in query.grades]
+    missing = [query for query, (collection, _) in expected if not collection]
+    if len(missing) == len(expected):
+        raise RequestError(
+            "Nothing that the queries expect is in the collections they search: are the "
+            "collections and the ids right?"
+        )
+    await _make_ready(services, queries, algorithms)
+    runs = [Run(algorithm) for algorithm in algorithms]
+    for place, query in enumerate(queries, 1):
+        # One query by all algorithms before the next: what else the machine does meanwhile meets
+        # them alike.
+        for run in runs:
+            await _search(services, run, query)
+        searching(place * len(runs))
+    warnings = [
+        f"{run.algorithm}: in {count} searches {lapse}"
+        for run in runs
+        for lapse, count in run.lapses.items()
+    ]
+    if missing:
+        warnings.insert(
+            0,
+            "Not in the collections that are searched, and so missed: "
+            f"{amount(len(missing), 'expected document')}, the first of the query {missing[0]!r}",
+        )
+    return Measured(queries, runs, warnings)
+
+
+async def _judged(services: "Services", label: Label) -> JudgedQuery:
+    """A query with the documents its label means. One that is nowhere stays expected."""
+    names = tuple(target.collection for target in await services.catalog.resolve(label.collections))
+    if not names:
+        which = f" that matches {', '.join(label.collections)}" if label.collections else ""
+        raise RequestError(f"There is no collection yet{which}.")
+    grades: dict[Key, int] = {}
+    if where := label.where:
+        for name in names:
+            documents = await services.lookup.matching(name, where)
+            grades |= {key_of(document): 1 for document in documents}
+        return JudgedQuery(label, names, grades or {("", ""): 1})
+    named = [await services.lookup.named(name, list(label.ids)) for name in names]
+    for one, grade in label.ids.items():
+        keys = [key_of(there[one]) for there in named if one in there]
+        grades |= dict.fromkeys(keys or [("", one)], grade)
+    return JudgedQuery(label, names, grades)
 
 
 def key_of(document: Document) -> Key:
@@ -66,66 +124,8 @@ def key_of(document: Document) -> Key:
     return document.collection, document.document or str(document.id)
 
 
-async def resolve(
-    services: "Services", labels: Sequence[Label]
-) -> tuple[list[JudgedQuery], list[str]]:
-    """The queries with the documents their labels mean, and doubts about the labels.
-
-    An id that is nowhere stays expected, and is missed. Raises UnknownCollection, and RequestError
-    where there is none of all that is expected.
-    """
-    places = {
-        wanted: tuple(t.collection for t in await services.catalog.resolve(wanted))
-        for wanted in dict.fromkeys(label.collections for label in labels)
-    }
-    if empty := next((wanted for wanted, names in places.items() if not names), ()):
-        raise RequestError(f"No collection matches {', '.join(empty)}.")
-    if not all(places.values()):
-        raise RequestError("There is no collection yet, or the default one is empty.")
-    queries, lost, unknown = [], [], 0
-    for label in labels:
-        names = places[label.collections]
-        grades = await _grades(services.lookup, label, names)
-        queries.append(JudgedQuery(label, names, grades))
-        nowhere = sum(not collection for collection, _ in grades)
-        unknown += nowhere
-        if nowhere == len(grades):
-            lost.append(label.query)
-    if len(lost) == len(labels):
-        raise RequestError(
-            "Nothing that the queries expect is in the collections they search: are the "
-            "collections and the ids right?"
-        )
-    return queries, _doubts(lost, unknown)
-
-
-def _doubts(lost: Sequence[str], unknown: int) -> list[str]:
-    doubts = []
-    if unknown:
-        doubts.append(f"{unknown} expected ids are in none of the collections, and count as missed")
-    if lost:
-        doubts.append(
-            f"{len(lost)} queries expect nothing that the collections they search hold, and count "
-            f"as missed; the first: {lost[0]!r}"
-        )
-    return doubts
-
-
-async def _grades(lookup: Lookup, label: Label, names: Sequence[str]) -> dict[Key, int]:
-    """The documents that answer a query; an id that is nowhere is that of no collection."""
-    if where := label.where:
-        found = [await lookup.matching(name, where) for name in names]
-        return {key_of(document): 1 for documents in found for document in documents}
-    grades: dict[Key, int] = {}
-    named = [await lookup.named(name, list(label.ids)) for name in names]
-    for one, grade in label.ids.items():
-        keys = [key_of(there[one]) for there in named if one in there]
-        grades |= dict.fromkeys(keys or [("", one)], grade)
-    return grades
-
-
-async def models_ready(
-    services: "Services", queries: Iterable[JudgedQuery], algorithms: Iterable[Algorithm]
+async def _make_ready(
+    services: "Services", queries: Sequence[JudgedQuery], algorithms: Sequence[Algorithm]
 ) -> None:
     """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
 
@@ -145,34 +145,7 @@ async def models_ready(
             )
 
 
-async def measure(
-    services: "Services",
-    labels: Sequence[Label],
-    algorithms: Sequence[Algorithm],
-    *,
-    limit: int = LIMIT,
-    searching: Callable[[int], Any] = lambda _: None,
-) -> Measured:
-    """Search every query by every algorithm, one after the other.
-
-    `searching` is told how many searches are done. Raises RequestError, and BackendError where none
-    of an algorithm succeeded.
-    """
-    queries, doubts = await resolve(services, labels)
-    await models_ready(services, queries, algorithms)
-    runs = [Run(algorithm) for algorithm in algorithms]
-    for place, query in enumerate(queries, 1):
-        # One query by all algorithms before the next: what else the machine does meanwhile meets
-        # them alike.
-        for run in runs:
-            await _search(services, run, query, limit)
-        searching(place * len(runs))
-    if failing := next((run for run in runs if not run.milliseconds), None):
-        raise BackendError(failing.failures[0])
-    return Measured(queries, runs, [*doubts, *_losses(runs)], limit)
-
-
-async def _search(services: "Services", run: Run, query: JudgedQuery, limit: int) -> None:
+async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
     """Search one query and note the result."""
     asked = SearchRequest(
         query=query.label.query,
@@ -181,17 +154,11 @@ async def _search(services: "Services", run: Run, query: JudgedQuery, limit: int
         score_threshold=0.0,
     )
     search = services.pipeline.search
-    try:
-        # First in depth, so that the timed search meets the caches that a server has.
-        deep = await search(asked.model_copy(update={"limit": DEEP}))
-        start = time.perf_counter()
-        page = await search(asked.model_copy(update={"limit": limit}))
-        run.milliseconds.append((time.perf_counter() - start) * 1000)
-    except BackendError as error:
-        run.failures.append(str(error))
-        run.found.append([])
-        run.deep.append([])
-        return
+    # First in depth, so that the timed search meets the caches that a server has.
+    deep = await search(asked.model_copy(update={"limit": DEEP}))
+    start = time.perf_counter()
+    page = await search(asked.model_copy(update={"limit": LIMIT}))
+    run.milliseconds.append((time.perf_counter() - start) * 1000)
     run.found.append(_seen(page.results, query.grades))
     run.deep.append(_seen(deep.results, query.grades))
     run.lapses.update(
@@ -210,15 +177,3 @@ def _seen(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
             key = next((one for one in map(key_of, result.also) if one in wanted), key)
         keys.append(key)
     return keys
-
-
-def _losses(runs: Sequence[Run]) -> list[str]:
-    """A sentence for each thing that was not searched as it should be."""
-    said = []
-    for run in runs:
-        name = run.algorithm
-        if run.failures:
-            count = len(run.failures)
-            said.append(f"{name}: {count} searches failed and count as missed: {run.failures[0]}")
-        said += [f"{name}: in {count} searches {lapse}" for lapse, count in run.lapses.items()]
-    return said

@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.errors import BackendError, Outdated, RequestError
 from mcp_server_qdrant.core.notation import amount, called
 from mcp_server_qdrant.core.writes import Deleted, Kept, Matching, Named
 from mcp_server_qdrant.ingest.store import Store, check_seen
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
+from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
 EXAMPLES = 3
@@ -66,21 +66,18 @@ class Deletion:
         without its first part. `keep` it as an earlier version.
         """
         kept = Kept()
-        name, points, catalog = seen.collection, self.store.points, self.store.catalog
-        await catalog.target(name)
+        name, points = seen.collection, self.store.points
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
-                first, indexed = seen.head or seen.id, catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                now = next(iter(await points.by_id(name, [first])), None)
+                now = next(iter(await points.by_id(name, [seen.head or seen.id])), None)
                 if now is not None or seen.head is None:
                     check_seen(now, seen.revision)
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
-                if now is not None and indexed:
-                    left = await points.further(now)
-                    old = [one.id for one in left if one.writing is None and not one.current(now)]
-                    await points.delete_points(name, old, writing=False)
-                await points.delete_seen(seen)
+                if now is not None and now.writing is not None:
+                    await points.delete_seen(await points.leftovers(now))
+                parts = [seen._replace(id=one) for one in points.part_ids(seen)]
+                await points.delete_seen(parts)
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
         finally:
@@ -90,13 +87,15 @@ class Deletion:
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """The points to confirm. Raises UnknownCollection, InvalidFilter."""
         await self.store.catalog.check_exists(collection)
-        count, examples = await self.store.points.matched(collection, where, EXAMPLES)
+        points, condition = self.store.points, parse(where)
+        count = await points.count(collection, condition)
+        examples = tuple(await points.matching(collection, condition, EXAMPLES, whole=True))
         if count > MOST_KEPT:
-            return Matching(collection, count, tuple(examples), 0, None)
-        listed = await self.store.points.listed(collection, where, MOST_KEPT)
+            return Matching(collection, count, examples, 0, None)
+        listed = await points.matching(collection, condition, MOST_KEPT)
         texts, partly = await self._texts(collection, listed)
         days, going = self.store.history.days, sum(map(len, texts))
-        return Matching(collection, count, tuple(examples), days, tuple(partly), going)
+        return Matching(collection, count, examples, days, tuple(partly), going)
 
     async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> Deleted:
         """Delete what the filter matches if that is exactly `count` points, else nothing.
@@ -105,22 +104,29 @@ class Deletion:
         written meanwhile. A text goes as a whole: one of which only some parts match stays. Of
         more than `MOST_KEPT` points no text is kept.
         """
-        kept: dict[PointId, Kept] = {}
         await self.store.catalog.check_exists(collection)
-        listed = await self.store.points.listed(collection, where, count + 1)
+        points, condition = self.store.points, parse(where)
+        listed = await points.matching(collection, condition, count + 1)
         if len(listed) != count:
-            raise RequestError(changed(count, await self.matching(where, collection)))
+            now = await points.count(collection, condition)
+            raise RequestError(
+                f"Nothing was deleted: the filter matches {amount(now, 'point')} of "
+                f"{called(collection)}, not {count}. Call again without confirm_count to see them."
+            )
         texts, partly = await self._texts(collection, listed)
         wanted, gone = sum(map(len, texts)), 0
+        kept: list[Kept] = []
         try:
             for some in _together(texts):
                 with _after(gone, wanted, "points"):
                     if count <= MOST_KEPT:
-                        await self._keep(collection, [one.id for one in some], kept)
-                    gone += await self.store.points.delete_listed(some)
+                        kept += await self._keep(collection, some)
+                    await points.delete_seen(some)
+                    left = await points.existing(collection, [one.id for one in some])
+                    gone += len(some) - left
         finally:
             self._changed(collection)
-        return Deleted(gone, tuple(kept.values()), wanted - gone, tuple(partly))
+        return Deleted(gone, tuple(kept), wanted - gone, tuple(partly))
 
     async def _texts(
         self, collection: str, listed: Sequence[Document]
@@ -145,20 +151,15 @@ class Deletion:
         partly = [heads[h] for h, version in lacking if h in heads and heads[h].version == version]
         return list(texts.values()), partly
 
-    async def _keep(
-        self, collection: str, ids: Sequence[PointId], kept: dict[PointId, Kept]
-    ) -> None:
-        """Keep the whole texts that these points are of, those that are not `kept` yet."""
-        by_id, keep = self.store.points.by_id, self.store.history.keep
-        found = {one.id: one for one in await by_id(collection, ids)}
-        heads = dict.fromkeys(one.head or one.id for one in found.values())
-        further = [head for head in heads if head not in found and head not in kept]
-        found |= {one.id: one for one in await by_id(collection, further)}
-        texts = [found[head] for head in heads if head in found and head not in kept]
+    async def _keep(self, collection: str, listed: Sequence[Document]) -> list[Kept]:
+        """Keep the texts whose first parts are among these points."""
+        heads = [one.id for one in listed if one.head is None]
+        texts, keep = await self.store.points.by_id(collection, heads), self.store.history.keep
+        kept: list[Kept] = []
         for start in range(0, len(texts), AT_ONCE):
             some = texts[start : start + AT_ONCE]
-            done = await asyncio.gather(*(keep(one, deleted=True) for one in some))
-            kept |= dict(zip((one.id for one in some), done, strict=True))
+            kept += await asyncio.gather(*(keep(one, deleted=True) for one in some))
+        return kept
 
     def _changed(self, collection: str) -> None:
         self.store.catalog.forget(collection)
@@ -189,11 +190,3 @@ def _after(done: int, count: int, what: str) -> Iterator[None]:
         if isinstance(error, Outdated):
             raise Outdated(f"{so_far}, not the next one") from error
         raise BackendError(f"{so_far}, then: {error}") from error
-
-
-def changed(confirmed: int, now: Matching) -> str:
-    """Why a number that was confirmed is not good enough."""
-    return (
-        f"Nothing was deleted: the filter matches {amount(now.count, 'point')} of "
-        f"{called(now.collection)}, not {confirmed}. Call again without confirm_count to see them."
-    )

@@ -1,7 +1,7 @@
 """The texts that the encoders read of a chunk, and their vectors."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import starmap
 
@@ -11,14 +11,9 @@ from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.qdrant.write.points import Points
 
 HEAD = 120
-
-Progress = Callable[[int, int], Awaitable[None]]  # parts encoded, of how many
-
-
-async def silent(done: int, of: int) -> None:
-    """Report to nobody."""
 
 
 def encoded_text(chunk: Document, times: int = 1) -> str:
@@ -57,7 +52,10 @@ def day_of(chunk: Document) -> date | None:
     return when.date() if when else None
 
 
-def still_same(before: Sequence[Document], now: Sequence[Document]) -> list[PointId]:
+async def still_same(points: Points, before: Sequence[Document]) -> list[PointId]:
     """The points that were not written since: they may get what was made of their texts."""
+    if not before:
+        return []
+    now = await points.by_id(before[0].collection, [one.id for one in before])
     present = {one.id: one for one in now}
     return [one.id for one in before if present.get(one.id) == one]

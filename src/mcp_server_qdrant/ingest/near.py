@@ -32,16 +32,9 @@ async def near_memory(
     except QdrantMcpError:
         return None
     for known in (found[point] for point in near if point in found):
-        if _another(known, new) and _alike(known.text, new.text):
+        own = known.document is not None and known.document == new.document
+        in_use = known.chunk == 0 and known.superseded_by is None  # a part may be of an old version
+        alike = fuzz.token_set_ratio(known.text.casefold(), new.text.casefold()) >= ALIKE
+        if in_use and alike and not own:
             return known, near[known.id]
     return None
-
-
-def _another(known: Document, new: Document) -> bool:
-    """True for a memory that is in use and not the new one; a part may be of an old version."""
-    own = known.document is not None and known.document == new.document
-    return not own and known.chunk == 0 and known.superseded_by is None
-
-
-def _alike(one: str, other: str) -> bool:
-    return fuzz.token_set_ratio(one.casefold(), other.casefold()) >= ALIKE

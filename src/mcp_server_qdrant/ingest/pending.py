@@ -101,7 +101,7 @@ class Backfill:
             encode = self.pace(encoder.encode_documents)
             made = await _encoded(encode, chunks, refused)
             # A text that was replaced while it was encoded is not given the old one's vector.
-            same = still_same(chunks, await self.points.by_id(target.collection, [*made]))
+            same = await still_same(self.points, [one for one in chunks if one.id in made])
             await self.points.fill(target, {point: made[point] for point in same})
             self.filling.add(target.collection)
             filled += len(same)

@@ -4,7 +4,6 @@ Its parts are written as they are, so that a text of many sections keeps them, a
 and what supersedes it.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,15 +14,12 @@ from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError
 from mcp_server_qdrant.core.notation import called, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
 from mcp_server_qdrant.ingest.delete import Deletion
-from mcp_server_qdrant.ingest.encoding import Progress, silent
-from mcp_server_qdrant.ingest.parts import numbered
 from mcp_server_qdrant.ingest.store import Store, check_seen
-from mcp_server_qdrant.ingest.writer import Job
 
 
 @dataclass(eq=False)
 class Revision:
-    """Changes texts where they are, and moves them."""
+    """Changes texts where they are, moves them, and brings earlier versions back."""
 
     store: Store
     deletion: Deletion
@@ -36,81 +32,96 @@ class Revision:
         to: str | None = None,
         create: bool = False,
         seen: str | None = None,
-        progress: Progress = silent,
     ) -> Stored:
         """Change what is stored with a text; all of its parts carry it. `to`: move it as well.
 
-        A move that is cut short leaves it in both collections: move it again. It is deleted only
-        as it was copied: if somebody else is quicker, their version stays where it is and the copy
-        goes. Raises Outdated where it is not of the revision that was `seen`, or is not any more,
+        Raises Outdated where it is not of the revision that was `seen`, or is not any more,
         RequestError where the caller may not delete or the id is taken.
         """
-        place = to or one.collection
-        moves = place != one.collection
         (title, metadata), secrets = self.store.masked(changes.title, changes.metadata)
         changes = replace(changes, title=title, metadata=metadata)
-        if moves:
-            check_may_delete()
-        elif changes == Changes():
+        if to and to != one.collection:
+            done = await self._move(one, changes, to, seen, create=create)
+        elif changes != Changes():
+            done = await self._change(one, changes, seen)
+        else:
             raise RequestError(
-                f"This text is in {called(place)} already: nothing was changed."
+                f"This text is in {called(one.collection)} already: nothing was changed."
                 if to
                 else "Nothing was changed: give title, tags, metadata or another collection_name."
             )
-        async with self.store.lock(place, one.document or str(one.id)):
-            parts = await self._parts(one, seen)
-            made = moves and await self.store.ensure(place, create=create)
-            new = [changes.made(part) for part in parts]
-            if moves:
-                new = [_at(place, part) for part in new]
-            else:
-                now = stamp(self.store.now())
-                new = [part._replace(updated_at=now) for part in new]
-            if one.document and not moves:
-                done = await self._put(new, parts[0], progress)
-                return replace(done, masked=secrets)
-            changed = changes != Changes()
-            kept = await self.store.history.keep(parts[0]) if changed else Kept()
-            done = replace(await self._put(new, None, progress), masked=secrets, before=kept)
-        await self._leave(parts[0], done)
-        if not moves:  # a point of another tool
-            return replace(done, updated=True)
-        await self._follow(parts[0], done)
-        return replace(done, created_collection=made, moved=parts[0])
+        return replace(done, masked=secrets)
 
-    async def restore(self, version: Version, progress: Progress = silent) -> Stored:
+    async def restore(self, version: Version) -> Stored:
         """Store an earlier version as it was, in the place of what is there now, which is kept.
 
         Raises Outdated where somebody else is quicker.
         """
         place, first = version.collection, version.parts[0]
-        document = first.document or str(first.id)
-        async with self.store.lock(place, document):
+        async with self.store.lock(place, str(first.document)):
             made = await self.store.ensure(place, create=True)
             now = stamp(self.store.now())
-            before = await self.store.points.first(place, document)
+            before = await self.store.points.first(place, str(first.document))
             parts = [
                 part._replace(metadata=first.metadata, updated_at=now, version=None, head=None)
                 for part in version.parts
             ]
-            done = await self._put(parts, before, progress)
+            done = await self.store.put(self.store.numbered(parts, before), before)
         return replace(done, created_collection=made, restored=True)
 
-    async def _leave(self, old: Document, done: Stored) -> None:
+    async def _change(self, one: Document, changes: Changes, seen: str | None) -> Stored:
+        document = one.document or str(one.id)
+        async with self.store.lock(one.collection, document):
+            parts = await self._parts(one, seen)
+            now = stamp(self.store.now())
+            if parts[0].document is None:  # a point of another tool becomes a text of its id
+                foreign, before = parts[0], await self.store.points.first(one.collection, document)
+            else:
+                foreign, before = None, parts[0]
+            new = [changes.made(part)._replace(document=document, updated_at=now) for part in parts]
+            return await self.store.put(self.store.numbered(new, before), before, foreign)
+
+    async def _move(
+        self, one: Document, changes: Changes, to: str, seen: str | None, *, create: bool
+    ) -> Stored:
+        """Copy a text, then delete it where it was.
+
+        Cut short, it is in both collections: move it again. It is deleted only as it was copied: if
+        somebody else is quicker, their version stays where it is and the copy goes.
+        """
+        check_may_delete()
+        document = one.document or str(one.id)
+        async with self.store.lock(to, document):
+            parts = await self._parts(one, seen)
+            made = await self.store.ensure(to, create=create)
+            moved = [_at(to, changes.made(part))._replace(document=document) for part in parts]
+            new = self.store.numbered(moved, None)
+            there = await self.store.points.first(to, document)
+            if there is not None and there.revision != new[0].revision:
+                raise RequestError(
+                    f"{called(to)} has a text with the id {called(document)} already: nothing was "
+                    "changed. Delete that one first, or store this one under another id."
+                )
+            changed = changes != Changes()
+            kept = await self.store.history.keep(parts[0]) if changed else Kept()
+            done = await self.store.put(new, there)
+        await self._leave(parts[0], done)
+        await self._follow(parts[0], done)
+        return replace(done, created_collection=made, moved=parts[0], before=kept)
+
+    async def _leave(self, old: Document, copy: Stored) -> None:
         """Delete a text that was copied; the copy where it was changed meanwhile."""
         try:
             await self.deletion.delete(old)
         except Outdated:
             if await self._first(old) is not None:
                 with suppress(QdrantMcpError):
-                    for copy in await self.store.points.by_id(done.collection, done.ids[:1]):
-                        await self.deletion.delete(copy)
+                    for one in await self.store.points.by_id(copy.collection, copy.ids[:1]):
+                        await self.deletion.delete(one)
                 raise
         except BackendError as error:
-            if done.collection == old.collection:
-                raise
             raise BackendError(
-                f"The text was copied to {called(done.collection)}, but is still in "
+                f"The text was copied to {called(copy.collection)}, but is still in "
                 f"{called(old.collection)}: {error} Move it again."
             ) from error
 
@@ -137,30 +148,6 @@ class Revision:
     async def _first(self, one: Document) -> Document | None:
         found = await self.store.points.by_id(one.collection, [one.head or one.id])
         return found[0] if found else None
-
-    async def _put(
-        self, parts: Sequence[Document], before: Document | None, progress: Progress
-    ) -> Stored:
-        """Write the parts in the place of a text, or where none of its id may be.
-
-        The very same text, which a move that was cut short has left, may.
-        """
-        collection, points = parts[0].collection, self.store.points
-        document = parts[0].document or str(parts[0].id)
-        target, encoder = await self.store.ready(collection)
-        writing = int(self.store.now().timestamp()) if len(parts) > 1 else None
-        new = numbered(
-            [part._replace(document=document, writing=writing) for part in parts], points.identify
-        )
-        there = await points.first(collection, document)
-        if before is None and there is not None and there.revision != new[0].revision:
-            raise RequestError(
-                f"{called(collection)} has a text with the id {called(document)} already: nothing "
-                "was changed. Delete that one first, or store this one under another id."
-            )
-        job = Job(parts=new, before=before or there, exact=True, progress=progress)
-        done = await self.store.put(job, target, encoder)
-        return replace(done, updated=before is not None)
 
 
 def _at(place: str, part: Document) -> Document:

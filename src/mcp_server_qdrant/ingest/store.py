@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -27,13 +26,12 @@ from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
-from mcp_server_qdrant.ingest.encoding import Progress, shortened, silent
+from mcp_server_qdrant.ingest.encoding import shortened
 from mcp_server_qdrant.ingest.near import near_memory
 from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
 from mcp_server_qdrant.qdrant.history import History
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
@@ -77,7 +75,6 @@ class Store:
         collection: str,
         *,
         create: bool = False,
-        progress: Progress = silent,
         supersedes: Document | None = None,
         seen: str | None = None,
     ) -> Stored:
@@ -85,32 +82,31 @@ class Store:
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes, Outdated where the text is not of the revision that was `seen`.
-        Without a model the text is stored for keyword search, marked. `progress` is called for
-        long texts; the text that it `supersedes` is kept.
+        Without a model the text is stored for keyword search, marked. The text that it
+        `supersedes` is kept.
         """
         attributes.check(new)
         given = new.text, new.title, new.metadata
         (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
         new = replace(new, text=text, title=title, metadata=metadata)
         document, foreign = await self._document(new, collection)
-        store = partial(self._store, new, collection, document, foreign, progress, seen, create)
         async with self.lock(collection, document):
             for more in range(RACES, -1, -1):
                 try:
-                    done = await store()
+                    made = await self.ensure(collection, create=create)
+                    done = await self._store(new, collection, document, foreign, seen)
                     break
-                except UnknownCollection:  # another process deleted it since we looked
-                    if not more:
+                except (UnknownCollection, Outdated) as error:
+                    # Another process deleted the collection since we looked, or was quicker: its
+                    # text is replaced, and kept.
+                    if not more or (isinstance(error, Outdated) and seen is not None):
                         raise
                     self.catalog.forget(collection)
-                except Outdated:  # another process was quicker: its text is replaced, and kept
-                    if seen is not None or not more:
-                        raise
         if supersedes is not None:
             await self._retire(supersedes, done)
-        gone = [old.id for old in (foreign, supersedes) if old is not None]
-        near = done.near if done.near and done.near[0].id not in gone else None
-        return replace(done, near=near, retired=supersedes, masked=secrets)
+            if done.near and done.near[0].id == supersedes.id:
+                done = replace(done, near=None)
+        return replace(done, created_collection=made, retired=supersedes, masked=secrets)
 
     def masked(self, *values: Any) -> tuple[list[Any], int]:
         """The values without secrets, and how many there were; as they are, unless `mask`."""
@@ -158,32 +154,21 @@ class Store:
         collection: str,
         document: str,
         foreign: Document | None,
-        progress: Progress,
         seen: str | None,
-        create: bool,  # noqa: FBT001
     ) -> Stored:
-        made = await self.ensure(collection, create=create)
-        target, encoder = await self.ready(collection)
         before = await self.points.first(collection, document)
         while before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             before = await self.points.first(collection, document)
-        old = foreign or before
-        check_seen(old, seen)
-        new, kept = attributes.kept(new, old)
+        check_seen(foreign or before, seen)
+        new, kept = attributes.kept(new, foreign or before)
+        _, encoder = await self.ready(collection)
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self.parts(new, collection, document, before, spans)
-        replaced = Kept() if foreign is None else await self.history.keep(foreign)
-        job = Job(parts=parts, before=before, exact=True, progress=progress)
-        done = await self.put(job, target, encoder, compared=True)
-        done = replace(done, created_collection=made, kept=kept)
-        if foreign is None:
-            return replace(done, replaced=before.chunks if before else 0)
-        await self.points.delete_points(collection, [foreign.id])
-        self.catalog.count_stored(collection, -1)
-        return replace(done, updated=True, before=replaced)
+        done = await self.put(parts, before, foreign, compared=True)
+        return replace(done, kept=kept, replaced=before.chunks if before and not foreign else 0)
 
     def writer(
         self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
@@ -192,35 +177,44 @@ class Store:
         return Writer(target, encode, self.bm25, self.points, self.written, retries)
 
     async def put(
-        self, job: Job, target: Target, encoder: Encoder, *, compared: bool = False
+        self,
+        parts: Sequence[Document],
+        before: Document | None,
+        foreign: Document | None = None,
+        *,
+        compared: bool = False,
     ) -> Stored:
         """Encode the parts of a text and write them in the place of what was before.
 
-        Raises Outdated where the job is `exact` and somebody else has written the text since.
+        So is the point of another tool that it replaces (`foreign`), unless that was changed.
+        Raises Outdated where somebody else has written the text since.
         `compared`: the text that it nearly repeats is looked for.
         """
-        name, parts, before = target.collection, job.parts, job.before
+        name, job = parts[0].collection, Job(parts=parts, before=before, exact=True)
+        target, encoder = await self.ready(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept = Kept()
+        for old in filter(None, (before, foreign)):
+            if content_of(old) != content_of(parts[0]):
+                kept = await self.history.keep(old)
         if before is not None:
-            job.earlier = self.points.part_ids(before, 0, before.chunks - 1)
-            if content_of(before) != content_of(parts[0]):
-                kept = await self.history.keep(before)
+            job.earlier = self.points.part_ids(before)
         try:
             try:
                 await writer.store([job])
             except EncoderUnavailable as error:
                 await writer.do_without(error)
-                job.done = 0
                 await writer.store([job])
         finally:
             if parts[0].writing is not None:
-                indexed = self.catalog.ours_or_indexed(name, DOCUMENT_KEY)
-                await asyncio.shield(writer.tidy(job, indexed=indexed))
+                await asyncio.shield(writer.tidy(job))
+        gone = before.chunks if before else 0
+        if foreign is not None:
+            gone += await self._remove(foreign)
         near = None
         if compared and job.head and job.head.dense:
             near = await near_memory(self.queries, self.points, parts[0], target, job.head.dense)
-        self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
+        self.catalog.count_stored(name, len(parts) - gone)
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
@@ -228,13 +222,20 @@ class Store:
             collection=name,
             document=str(parts[0].document),
             ids=tuple(str(part.id) for part in parts),
-            created_collection=False,
-            updated=before is not None,
+            updated=bool(before or foreign),
             pending=writer.pending,
             without_vector=target.note if target.dense is None else None,
             near=near,
             before=kept,
         )
+
+    async def _remove(self, seen: Document) -> int:
+        """Remove a point of another tool that is as it was seen; how many that were."""
+        now = await self.points.by_id(seen.collection, [seen.id])
+        if not now or now[0].revision != seen.revision:
+            return 0
+        await self.points.delete_seen([seen])
+        return 1
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
@@ -309,7 +310,6 @@ class Store:
         # A text that is stored for the first time is as old as its caller says.
         written = said if said and before is None else stamp(now)
         created = said or (before and before.created_at)
-        several = len(spans) > 1 or (before and (before.chunks > 1 or before.writing))
         whole = Document(
             id="",
             collection=collection,
@@ -323,9 +323,17 @@ class Store:
             updated_at=written,
             dated=said is not None or (before is not None and before.dated),
             document=document,
-            writing=int(now.timestamp()) if several else None,
         )
-        return numbered(parts_of(whole, new.text, spans), self.points.identify)
+        return self.numbered(parts_of(whole, new.text, spans), before)
+
+    def numbered(self, parts: Sequence[Document], before: Document | None) -> list[Document]:
+        """The parts of a text with their ids, marked as being written where there are several.
+
+        The mark comes off once they are all there, and what was `before` is gone.
+        """
+        several = len(parts) > 1 or (before and (before.chunks > 1 or before.writing))
+        writing = int(self.now().timestamp()) if several else None
+        return numbered([part._replace(writing=writing) for part in parts], self.points.identify)
 
 
 async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Span]:

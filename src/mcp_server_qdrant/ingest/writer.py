@@ -26,7 +26,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.tasks import retried
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.ingest.encoding import Progress, encoded_text, keywords, silent
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.qdrant.write.points import Points
 
 BATCH = 256  # parts that are encoded together
@@ -51,15 +51,10 @@ class Job:
     before: Document | None = None
     exact: bool = False
     earlier: Sequence[PointId] = ()
-    progress: Progress = silent
     head: Encoded | None = None
-    done: int = 0
 
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         """So many of its parts were written just now."""
-        self.done += count
-        if len(self.parts) > BATCH:
-            await self.progress(self.done, len(self.parts))
 
     async def finished(self) -> None:
         """All its parts are written."""
@@ -167,21 +162,20 @@ class Writer:
         """
         known = await self._vectors([point for job in jobs for point in job.earlier])
         items = [(job, part) for job in jobs for part in job.parts]
-        last = [not part.chunk for _, part in items[1:]] + [True]  # of its text
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
             encoded = await self._encoded([part for _, part in some], known)
             await self._upsert([one for one in encoded if one.part.chunk])
             due = []
-            for (job, part), one, ends in zip(some, encoded, last[start:], strict=False):
-                if not part.chunk:
+            for (job, part), one in zip(some, encoded, strict=True):
+                if part.chunk == 0:
                     job.head = one
-                if ends and job.head:
+                if part.chunk + 1 == part.chunks and job.head:
                     due.append((job, job.head))
             await self._swap(due)
             self.written(self.target.collection, [encoded_text(part) for _, part in some])
             for job, count in Counter(job for job, _ in some).items():
-                await job.wrote(count)
+                job.wrote(count)
 
     async def _vectors(self, ids: Sequence[PointId]) -> dict[str, Dense]:
         """The vectors of these points, by what the encoder read; none where they cannot be had."""
@@ -230,44 +224,39 @@ class Writer:
         for start in range(0, len(ids), WRITTEN):
             await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
-    async def tidy(self, job: Job, *, indexed: bool) -> None:
+    async def tidy(self, job: Job) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
         No reader sees either; what fails here is left to the next sweep. Another server may
-        replace the text meanwhile: only parts that were seen while this version was the present
-        one are removed, and none that is being written. `indexed`: the collection has the index
-        of documents.
+        replace the text meanwhile: parts are removed only as they were seen.
         """
-        name, (head, *further) = self.target.collection, job.parts
+        head, *further = job.parts
         ids = [part.id for part in further]
         with contextlib.suppress(QdrantMcpError):
-            if not await self._present(head):
-                await self.points.delete_points(name, ids)
-                return
-            old = await self._replaced(head, job.before, indexed=indexed)
-            if old and await self._present(head):
-                await self.points.delete_points(name, old, writing=False)
-            await self._settle([head.id, *ids])
-            if not await self._present(head):
-                await self.points.delete_points(name, ids, writing=False)
-            elif await self.points.count(name, ids) < len(ids):  # taken for leftovers
+            now = await self._version(head)
+            if job.before and (now == head.version or now != job.before.version):
+                await self.points.delete_seen(await self._replaced(head, job.before))
+            if now == head.version:
+                await self._settle([head.id, *ids])
+                now = await self._version(head)
+            if now != head.version:
+                await self.points.delete_seen(further)
+            elif await self.points.existing(head.collection, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)
 
-    async def _present(self, head: Document) -> bool:
+    async def _version(self, head: Document) -> str | None:
+        """The version of the text that is there now: None if it has one part, "" if it is gone."""
         now = await self.points.first(head.collection, head.document or "")
-        return now is not None and now.version == head.version
+        return "" if now is None else now.version
 
-    async def _replaced(
-        self, head: Document, before: Document | None, *, indexed: bool
-    ) -> list[PointId]:
-        """The further parts that earlier versions left."""
-        if indexed or (before and before.writing is not None):
-            known = await self.points.further(head)
-            return [one.id for one in known if one.writing is None and not one.current(head)]
-        if before is None or before.version == head.version:
+    async def _replaced(self, head: Document, before: Document) -> list[Document]:
+        """The further parts of the version before, of all where its write was cut short."""
+        if before.writing is not None:
+            return await self.points.leftovers(head)
+        if before.version == head.version:
             return []
-        return list[PointId](self.points.part_ids(before, 1, before.chunks - 1))
+        return [before._replace(id=one) for one in self.points.part_ids(before, 1)]
 
 
 def _written(one: Document) -> tuple[str | None, ...]:

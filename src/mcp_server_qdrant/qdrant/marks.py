@@ -13,8 +13,8 @@ from typing import Any
 from qdrant_client import models
 
 FILLING_KEY = "filling"
-IMPORTED_KEY = "imported"
-DESCRIPTION_KEY = "description"
+IMPORTED_KEY = "imported"  # where the collection comes from
+DESCRIPTION_KEY = "description"  # of its contents, in its owner's words
 FOLDER_KEY = "folder"
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
 
@@ -25,22 +25,16 @@ def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
     return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
 
 
-def imported(metadata: Mapping[str, Any] | None) -> str | None:
-    """An import's note on where the collection comes from."""
-    note = (metadata or {}).get(IMPORTED_KEY)
-    return note if isinstance(note, str) else None
-
-
-def description(metadata: Mapping[str, Any] | None) -> str | None:
-    """The contents of the collection in its owner's words."""
-    said = (metadata or {}).get(DESCRIPTION_KEY)
-    return said if isinstance(said, str) and said.strip() else None
+def said(metadata: Mapping[str, Any] | None, key: str) -> str | None:
+    """The sentence or path under this key, unless it is empty."""
+    value = (metadata or {}).get(key)
+    return value if isinstance(value, str) and value.strip() else None
 
 
 def folder(metadata: Mapping[str, Any] | None) -> Path | None:
     """The folder that the collection belongs to."""
-    said = (metadata or {}).get(FOLDER_KEY)
-    return Path(said) if isinstance(said, str) and said else None
+    path = said(metadata, FOLDER_KEY)
+    return Path(path) if path else None
 
 
 def of_folder(folder: Path | None) -> dict[str, str]:

@@ -16,12 +16,10 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import UNDATED, date_of
 from mcp_server_qdrant.core.notation import (
     Identify,
-    is_part_number,
-    part_number,
+    is_part_id,
+    part_id,
     point_id,
     stamp,
-    uuid_number,
-    uuid_text,
 )
 
 PENDING_KEY = "doc.pending"
@@ -74,7 +72,7 @@ def document_of(
         metadata=metadata if isinstance(metadata, dict) else _unused(payload, key),
         tags=_tags(places),
         created_at=None if _of_file(doc) else _string(places, "created_at"),
-        updated_at=_string(places, "updated_at"),
+        updated_at=_string((payload,) if _id(doc) else places, "updated_at"),
         document=_id(doc),
         chunk=_number(doc, "chunk", 0, MOST_PARTS),
         chunks=_number(doc, "chunks", 1, MOST_PARTS),
@@ -133,19 +131,13 @@ def stored_payload(document: Document) -> Payload:
     return kept
 
 
-def head_of(collection: str, point: PointId, doc: Any, identify: Identify | None) -> PointId | None:
+def head_of(
+    collection: str, point: PointId, doc: Any, identify: Identify | None = point_id
+) -> str | None:
     """The first part of the text that a point with this `doc` is a further part of.
 
     None for a first part, and without `identify` for texts that have no versions.
     """
-    number = first_number(collection, point, doc, identify)
-    return None if number is None else uuid_text(number)
-
-
-def first_number(
-    collection: str, point: PointId, doc: Any, identify: Identify | None = point_id
-) -> int | None:
-    """The same as a number, which is compared fast."""
     if not isinstance(point, str) or not isinstance(doc, dict):
         return None
     document, version = _id(doc), doc.get(VERSION)
@@ -153,9 +145,8 @@ def first_number(
     if document is None or chunk == 0:
         return None
     if isinstance(version, str):
-        number = uuid_number(point)
-        return part_number(number, version, chunk) if is_part_number(number) else None
-    return uuid_number(identify(collection, document, 0)) if identify else None
+        return part_id(point, version, chunk) if is_part_id(point) else None
+    return identify(collection, document, 0) if identify else None
 
 
 def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
@@ -168,19 +159,19 @@ def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
 
 def parts_in(
     collection: str, payloads: Mapping[PointId, Payload | None]
-) -> list[tuple[dict[str, Any], int]]:
-    """The `doc` of each further part of a text, and the id of the first part as a number."""
+) -> list[tuple[dict[str, Any], str]]:
+    """The `doc` of each further part of a text, and the id of the first part."""
     docs = ((point, (payload or {}).get("doc")) for point, payload in payloads.items())
-    firsts = ((doc, first_number(collection, point, doc)) for point, doc in docs if doc)
+    firsts = ((doc, head_of(collection, point, doc)) for point, doc in docs if doc)
     return [(doc, first) for doc, first in firsts if first is not None]
 
 
 def judge(
-    parts: Sequence[tuple[dict[str, Any], int]], firsts: Mapping[PointId, Payload | None]
+    parts: Sequence[tuple[dict[str, Any], str]], firsts: Mapping[PointId, Payload | None]
 ) -> None:
     """Mark further parts as of the present version or replaced, by what the first ones say."""
-    for doc, number in parts:
-        first = (firsts.get(uuid_text(number)) or {}).get("doc")
+    for doc, head in parts:
+        first = (firsts.get(head) or {}).get("doc")
         if first or VERSION in doc:
             doc[CURRENT] = is_current(doc, first)
 

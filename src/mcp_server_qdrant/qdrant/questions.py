@@ -9,7 +9,6 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import uuid_text
 from mcp_server_qdrant.qdrant.payload import judge, parts_in
 
 Plain = Mapping[str, Any]
@@ -129,8 +128,7 @@ class Questions:
         As current or replaced, by the version of the first part of each.
         """
         parts = parts_in(name, payloads)
-        firsts = [uuid_text(first) for first in sorted({first for _, first in parts})]
-        if firsts:
+        if firsts := sorted({first for _, first in parts}):
             requests = [*requests, _only(guard, firsts) | _FIRST]
         found = await self.batch(name, requests) if requests else []
         read = found.pop() if firsts else []

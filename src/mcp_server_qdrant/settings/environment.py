@@ -87,11 +87,9 @@ def environment_names() -> dict[str, tuple[str, ...]]:
     """Field name -> the environment variables that set it, the preferred one first."""
     found: dict[str, tuple[str, ...]] = {}
     for name, info in Settings.model_fields.items():
-        match info.validation_alias:
-            case AliasChoices(choices=choices):
-                found[name] = tuple(map(str, choices))
-            case alias:
-                found[name] = (str(alias or name.upper()),)
+        alias = info.validation_alias or name.upper()
+        choices = alias.choices if isinstance(alias, AliasChoices) else [alias]
+        found[name] = tuple(map(str, choices))
     return found
 
 
@@ -218,7 +216,7 @@ def explained(error: ValidationError) -> str:
     names = environment_names()
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         text = "is no part of this setting, or none any more; remove it"
     variable = next((choice for choice in choices if choice in os.environ), choices[0])
     return f"{': '.join([variable, *inside[-1:], text])}."

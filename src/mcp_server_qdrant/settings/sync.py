@@ -3,30 +3,18 @@
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic.dataclasses import dataclass
 
-from mcp_server_qdrant.core.datatypes import Selection
+from mcp_server_qdrant.core.datatypes import SyncedFolder
 from mcp_server_qdrant.settings.values import Collection, WholePath, from_json
 
 
-class SyncSource(BaseModel):
-    """A folder, or a file, that is kept in step with a collection.
-
-    `keep`: what is gone from it stays in the collection.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class SyncSource(SyncedFolder):
+    """A folder as SYNC_SOURCES names it."""
 
     path: WholePath
     collection: Collection
-    name: str | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    keep: bool = False
-
-    @property
-    def selection(self) -> Selection:
-        """The files that are wanted."""
-        return Selection(self.include, self.exclude)
 
 
 def _sources(value: Any) -> Any:
@@ -45,7 +33,7 @@ class SyncSettings(BaseModel):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         """Refuse equal names of two sources of a collection: ids begin with them."""
-        names = [(one.collection, one.name or one.path.name) for one in self.sync_sources]
+        names = [(one.collection, one.called) for one in self.sync_sources]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise ValueError(

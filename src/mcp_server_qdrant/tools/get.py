@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.types import CallToolResult
@@ -83,20 +84,17 @@ async def get(
     there = {_plain(str(document.id)) for document in found}
     documents = {document.document for document in found}
     missing = [one for one in ids if one not in documents and _plain(one) not in there]
-    earlier, said = await _earlier(services, missing, collection_name)
+    earlier, said = await _earlier(services, missing, collection_name, size)
     missing = [one for one in missing if one not in earlier]
-    present, more = await _present(services, missing, collection_name, size)
-    missing = [one for one in missing if one not in present]
-    found += [*(one.document for one in earlier.values()), *present.values()]
-    said += more
+    found += [one for one, _ in earlier.values()]
     if not found:
         said += unseen(failures)
         raise RequestError(whole_texts([], missing, said))
     shown, notes = fitting(found, size)
     shown, more = described(shown)
     notes += [*said, *more, *torn(shown), *read_on(shown), *unseen(failures)]
-    ends = {one.id: _ended(one) for one in earlier.values()}
-    texts = [structured(one, points=point_ids) | ends.get(one.document or "", {}) for one in shown]
+    ends = {one.document: ended for one, ended in earlier.values()}
+    texts = [structured(one, points=point_ids) | ends.get(one.document, {}) for one in shown]
     content = {"documents": texts, "missing": missing, "notes": notes}
     return answer(whole_texts(shown, missing, notes), content)
 
@@ -202,55 +200,52 @@ async def _versions(
 
 
 async def _earlier(
-    services: Services, missing: Sequence[str], collection: str | None
-) -> tuple[dict[str, Version], list[str]]:
-    """The versions that ids of no text mean, and sentences on these and on deleted texts."""
-    versions, notes = {}, list[str]()
+    services: Services, missing: Sequence[str], collection: str | None, room: int
+) -> tuple[dict[str, tuple[Document, dict[str, Any]]], list[str]]:
+    """The texts as they were that ids of no text mean, each with how it ended, and sentences.
+
+    Raises RequestError where one is in several collections.
+    """
+    found, notes = dict[str, tuple[Document, dict[str, Any]]](), list[str]()
     try:
         for wanted in missing:
             if one := await services.history.version(wanted, collection):
-                versions[wanted] = one
+                found[wanted] = one.document, _ended(one)
                 notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
+            elif named := at_time(wanted):
+                present, said = await _unchanged(services, *named, collection, room)
+                notes += said
+                if present:
+                    found[wanted] = present, {}
             else:
                 notes += await gone(services, wanted, collection)
     except BackendError as error:
         notes.append(f"not looked for earlier versions: {error}")
-    return versions, notes
+    return found, notes
 
 
-async def _present(
-    services: Services, missing: Sequence[str], collection: str | None, room: int
-) -> tuple[dict[str, Document], list[str]]:
-    """The texts that have not changed since the time in these ids, and sentences on them.
+async def _unchanged(
+    services: Services, own: str, when: datetime, collection: str | None, room: int
+) -> tuple[Document | None, list[str]]:
+    """The text of this id, if it is as it was at that time, and a sentence on it.
 
-    Raises RequestError where one is in several collections.
+    Raises RequestError where it is in several collections.
     """
-    unchanged, notes = {}, list[str]()
-    for wanted in missing:
-        if (named := at_time(wanted)) is None:
-            continue
-        own, when = named
-        full = await services.lookup.full([own], collection)
-        found, failures = await services.lookup.get(
-            full, collection=collection, room=room, whole=full
-        )
-        notes += unseen(failures)
-        if len(found) > 1:
-            places = every(sorted({one.collection for one in found}))
-            raise RequestError(f"{wanted} is in {places}: pass collection_name.")
-        for one in found:
-            # What a file or its own date says is not when it was written.
-            known = one.file is None and one.updated_at != one.created_at
-            since = moment(one.updated_at) if known else None
-            if since and since <= when:
-                unchanged[wanted] = one
-                notes.append(f"id {called(own)} has not changed since that time.")
-            else:
-                notes.append(
-                    f"no version of id {called(own)} at that time is kept: read it as it is now, "
-                    "without @."
-                )
-    return unchanged, notes
+    full = await services.lookup.full([own], collection)
+    found, failures = await services.lookup.get(full, collection=collection, room=room, whole=full)
+    if len(found) > 1:
+        places = every(sorted({one.collection for one in found}))
+        raise RequestError(f"{own} is in {places}: pass collection_name.")
+    if not found:
+        return None, unseen(failures)
+    # What a file or its own date says is not when it was written.
+    known = found[0].file is None and found[0].updated_at != found[0].created_at
+    since = moment(found[0].updated_at) if known else None
+    if since and since <= when:
+        return found[0], [f"id {called(own)} has not changed since that time."]
+    return None, [
+        f"no version of id {called(own)} at that time is kept: read it as it is now, without @."
+    ]
 
 
 async def gone(services: Services, wanted: str, collection: str | None) -> list[str]:

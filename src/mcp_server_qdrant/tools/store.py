@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
@@ -70,22 +69,20 @@ async def store(
     create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
     seen: Seen = None,
     moved_from: Place = None,
-    *,
-    context: Context,
 ) -> CallToolResult:
     """Remember a text, or change what is stored with one."""
-    services, progress = await services_of_tool(), context.report_progress
+    services = await services_of_tool()
     created_at = _created_at(metadata)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
     if information is None and id is not None:
         one = await _located(services, id, collection_name, moved_from)
         if one is None:
             given = title is not None or words is not None or metadata or supersedes
-            return await _restore(services, id, collection_name, progress, bare=not given)
+            return await _restore(services, id, collection_name, bare=not given)
         dated = iso(created_at) if created_at else None
         changes = Changes(title, words, metadata, dated)
         done = await services.revision.revise(
-            one, changes, to=collection_name, create=create, seen=seen, progress=progress
+            one, changes, to=collection_name, create=create, seen=seen
         )
         return _answer(done)
     text = _checked(information)
@@ -105,9 +102,7 @@ async def store(
         stored_by=speaker() or None,
     )
     old = await _superseded(services, supersedes, collection) if supersedes else None
-    done = await services.store.store(
-        new, collection, create=create, progress=progress, supersedes=old, seen=seen
-    )
+    done = await services.store.store(new, collection, create=create, supersedes=old, seen=seen)
     return _answer(done)
 
 
@@ -115,7 +110,6 @@ async def _restore(
     services: Services,
     id: str,  # noqa: A002
     collection: str | None,
-    progress: Any,
     *,
     bare: bool,
 ) -> CallToolResult:
@@ -127,8 +121,7 @@ async def _restore(
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
         raise RequestError("An earlier version comes back as it was: give its id alone.")
-    done = await services.revision.restore(version, progress)
-    return _answer(done)
+    return _answer(await services.revision.restore(version))
 
 
 def make_store(description: str | None) -> ClosedTool:

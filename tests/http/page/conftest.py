@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
-from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.app.services import Services, Shared, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.http.page.routes import CLIENT, CLIENT_HEADER
 from mcp_server_qdrant.http.serving import app
@@ -63,8 +63,8 @@ async def page_over(client, **values) -> AsyncIterator[Page]:
     engine = Engine(client)
     settings = make_settings(**{"qdrant_collection_priority_order": ("letters",)} | values)
 
-    async def opened() -> Services:
-        return wire(settings, engine, registry(FakeEncoder()))  # type: ignore[arg-type]
+    async def opened() -> Shared:
+        return wire(settings, engine, registry(FakeEncoder())).shared  # type: ignore[arg-type]
 
     mcp = make_server(settings, opened, page=True)
     served = app(mcp, "streamable-http", settings)

@@ -1,68 +1,56 @@
 """Folders kept in step while the server runs."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from time import monotonic
 
 import pytest
 
+from mcp_server_qdrant.core.datatypes import SyncedFolder
 from mcp_server_qdrant.core.errors import EngineUnavailable
 from mcp_server_qdrant.core.tasks import Tasks
-from mcp_server_qdrant.ingest.files import watch
-from mcp_server_qdrant.ingest.files.background import Background, FolderState, Pace, SyncedFolder
+from mcp_server_qdrant.ingest.files import background as background_module
+from mcp_server_qdrant.ingest.files.background import (
+    Background,
+    FolderState,
+    Pace,
+    changed,
+    follow,
+    rest,
+    watched,
+)
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem
-from tests.support import Clock
+from mcp_server_qdrant.ingest.files.walk import Problem, sources
+
+linux = pytest.mark.skipif(
+    background_module.WHOLE, reason="the system itself follows no links there"
+)
 
 
-class Slow:
-    """A model that takes three seconds for each call."""
+async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once_as_all_of_a_pace_do():
+    calls, working, most = list[int](), 0, 0
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.calls: list[int] = []
-
-    async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-        self.calls.append(len(texts))
-        self.clock.now += 3
+    async def encode(texts: Sequence[str]) -> list[list[float]]:
+        nonlocal working, most
+        calls.append(len(texts))
+        working += 1
+        most = max(most, working)
+        await asyncio.sleep(0.02)
+        working -= 1
         return [[float(len(text))] for text in texts]
 
-
-async def test_a_model_works_for_its_share_of_the_time_on_few_texts_at_once():
-    clock, pauses = Clock(), []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    model = Slow(clock)
-    paced = Pace(0.25, sleep=sleep, clock=clock)(model.encode_documents)
-    vectors = await paced(["a", "bb", "ccc", "dddd", "eeeee"])
+    pace, began = Pace(0.25), monotonic()
+    texts = ["a", "bb", "ccc", "dddd", "eeeee"]
+    vectors, _ = await asyncio.gather(pace(encode)(texts), pace(encode)(["x"]))
 
     assert vectors == [[1.0], [2.0], [3.0], [4.0], [5.0]]
-    assert model.calls == [2, 2, 1]
-    assert pauses == [9.0, 9.0, 9.0]
+    assert (sorted(calls), most) == ([1, 1, 2, 2], 1)
+    assert monotonic() - began > 0.3, "of which it worked for 0.08"
 
 
-async def test_all_models_of_a_pace_share_the_time():
-    clock, working, most = Clock(), 0, 0
-
-    class Model:
-        async def encode_documents(self, texts: Sequence[str]) -> list[list[float]]:
-            nonlocal working, most
-            working += 1
-            most = max(most, working)
-            await asyncio.sleep(0)
-            working -= 1
-            return [[0.0] for _ in texts]
-
-    pace = Pace(0.5, clock=clock)
-    await asyncio.gather(*(pace(Model().encode_documents)(["x"] * 6) for _ in range(3)))
-
-    assert most == 1
-
-
-FILE = KnownFile({}, set(), None, None, None)
+FILE = KnownFile({}, set(), None, (1, 1))
 
 
 def report(*problems: Problem, files: int = 2) -> Report:
@@ -82,13 +70,13 @@ def test_a_person_is_told_how_it_goes():
     said.append(state.sentence("notes"))
     state.running = Report(sizes=200, size=50.0, files=300, new=["n"] * 20, unchanged=100)
     said.append(state.sentence("notes"))
-    state.running, state.fault = None, "Qdrant is away"
+    state.end("Qdrant is away.")
     said.append(state.sentence("notes"))
 
     assert said == [
         "not in step with notes: not looked at yet",
         "in step with notes, 1,200 files",
-        "in step with notes, 2 files, 5 not read: n/0 is binary; n/1 is binary; n/2 is binary; and "
+        "in step with notes, 2 files, 5 not read: n/0 is binary, n/1 is binary, n/2 is binary and "
         "2 more",
         "syncing notes, 25%: 120 of 300 files read",
         "not in step with notes: Qdrant is away",
@@ -103,9 +91,7 @@ class Syncing:
         self.error: Exception | None = None
         self.problems: list[Problem] = []
 
-    async def run(
-        self, request: SyncRequest, report: Any = None, before: Report | None = None
-    ) -> Any:
+    async def run(self, request: SyncRequest, report: Report, before: Report | None) -> Report:
         self.asked.put_nowait(request)
         if self.error:
             raise self.error
@@ -126,7 +112,7 @@ def notes(tmp_path) -> Path:
 
 async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     syncing = Syncing()
-    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
     background.start()
     first = await syncing.next()
     (notes / "new.md").write_text("new")
@@ -147,7 +133,7 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
 async def test_what_cannot_be_read_is_listed_by_collection(notes):
     syncing = Syncing()
     syncing.problems = [BAD, Problem("n/locked.md", "cannot be read: Permission denied")]
-    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     listed = background.dead_letters()
@@ -159,7 +145,7 @@ async def test_what_cannot_be_read_is_listed_by_collection(notes):
 async def test_a_failure_is_told_and_does_not_end_it(notes):
     syncing = Syncing()
     syncing.error = EngineUnavailable("Qdrant is away.")
-    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
     background.start()
     await syncing.next()
     syncing.error = None
@@ -175,9 +161,7 @@ async def test_a_failure_is_told_and_does_not_end_it(notes):
 async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     syncing, other = Syncing(), Syncing()
     folders = [SyncedFolder(notes, "things")]
-    one, two = (
-        Background(lambda each=each: each, folders, tmp_path / "locks") for each in (syncing, other)
-    )
+    one, two = (Background(each.run, folders, tmp_path / "locks") for each in (syncing, other))
     one.start()
     await syncing.next()
     two.start()
@@ -185,7 +169,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     told = two.status()
     await one.close()
     await two.close()
-    three = Background(lambda: other, folders, tmp_path / "locks")
+    three = Background(other.run, folders, tmp_path / "locks")
     three.start()
     await other.next()
     await three.close()
@@ -194,7 +178,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
 
 
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
-    background = Background(Syncing, [SyncedFolder(tmp_path / "gone", "things")], None)
+    background = Background(Syncing().run, [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
     await asyncio.sleep(0)
     told = background.status()
@@ -207,7 +191,7 @@ async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
 
 async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
     syncing, pauses = Syncing(), []
-    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
 
     async def sleep(seconds: float) -> None:
         pauses.append((seconds, background.status()["things"]))
@@ -231,7 +215,7 @@ async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
 
 async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
     syncing, told = Syncing(), asyncio.Event()
-    background = Background(lambda: syncing, [SyncedFolder(notes, "things")], None)
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
 
     async def sleep(_: float) -> None:
         told.set()
@@ -240,7 +224,7 @@ async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
     def refuse(*places, **options):
         raise OSError("OS file watch limit reached")
 
-    monkeypatch.setattr(watch, "awatch", refuse)
+    monkeypatch.setattr("watchfiles.awatch", refuse)
     background._tasks = Tasks(sleep=sleep)
     background.start()
     async with asyncio.timeout(30):
@@ -250,3 +234,103 @@ async def test_a_watch_that_dies_is_told_and_begun_anew(notes, monkeypatch):
 
     assert "The sync of notes stopped: Changes cannot be watched: OSError; it starts" in status
     assert counts["folders_not_in_step"] == 1
+
+
+def asked(*paths: Path) -> SyncRequest:
+    return SyncRequest(tuple(sources(paths)), "things")
+
+
+async def test_a_change_made_after_the_first_step_is_told_of(tmp_path):
+    change = asyncio.ensure_future(changed(watched(asked(tmp_path))))
+    await asyncio.sleep(0)
+    (tmp_path / "a.md").write_text("new")
+
+    async with asyncio.timeout(30):
+        await change
+
+
+def replace_file(file: Path) -> None:
+    """As editors save."""
+    (file.parent / "other").write_text("new")
+    os.replace(file.parent / "other", file)  # noqa: PTH105
+
+
+def replace_folder(file: Path) -> None:
+    file.parent.rename(file.parent.with_name(f"old {file.parent.stat().st_ino}"))
+    file.parent.mkdir()
+    file.write_text("new")
+
+
+@pytest.mark.parametrize("replace", [replace_file, replace_folder])
+async def test_what_replaces_a_source_is_watched_in_its_place(replace, tmp_path):
+    file = tmp_path / "notes" / "a.md"
+    file.parent.mkdir()
+    file.write_text("old")
+    runs: asyncio.Queue[None] = asyncio.Queue()
+
+    async def run(known):
+        runs.put_nowait(None)
+        return {}
+
+    source = file if replace is replace_file else file.parent
+    following = asyncio.ensure_future(follow(asked(source), run, lambda error: None))
+    async with asyncio.timeout(60):
+        for change in (replace, replace, lambda file: file.write_text("newer")):
+            await runs.get()
+            change(file)
+        await runs.get()
+    following.cancel()
+    await asyncio.wait([following])
+
+
+def test_runs_take_a_quarter_of_the_time_at_most_and_long_ones_rest_a_minute():
+    assert [rest(took) for took in (0.0, 14.0, 3600.0)] == [0.0, 42.0, 60.0]
+
+
+async def test_a_source_that_is_not_there_is_looked_for_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(background_module, "RETRY_SECONDS", 0.0)
+    (tmp_path / "notes").mkdir()
+    request = asked(tmp_path / "notes")
+    (tmp_path / "notes").rmdir()
+
+    async with asyncio.timeout(30):
+        await changed(watched(request))
+
+
+@linux
+def test_links_out_of_a_folder_and_what_is_kept_out_of_it_are_not_watched(tmp_path):
+    """A link to / would make the watch go through all of the machine."""
+    for name in ("notes/sub/deep", "notes/.hidden", "notes/node_modules/x", "notes/old", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    for place in (".", ".hidden", "node_modules"):
+        (tmp_path / "notes" / place / "root").symlink_to("/")
+    (tmp_path / "notes" / "linked").symlink_to("../other")
+    (tmp_path / "notes" / ".gitignore").write_text("old/")
+    (tmp_path / "one.md").write_text("one")
+    below = [tmp_path / "one.md", *(tmp_path / "notes" / name for name in ("", "sub", "sub/deep"))]
+
+    assert watched(asked(tmp_path / "notes", tmp_path / "one.md")) == below
+
+
+async def test_a_folder_that_goes_before_it_is_watched_is_a_change(tmp_path):
+    async with asyncio.timeout(30):
+        await changed([tmp_path / "gone"])
+
+
+async def test_what_is_made_in_a_new_folder_is_seen(tmp_path):
+    runs: asyncio.Queue[list[str]] = asyncio.Queue()
+
+    async def run(known):
+        runs.put_nowait(sorted(file.name for file in tmp_path.rglob("*.md")))
+        return {}
+
+    following = asyncio.ensure_future(follow(asked(tmp_path), run, lambda error: None))
+    async with asyncio.timeout(60):
+        await runs.get()
+        (tmp_path / "new" / "deep").mkdir(parents=True)
+        await runs.get()
+        (tmp_path / "new" / "deep" / "a.md").write_text("new")
+        while await runs.get() != ["a.md"]:
+            pass
+    following.cancel()
+    await asyncio.wait([following])

@@ -16,9 +16,9 @@ from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import FileJob, SyncRun
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
+from mcp_server_qdrant.ingest.files.state import SyncRequest
+from mcp_server_qdrant.ingest.files.sync import FileJob, Sync
+from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from tests.made_sessions import ID as SESSION
 from tests.made_sessions import exchange, lines
 
@@ -29,17 +29,14 @@ def found(path: Path, text: str | bytes, mtime: int = 10**18) -> Found:
     return Found("n", f"n/{path.name}", path, 0, 0)
 
 
-def prepare(
-    file: Found, known: Any = None, *, limit: int = 64, max_bytes: int = 10_000, **given: Any
-) -> Any:
-    """What a run makes of a file."""
+def prepare(file: Found, *, limit: int = 64, max_bytes: int = 10_000, **given: Any) -> Any:
+    """What a run makes of a file: its parts, or a problem."""
     store = SimpleNamespace(points=SimpleNamespace(identify=point_id), mask=True)
-    sync: Any = SimpleNamespace(store=store, pace=None)
-    run = SyncRun(sync, SyncRequest((), "c", max_bytes=max_bytes), Report(), Seen())
+    run = Sync(store, SyncRequest((), "c", max_bytes=max_bytes))
     run.model, run.limit = "m", limit
     for name, value in given.items():
         setattr(run, name, value)
-    return run.job(file, known)
+    return run.job(file) or run.report.problems[0]
 
 
 def test_a_file_becomes_chunks_that_fit_with_their_heading(tmp_path):
@@ -84,7 +81,7 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.stored.has(4, 10**18, "m")
+    assert job.stored.has((4, 10**18), "m")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +165,7 @@ def test_ids_of_another_file_are_left_out_and_named(tmp_path):
 
     assert [part.document for part in job.parts] == ["5", "6", "7"]
     assert job.parts[0].file["documents"] == 3
-    assert job.notes == [
+    assert [note for _, note in job.run.report.notes] == [
         "'0' is left out: n/first.jsonl has that id",
         "'1' is left out: n/first.jsonl has that id",
         "'2' is left out: n/first.jsonl has that id",
@@ -199,7 +196,9 @@ def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_
     job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
 
     assert [part.document for part in job.parts] == ["b"]
-    assert job.notes == ["'a' is left out: it has a tag of more than 128 characters: shorten it"]
+    assert job.run.report.notes == [
+        ("n/a.jsonl", "'a' is left out: it has a tag of more than 128 characters: shorten it")
+    ]
 
 
 def test_headings_as_long_as_texts_are_cut(tmp_path):

@@ -17,10 +17,10 @@ def point(number: int, chunks: int, document: str = "n/a.md", **file: Any) -> Po
 def test_a_file_whose_points_are_all_there_needs_no_look():
     known = known_files([point(1, 2), point(0, 2)])["n/a.md"]
 
-    assert known.has(3, 7, "m")
+    assert known.has((3, 7), "m")
     assert known.documents == {"n/a.md"}
     assert known.hashes == {"h"}
-    assert [known.has(4, 7, "m"), known.has(3, 8, "m"), known.has(3, 7, "x")] == [False] * 3
+    assert [known.has((4, 7), "m"), known.has((3, 8), "m"), known.has((3, 7), "x")] == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_file_whose_points_are_all_there_needs_no_look():
 def test_a_file_that_lacks_points_is_read_again(points):
     (known,) = known_files(points).values()
 
-    assert not known.has(3, 7, "m")
+    assert not known.has((3, 7), "m")
     assert known.version is None
 
 
@@ -44,7 +44,7 @@ def test_a_file_with_points_of_two_contents_is_stored_again():
     known = known_files([point(0, 1), point(1, 2, hash="old")])["n/a.md"]
 
     assert known.version is None
-    assert not known.has(3, 7, "m")
+    assert not known.has((3, 7), "m")
     assert (len(known.points), known.hashes) == (2, {"h", "old"}), "all can be removed"
 
 
@@ -58,8 +58,8 @@ def test_a_file_whose_points_are_still_marked_is_stored_again():
 def test_a_list_is_there_when_all_its_texts_are():
     known = known_files([point(0, 1, "one", documents=2), point(0, 1, "two", documents=2)])
 
-    assert known["n/a.md"].has(3, 7, "m")
+    assert known["n/a.md"].has((3, 7), "m")
 
 
 def test_a_point_without_state_is_of_no_file_that_could_be_known():
-    assert not known_files([("x", {"file": {}})])["None"].has(0, 0, "m")
+    assert not known_files([("x", {"file": {}})])["None"].has((0, 0), "m")

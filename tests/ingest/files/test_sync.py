@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.sync import SyncRun
+from mcp_server_qdrant.ingest.files.sync import Sync
 from mcp_server_qdrant.ingest.files.walk import sources
 from tests.fakes import FakeEncoder
 from tests.ingest import bad_files
@@ -42,7 +42,7 @@ async def sync(services, folder: Path, *, before: Report | None = None, **option
     request = SyncRequest(
         tuple(sources([folder])), "things", **{"mirror": True, "max_bytes": 1_000_000} | options
     )
-    return await services.sync.run(request, before=before)
+    return await services.sync(request, before=before)
 
 
 async def stored(engine) -> dict[str, tuple[Any, Any]]:
@@ -190,20 +190,20 @@ async def test_a_new_time_alone_embeds_nothing(engine, notes):
         known = report.stored["notes/sub/long.md"]
 
         assert (report.unchanged, encoder.documents) == (7, [])
-        assert known.mtime == file.stat().st_mtime_ns, "it is not read again"
+        assert known.stamp == (file.stat().st_size, file.stat().st_mtime_ns), "it is not read again"
 
 
 async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     engine, notes, monkeypatch
 ):
     read = list[str]()
-    job = SyncRun.job
+    job = Sync.job
 
-    def noted(self: SyncRun, found: Any, known: Any) -> Any:
+    def noted(self: Sync, found: Any) -> Any:
         read.append(found.path)
-        return job(self, found, known)
+        return job(self, found)
 
-    monkeypatch.setattr(SyncRun, "job", noted)
+    monkeypatch.setattr(Sync, "job", noted)
     (notes / "bad.pdf").write_bytes(b"%PDF-")
     async with memory_services(engine=engine) as services:
         first = await sync(services, notes)
@@ -325,7 +325,7 @@ async def test_a_folder_whose_only_file_was_replaced_is_followed(before, engine,
         with pytest.raises(
             RequestError, match=r"None of the 1 files .* is in this folder\. If it is"
         ):
-            await services.sync.run(request)
+            await services.sync(request)
 
     assert counts(replaced) == (1, 0, 1, 0, 0)
 
@@ -335,7 +335,7 @@ async def test_a_folder_that_cannot_be_read_removes_nothing(engine, notes):
         first = await sync(services, notes)
         request = SyncRequest(tuple(sources([notes])), "things", mirror=True)
         shutil.rmtree(notes)
-        report = await services.sync.run(request, before=first)
+        report = await services.sync(request, before=first)
 
     assert counts(report) == (0, 0, 0, 0, 1)
     assert report.problems[0].reason == "cannot be looked into: No such file or directory"

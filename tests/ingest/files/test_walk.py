@@ -174,7 +174,7 @@ def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_
 def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
 
-    with pytest.raises(RequestError, match="loop cannot be looked at: Too many levels of symbolic"):
+    with pytest.raises(RequestError, match="loop, or it may not be looked at"):
         sources([tmp_path / "loop"])
 
 

@@ -50,8 +50,8 @@ def test_every_installation_reads_every_format():
     ] == []
 
 
-def test_no_suffix_is_of_two_formats():
-    suffixes = [suffix for one in FORMATS for suffix in one.suffixes.split()]
+def test_no_pattern_is_of_two_formats():
+    patterns = [pattern for one in FORMATS for pattern in one.names.split()]
 
-    assert len(suffixes) == len({*suffixes})
-    assert all(format_of(f"n/x{suffix.upper()}") in FORMATS for suffix in suffixes)
+    assert len(patterns) == len({*patterns})
+    assert all(format_of(f"n/{one.replace('*', 'X').upper()}") in FORMATS for one in patterns)

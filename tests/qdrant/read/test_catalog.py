@@ -195,6 +195,14 @@ async def test_a_name_that_looks_like_a_glob_is_a_name_first():
         assert await names_of(catalog_of(engine, allowed=["log[1]"]), ["*"]) == ["log1", "log[1]"]
 
 
+async def test_a_name_that_begins_with_a_dash_is_a_name_first():
+    async with memory_engine() as engine:
+        await made(engine, "-notes", "notes")
+
+        assert await names_of(catalog_of(engine), ["-notes"]) == ["-notes"]
+        assert await names_of(catalog_of(engine), ["*", "--notes"]) == ["notes"]
+
+
 async def test_an_unknown_name_offers_the_nearest():
     async with memory_engine() as engine:
         await made(engine, "notes", "note", "recipes", "Vacation")

@@ -13,7 +13,7 @@ from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.write.points import IDS_PAGE, WRITING, Blueprint, Points
+from mcp_server_qdrant.qdrant.write.points import PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
 IDS = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(10)]
@@ -236,17 +236,6 @@ class TestVersions:
         assert kept == parts
         assert [one.text for one in replaced] == ["b 0", "b 0"]
 
-    async def test_drafts_and_what_was_replaced_are_told_apart(self, folder):
-        async with versions(*TWO, folder=folder) as (engine, points):
-            like = (await points.first("c", "d"))._replace(version="b")
-            ids = points.part_ids(like, 1, 2)
-            await points.delete_points("c", ids, writing=True)
-            drafts_gone = await texts_of(engine)
-            await points.delete_points("c", ids, writing=False)
-
-            assert drafts_gone == {"a 0", "a 1", "a 2", "b 1", "None 1"}
-            assert await texts_of(engine) == {"a 0", "a 1", "a 2", "None 1"}
-
     async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
         async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):
             marked = await points.matching("c", models.Filter(must=[WRITING]))
@@ -255,15 +244,17 @@ class TestVersions:
             assert [one.writing for one in marked] == [100, 100]
             assert await points.matching("c", models.Filter(must=[WRITING])) == []
 
-    async def test_a_document_is_removed_as_it_was_seen(self, folder):
+    async def test_points_are_removed_as_they_were_seen(self, folder):
         async with versions(*TWO, folder=folder) as (engine, points):
             seen = await points.first("c", "d")
-            await points.delete_seen(seen._replace(updated_at="2026-01-01T00:00:00Z"))
+            seen = [seen._replace(id=one) for one in points.part_ids(seen)]
+            others = [one._replace(updated_at=f"{2100 + n}-01-01") for n, one in enumerate(seen)]
+            await points.delete_seen(others)
             after_a_newer_one = await texts_of(engine)
-            await points.delete_seen(seen)
+            await points.delete_seen([others[0], *seen[1:]])
 
             assert after_a_newer_one >= {"a 0", "a 1", "a 2"}
-            assert await texts_of(engine) == after_a_newer_one - {"a 0", "a 1", "a 2"}
+            assert await texts_of(engine) == after_a_newer_one - {"a 1", "a 2"}
 
 
 def _first_of(version: str) -> Encoded:
@@ -301,8 +292,8 @@ async def test_errors_are_ours():
             points.settle("gone", [1]),
             points.sweep("gone"),
             points.further(Document(1, "gone", "", document="d")),
-            points.count("gone", [1]),
-            points.delete_seen(Document(1, "gone", "", document="d")),
+            points.existing("gone", [1]),
+            points.delete_seen([Document(1, "gone", "", document="d")]),
             points.pending("gone", 1),
             points.fill(gone, {IDS[0]: [1.0, 0.0]}),
             points.expect_pending("gone"),
@@ -316,7 +307,7 @@ def of_file(source: str, contents: str = "h") -> dict:
 
 
 async def test_the_points_of_some_sources_are_read_page_by_page(engine):
-    points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * IDS_PAGE + 300)}
+    points = {n: of_file("a" if n % 2 else "b") for n in range(1, 2 * PAGE + 300)}
     more = {9000: of_file("z"), 9001: {"document": "by hand"}}
     await foreign(engine, "c", points | more, sparse={"bm25": IDF})
     found = await points_of(engine).of_files("c", {"a", "b"})

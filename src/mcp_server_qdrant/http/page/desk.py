@@ -36,9 +36,6 @@ class Aside:
 
     protocol_version = client_capabilities = None
 
-    async def report_progress(self, *_: Any) -> None:
-        """Tell nobody."""
-
 
 class Desk:
     """Runs the tools for the page."""

@@ -1,12 +1,23 @@
-"""One collection to another place, ids, payloads and vectors as they are."""
+"""Collections to another place, ids, payloads and vectors as they are: asked for by name, or all of
+a folder of the official server, which becomes the embedded engine's; its files stay untouched.
+"""
 
+import contextlib
+import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.qdrant.local_mode import LocalFiles
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, RequestError, contained
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
+from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 PAGE = 128  # points with vectors and texts in one request
+UNFINISHED = "its import from local mode is not finished: start the server again to go on"
+
+logger = logging.getLogger(__name__)
 
 Readable = Bulk | LocalFiles
 Progress = Callable[[int], None]
@@ -24,7 +35,7 @@ async def copy(
         await _check(source, target, name)
     else:
         await target.make(name, await source.shape(name))
-    written = await complete(source, target, name, progress)
+    written = await _complete(source, target, name, progress)
     there, here = await source.count(name), await target.count(name)
     if there != here:
         raise EngineFailure(
@@ -34,7 +45,7 @@ async def copy(
     return written
 
 
-async def complete(
+async def _complete(
     source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
 ) -> int:
     """Write the points that the target lacks; how many those were."""
@@ -66,3 +77,54 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
                     f"that the source has not, or has otherwise (id {point.id}): delete one of "
                     "the two."
                 )
+
+
+async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> None:
+    """Import every collection of local mode that was not imported yet, and give it keywords.
+
+    What was interrupted goes on. A collection that fails is logged and tried again at the next
+    start; one whose name is taken stays where it is.
+    """
+    upgrades = Upgrades(target, bm25)
+    async with import_due(folder) as due:
+        if not due:
+            return
+        try:
+            source = LocalFiles(folder)
+        except EngineFailure as error:
+            logger.warning("%s", error)
+            return
+        for name in await source.names():
+            state = source.states.get(name)
+            if state in ("done", "refused"):
+                continue
+            if state is None and name in await target.names():
+                source.record(name, "refused")
+                logger.warning(
+                    "Not imported from local mode: there is a collection %r already.", name
+                )
+                continue
+            try:
+                with contained():
+                    summary = await _bring_in(source, target, name)
+                    with contextlib.suppress(RequestError):  # it has keywords of its own
+                        await upgrades.keywords(name)
+                    await target.note(name, summary)
+            except QdrantMcpError as error:
+                logger.warning("The import of %r from local mode is not finished: %s", name, error)
+            else:
+                source.record(name, "done")
+                logger.warning("The collection %r: %s. Its old files are untouched.", name, summary)
+
+
+async def _bring_in(source: LocalFiles, target: Bulk, name: str) -> str:
+    """Copy the points; a summary."""
+    source.record(name, "begun")
+    if name not in await target.names():
+        await target.make(name, await source.shape(name))
+        await target.note(name, UNFINISHED)
+    await _complete(source, target, name)
+    lost = source.unreadable.get(name, 0)
+    today = datetime.now(UTC)
+    said = f"{await source.count(name)} points imported from local mode on {today:%Y-%m-%d}"
+    return f"{said}; {lost} could not be read" if lost else said

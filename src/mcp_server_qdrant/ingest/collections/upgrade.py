@@ -123,7 +123,7 @@ class Upgrades:
                 found = {one.id: value for one, value in zip(texts, made, strict=True)}
                 textless |= {one.id for one in documents if _empty(found.get(one.id))}
                 # One that was replaced while it was encoded is left to the next pass.
-                same = still_same(texts, await self.bulk.by_id(name, [*found]))
+                same = await still_same(self.bulk, texts)
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
                     await self.bulk.give(name, vector, given)

@@ -1,25 +1,24 @@
 """Keeps folders and collections in step while the server runs, and stays out of the way."""
 
 import asyncio
+import contextlib
 import hashlib
 import os
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Dense, Selection
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.datatypes import Dense, SyncedFolder
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
+from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem, Source, sources
+from mcp_server_qdrant.ingest.files.walk import walk_all
 from mcp_server_qdrant.ingest.writer import Encode
-
-if TYPE_CHECKING:  # most servers keep no folder in step, and are spared the readers of all formats
-    from mcp_server_qdrant.ingest.files.sync import Sync
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
 TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
@@ -27,38 +26,19 @@ NAMED = 3
 ELSEWHERE = "another server does it"
 NEW = "not looked at yet"
 RETRY_SECONDS = 30.0
+AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
 POLL_SECONDS = 10.0  # between two tries to be the server that does it
+# Elsewhere all below a folder would be watched, whatever its links lead to.
+WHOLE = sys.platform in ("darwin", "win32")
 
-
-@dataclass(frozen=True, slots=True)
-class SyncedFolder:
-    """A folder, or a file, to keep in step with a collection; `keep` what is gone from it."""
-
-    path: Path
-    collection: str
-    name: str | None = None
-    selection: Selection = field(default_factory=Selection)
-    keep: bool = False
-
-    @property
-    def called(self) -> str:
-        """Its name, or the one that it was given."""
-        return self.name or self.path.name
+Run = Callable[[SyncRequest, Report, Report | None], Awaitable[Report]]
 
 
 class Pace:
     """Lets models work for a share of the time only, on a few texts at once."""
 
-    def __init__(
-        self,
-        share: float,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
+    def __init__(self, share: float) -> None:
         self._share = share
-        self._sleep = sleep
-        self._clock = clock
         self._turn = asyncio.Lock()
 
     def __call__(self, encode: Encode) -> Encode:
@@ -68,9 +48,9 @@ class Pace:
             vectors: list[Dense] = []
             for first in range(0, len(texts), TEXTS):
                 async with self._turn:
-                    began = self._clock()
+                    began = monotonic()
                     vectors += await encode(texts[first : first + TEXTS])
-                    await self._sleep((self._clock() - began) * (1 / self._share - 1))
+                    await asyncio.sleep((monotonic() - began) * (1 / self._share - 1))
             return vectors
 
         return paced
@@ -80,59 +60,43 @@ class Pace:
 class FolderState:
     """The state of one folder: the run under way, the last one that ended, or why there is none."""
 
-    running: Report | None = None
-    last: Report | None = None
+    running: Report = field(default_factory=Report)
+    last: Report = field(default_factory=Report)
     fault: str | None = NEW
-
-    @property
-    def files(self) -> int:
-        """The number of files in step."""
-        return len(self.last.stored) if self.last else 0
-
-    @property
-    def problems(self) -> Sequence[Problem]:
-        """The files that could not be read."""
-        return self.last.problems if self.last else ()
 
     @property
     def reading(self) -> bool:
         """Whether files are being read."""
-        return self.running is not None and self.running.sizes > 0
+        return self.running.sizes > 0
 
     def end(self, reason: str) -> None:
         """Record why a run stopped, or why nothing keeps the folder in step for now."""
-        self.running, self.fault = None, reason.rstrip(".")
+        self.running, self.fault = Report(), reason.rstrip(".")
 
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
-        if self.running is not None and self.reading:
+        if self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
         if self.fault is not None:
             return f"not in step with {name}: {self.fault}"
-        said = f"in step with {name}, {amount(self.files, 'file')}"
-        if not self.problems:
+        said = f"in step with {name}, {amount(len(self.last.stored), 'file')}"
+        if not (problems := self.last.problems):
             return said
-        named = "; ".join(f"{one.path} {one.reason}" for one in self.problems[:NAMED])
-        more = len(self.problems) - NAMED
-        others = f"; and {more:,} more" if more > 0 else ""
-        return f"{said}, {len(self.problems):,} not read: {named}{others}"
+        each = some([f"{one.path} {one.reason}" for one in problems], NAMED)
+        return f"{said}, {len(problems):,} not read: {each}"
 
 
 class Background:
     """Keeps folders in step from `start` to `close`.
 
-    `open_sync` is called in a thread. One process at a time does it for a folder: `locks` is where
-    they agree on which. None where no other process has these collections.
+    `run` does a request and fills the report; it gets the report of the run before, too, unless all
+    has to be looked at again. One process at a time does it for a folder: `locks` is where they
+    agree on which. None where no other process has these collections.
     """
 
-    def __init__(
-        self,
-        open_sync: Callable[[], "Sync"],
-        folders: Sequence[SyncedFolder],
-        locks: Path | None,
-    ) -> None:
-        self._open_sync = open_sync
+    def __init__(self, run: Run, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
+        self._run = run
         self._locks = locks
         self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
@@ -140,7 +104,7 @@ class Background:
     def start(self) -> None:
         """Begin, without waiting for anything."""
         for folder, state in self._states.items():
-            keep = partial(self._keep, folder)
+            keep = partial(self._keep, folder, state)
             self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
     async def close(self) -> None:
@@ -148,10 +112,13 @@ class Background:
         await self._tasks.close()
 
     def status(self, *, waiting: bool = False) -> Mapping[str, str]:
-        """Collection -> the state of its folders, in words; `waiting`: what is not there yet."""
+        """Collection -> the state of its folders, in words.
+
+        `waiting`: only of those folders that still have files to be read.
+        """
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
-            unread = state.last is None and state.fault not in (None, ELSEWHERE)
+            unread = not state.last.seconds and state.fault not in (None, ELSEWHERE)
             if state.reading or unread or not waiting:
                 said.setdefault(folder.collection, []).append(state.sentence(folder.called))
         return {collection: "; ".join(each) for collection, each in said.items()}
@@ -160,8 +127,8 @@ class Background:
         """Over all folders: files in step, files not read, and folders that are not in step."""
         states = self._states.values()
         return {
-            "files_in_step": sum(state.files for state in states),
-            "files_not_read": sum(len(state.problems) for state in states),
+            "files_in_step": sum(len(state.last.stored) for state in states),
+            "files_not_read": sum(len(state.last.problems) for state in states),
             "folders_not_in_step": sum(state.fault is not None for state in states),
         }
 
@@ -169,47 +136,101 @@ class Background:
         """Collection -> the files that are left alone until they change, each with the reason."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
-            for one in state.problems:
-                if one.stamp:
-                    letters.setdefault(folder.collection, {})[one.path] = one.reason
+            bad = {one.path: one.reason for one in state.last.problems if one.stamp}
+            if bad:
+                letters.setdefault(folder.collection, {}).update(bad)
         return letters
 
-    async def _keep(self, folder: SyncedFolder) -> None:
-        from mcp_server_qdrant.ingest.files.watch import follow
+    async def _keep(self, folder: SyncedFolder, state: FolderState) -> None:
+        async def once(before: Report | None) -> Report:
+            state.running = Report()
+            try:
+                state.last = await self._run(request, state.running, before)
+            finally:
+                state.running = Report()
+            state.fault = None
+            return state.last
 
-        state = self._states[folder]
         state.fault = ELSEWHERE
         async with self._lock(folder):
             state.fault = NEW
             while not os.access(folder.path, os.R_OK):
                 state.fault = "there is no such folder, or none that may be read"
                 await asyncio.sleep(RETRY_SECONDS)
-            found = sources([folder.path], folder.name)
-            sync = await asyncio.to_thread(self._open_sync)
-            run = partial(self._once, sync, folder, found[0])
-            await follow(found, run, lambda error: state.end(str(error)), folder.selection)
+            request = SyncRequest.to_keep(folder)
+            await follow(request, once, lambda error: state.end(str(error)))
 
-    async def _once(
-        self, sync: "Sync", folder: SyncedFolder, source: Source, before: Report | None
-    ) -> Report:
-        state, wanted = self._states[folder], folder.selection
-        request = SyncRequest(
-            (source,), folder.collection, wanted, mirror=not folder.keep, create=True
-        )
-        state.running = Report()
-        try:
-            state.last = await sync.run(request, state.running, before)
-        finally:
-            state.running = None
-        state.fault = None
-        return state.last
-
-    def _lock(self, folder: SyncedFolder) -> AbstractAsyncContextManager[Any]:
+    def _lock(self, folder: SyncedFolder) -> contextlib.AbstractAsyncContextManager[Any]:
         if self._locks is None:
-            return nullcontext()
+            return contextlib.nullcontext()
         from filelock import AsyncFileLock
 
         what = f"{folder.path.absolute()}\0{folder.collection}"
         file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         self._locks.mkdir(parents=True, exist_ok=True)
         return AsyncFileLock(file, poll_interval=POLL_SECONDS)
+
+
+async def follow(
+    request: SyncRequest,
+    run: Callable[[Report | None], Awaitable[Report]],
+    failed: Callable[[QdrantMcpError], None],
+) -> None:
+    """Run now, after every change, a while after a failure, and now and then from scratch.
+
+    `run` takes the report of the run before, None where all has to be looked at again, and returns
+    its own. `failed` gets the error that stopped a run.
+    """
+    before: Report | None = None
+    while True:
+        places = await asyncio.to_thread(watched, request)
+        # It watches from here on: what changes during a run makes another.
+        change = asyncio.ensure_future(changed(places))
+        try:
+            await asyncio.sleep(0)
+            patience, began = AGAIN_SECONDS, monotonic()
+            try:
+                before = await run(before)
+                await asyncio.sleep(rest(monotonic() - began))
+            except QdrantMcpError as error:
+                failed(error)
+                before, patience = None, RETRY_SECONDS
+            await asyncio.wait([change], timeout=patience)
+            if change.done():
+                change.result()
+            else:
+                before = None
+        finally:
+            change.cancel()
+            await asyncio.wait([change])
+
+
+def rest(took: float) -> float:
+    """Seconds of rest after a run that took so long: sessions are being written all the time."""
+    return min(3 * took, 60.0)
+
+
+def watched(request: SyncRequest) -> list[Path]:
+    """The folders and files to watch, without what is not wanted; none where a source is gone."""
+    paths = [source.path for source in request.sources]
+    if not all(map(os.path.exists, paths)):
+        return []
+    single = [source.path for source in request.sources if not source.folder]
+    return paths if WHOLE else [*single, *walk_all(request.sources, request.selection).folders]
+
+
+async def changed(places: Sequence[Path]) -> None:
+    """Return after the next burst of changes, or a while later where there is nothing to watch.
+
+    Each call starts a new watch: a file that an editor replaced, or a folder that was made again,
+    is no longer the one that was watched. It watches from its first step on.
+    """
+    from watchfiles import awatch
+
+    if not places:
+        await asyncio.sleep(RETRY_SECONDS)
+    elif all(map(os.path.exists, places)):  # one that went would be waited for in vain
+        with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
+            watching = awatch(*places, ignore_permission_denied=True, recursive=WHOLE)
+            async with contextlib.aclosing(watching):
+                await anext(watching)

@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from threading import Thread, Timer
@@ -39,25 +39,6 @@ MODULE = "mcp_server_qdrant.ingest.files.reader"
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderLimits:
-    """What reading a file may take, each with an addition per byte of the file.
-
-    `seconds` are of processor time, `memory` and `answer` are bytes: of the process, and of the
-    texts as JSON.
-    """
-
-    seconds: int = 60
-    memory: int = 1000 * MB
-    answer: int = 100 * MB
-
-    def for_size(self, size: int) -> "ReaderLimits":
-        """The limits for a file of this size."""
-        return ReaderLimits(
-            self.seconds + size // MB, self.memory + 10 * size, self.answer + 10 * size
-        )
-
-
 @cache
 def _answers() -> Any:
     """What the process says: the texts, or a reason and whether the earlier ones are kept."""
@@ -67,10 +48,16 @@ def _answers() -> Any:
 
 
 class Reader:
-    """Reads one file at a time, and starts the process when the first one needs it."""
+    """Reads one file at a time, and starts the process when the first one needs it.
 
-    def __init__(self, limits: ReaderLimits | None = None) -> None:
-        self._limits = limits or ReaderLimits()
+    `seconds` of processor time and bytes of `memory` are what it may take to read a file, `answer`
+    the bytes of its texts as JSON; each MB of the file adds 1 s, 10 MB and 10 MB.
+    """
+
+    def __init__(
+        self, *, seconds: int = 60, memory: int = 1000 * MB, answer: int = 100 * MB
+    ) -> None:
+        self._limits = seconds, memory, answer
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
@@ -81,7 +68,7 @@ class Reader:
         """
         if not data or format_of(path, data).plain:
             return load(path, data, mask=mask)
-        answer = self._asked(path, data, self._limits.for_size(len(data)), mask=mask)
+        answer = self._asked(path, data, mask=mask)
         if len(data) > LARGE:
             self._end()
         found = _answers().validate_json(answer)
@@ -95,23 +82,22 @@ class Reader:
         self._closed = True
         self._end()
 
-    def _asked(self, path: str, data: bytes, limits: ReaderLimits, *, mask: bool) -> bytes:
+    def _asked(self, path: str, data: bytes, *, mask: bool) -> bytes:
         """The answer of the process. Raises UnusableFile where there is none."""
-        fault = (
-            f"takes more than {limits.seconds:,} s or {limits.memory // MB:,} MB of memory to "
-            "read, or crashes the process that reads it"
-        )
+        size = len(data)
+        seconds, memory, most = self._limits
+        seconds, memory, most = seconds + size // MB, memory + 10 * size, most + 10 * size
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        late = Timer(PATIENCE * limits.seconds, process.kill)
+        late = Timer(PATIENCE * seconds, process.kill)
         late.start()
         try:
-            asked = json.dumps([path, len(data), mask, limits.seconds, limits.memory])
+            asked = json.dumps([path, size, mask, seconds, memory])
             process.stdin.write(asked.encode() + b"\n")
             process.stdin.write(data)
             process.stdin.flush()
-            answer = process.stdout.readline(limits.answer)
+            answer = process.stdout.readline(most)
         except OSError:
             answer = b""
         finally:
@@ -119,9 +105,13 @@ class Reader:
         if answer.endswith(b"\n"):
             return answer
         self._end()
-        if len(answer) == limits.answer:
-            fault = f"holds more than {limits.answer // MB:,} MB of text"
-        raise UnusableFile(fault, kept=True)
+        if len(answer) == most:
+            raise UnusableFile(f"holds more than {most // MB:,} MB of text", kept=True)
+        raise UnusableFile(
+            f"takes more than {seconds:,} s or {memory // MB:,} MB of memory to read, or crashes "
+            "the process that reads it",
+            kept=True,
+        )
 
     def _started(self) -> "subprocess.Popen[bytes]":
         if self._closed:
@@ -213,9 +203,7 @@ def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
 
 def _plain(value: Any) -> Any:
     """A value that JSON has not."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return {name: getattr(value, name) for name in value.__slots__}
+    return value.isoformat() if isinstance(value, datetime) else asdict(value)
 
 
 if __name__ == "__main__":

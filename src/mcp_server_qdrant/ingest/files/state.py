@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import PointId, Selection
-from mcp_server_qdrant.ingest.files.walk import Problem, Source
+from mcp_server_qdrant.core.datatypes import PointId, Selection, SyncedFolder
+from mcp_server_qdrant.ingest.files.walk import Problem, Source, Stamp, sources
 
 MAX_BYTES = 10_000_000
 
@@ -22,19 +22,17 @@ class KnownFile:
     """The points of one file that are stored, each with the document that it is of.
 
     `version` is None where they are not all the points of the same one, or a run was cut short: the
-    file is stored again. `hashes` are of all contents that some of them are of.
+    file is stored again. `hashes`: of each of its contents that has points.
     """
 
     points: Mapping[PointId, str]
     hashes: set[str]
     version: Version | None
-    mtime: int | None
-    size: int | None
+    stamp: Stamp
 
-    def has(self, size: int, mtime: int, model: str) -> bool:
+    def has(self, stamp: Stamp, model: str) -> bool:
         """True where a file of this size and time needs no look at its contents."""
-        same = (self.mtime, self.size) == (mtime, size)
-        return same and self.version is not None and self.version[1] == model
+        return self.stamp == stamp and self.version is not None and self.version[1] == model
 
     def vectors(self, model: str) -> list[PointId]:
         """The points whose vectors that model made."""
@@ -64,6 +62,13 @@ class SyncRequest:
     empty: bool = False
     max_bytes: int = MAX_BYTES
     patient: bool = False
+
+    @classmethod
+    def to_keep(cls, folder: SyncedFolder) -> "SyncRequest":
+        """The request that brings a folder in step. Raises RequestError where it is not there."""
+        found = tuple(sources([folder.path], folder.name))
+        kept = {"mirror": not folder.keep, "create": True}
+        return cls(found, folder.collection, folder.selection, **kept)
 
 
 @dataclass(slots=True)
@@ -130,6 +135,5 @@ def _known(points: Sequence[Point]) -> KnownFile:
         points={point: str(doc.get("id")) for point, doc in points},
         hashes={one for one, _ in versions},
         version=versions.pop() if whole else None,
-        mtime=files[0].get("mtime"),
-        size=files[0].get("size"),
+        stamp=(files[0].get("size"), files[0].get("mtime")),
     )

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic, time
 
 from typing_extensions import override
@@ -54,117 +54,94 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Sync:
-    """Keeps files and collections in step. `pace` slows a model down."""
+    """One run of a request, told of in its `report`.
+
+    `before`, the report of the run before, saves reading the state again, and files that could not
+    be read and have not changed. `pace` slows a model down.
+    """
 
     store: Store
-    pace: Callable[[Encode], Encode] = lambda encode: encode
+    request: SyncRequest
+    report: Report = field(default_factory=Report)
+    before: Report | None = None
+    pace: Callable[[Encode], Encode] | None = None
+    model: str = field(default="", init=False)
+    # A part has at most so many tokens of the model, by its tokenizer (None: guessed).
+    limit: int = field(default=FALLBACK_TOKENS, init=False)
+    tokenizer: str | None = field(default=None, init=False)
+    reader: Reader = field(default_factory=Reader, init=False)
+    owners: dict[str, str] = field(default_factory=dict, init=False)  # documents -> files seen
 
-    async def run(
-        self, request: SyncRequest, report: Report | None = None, before: Report | None = None
-    ) -> Report:
-        """Run the request, filling `report` on the way.
-
-        `before`, the report of the run before, saves reading the state again.
+    async def run(self) -> Report:
+        """Do it; the report.
 
         Raises RequestError where it would do harm or the collection cannot be written to, and
         BackendError where the engine is away: what is done by then stays done.
         """
-        report = report or Report()
+        request, report = self.request, self.report
         seen = await asyncio.to_thread(walk_all, request.sources, request.selection)
         report.files = len(seen.files)
         report.problems += seen.problems
-        target = await self._target(request)
-        report.stored = before.stored if before else await self._stored(request, target)
+        target = await self._target()
+        report.stored = self.before.stored if self.before else await self._stored(target)
         if request.mirror and not request.empty:
             _check_harmless(request, seen, report.stored)
-        run = SyncRun(self, request, report, seen, before.problems if before else ())
-        with closing(run.reader):
-            await run.store_files(target)
+        with closing(self.reader):
+            await self._store_files(seen.files, target)
         if request.mirror:
-            await run.remove_the_gone()
+            await self._remove_the_gone(seen)
         report.seconds = monotonic() - report.started
         return report
 
-    async def _target(self, request: SyncRequest) -> Target | None:
+    async def _target(self) -> Target | None:
         """The collection to write to, made where there is none; None in a dry run."""
-        name = request.collection
-        if not request.dry_run:
-            await self.store.ensure(name, create=request.create)
+        name, dry = self.request.collection, self.request.dry_run
+        if not dry:
+            await self.store.ensure(name, create=self.request.create)
         elif not await self.store.catalog.exists(name):
             return None
-        return await self.store.writable(name, SOURCE_KEY, dry=request.dry_run)
+        return await self.store.writable(name, SOURCE_KEY, dry=dry)
 
-    async def _stored(self, request: SyncRequest, target: Target | None) -> dict[str, KnownFile]:
+    async def _stored(self, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
-        sources = {one.name for one in request.sources}
-        points = await self.store.points.of_files(request.collection, sources)
-        whole = tuple(f"{source.name}/" for source in request.sources if source.only is None)
-        single = {source.only for source in request.sources}
-        return {
-            path: file
-            for path, file in known_files(points).items()
-            if path in single or path.startswith(whole)
-        }
+        sources = self.request.sources
+        points = await self.store.points.of_files(target.collection, {one.name for one in sources})
+        whole = tuple(f"{one.name}/" for one in sources if one.only is None)
+        single = {one.only for one in sources}
+        known = known_files(points).items()
+        return {path: file for path, file in known if path in single or path.startswith(whole)}
 
-
-class SyncRun:
-    """One run, with the files that were found and those that are stored.
-
-    A part has at most `limit` tokens of the `model`, by its `tokenizer` (None: guessed). What could
-    not be read `before` is not read again until it changes.
-    """
-
-    def __init__(
-        self,
-        sync: Sync,
-        request: SyncRequest,
-        report: Report,
-        seen: Seen,
-        before: Iterable[Problem] = (),
-    ) -> None:
-        self.store = sync.store
-        self.pace = sync.pace
-        self.request = request
-        self.report = report
-        self.seen = seen
-        self.known = report.stored
-        self.unreadable = {one.path: one for one in before if one.stamp}
-        self.owners: dict[str, str] = {}  # document -> its file, as far as files were read
-        self.reader = Reader()
-        self.model = ""
-        self.limit = FALLBACK_TOKENS
-        self.tokenizer: str | None = None
-
-    async def store_files(self, target: Target | None) -> None:
+    async def _store_files(self, files: Sequence[Found], target: Target | None) -> None:
         """Store what is new or changed; in a dry run count it."""
         self.model = target.dense.model if target and target.dense else ""
-        self.report.phase = "Comparing"
-        waiting = self._waiting()
+        waiting = self._waiting(files)
         self.report.sizes = sum(found.size for found in waiting)
         if target is None or self.request.dry_run:
             async for job in self._jobs(waiting):
                 job.count()
             return
-        encode = self.pace(await self._encoder()) if self.model and waiting else None
+        encode = await self._encoder() if self.model and waiting else None
         writer = self.store.writer(target, encode, RETRIES)
-        writer.before_swap = self.keep_edited
+        writer.before_swap = self._keep_replaced
         try:
             await writer.run(self._jobs(waiting))
         finally:
             self.report.pending = writer.pending
-            self.store.catalog.forget(self.request.collection)
+            self.store.catalog.forget(target.collection)
             if writer.pending:
                 self.store.pending()
 
-    def _waiting(self) -> list[Found]:
+    def _waiting(self, files: Sequence[Found]) -> list[Found]:
         """The files that have to be read; the others are counted."""
         waiting = []
-        for found in self.seen.files:
-            known = self.known.get(found.path)
-            bad = self.unreadable.get(found.path)
-            if known and known.has(found.size, found.mtime, self.model):
+        before = self.before.problems if self.before else ()
+        unreadable = {one.path: one for one in before if one.stamp}
+        for found in files:
+            known = self.report.stored.get(found.path)
+            bad = unreadable.get(found.path)
+            if known and known.has(found.stamp, self.model):
                 self.report.unchanged += 1
                 self.owners.update(dict.fromkeys(known.documents, found.path))
             elif bad and bad.stamp == found.stamp:
@@ -175,62 +152,59 @@ class SyncRun:
 
     async def _encoder(self) -> Encode:
         """The model of the collection, waited for while it is being loaded."""
-        encoder = self.store.encoders.of(self.model)
-        self.report.phase = "Loading the model"
-        states = ("loading", "downloading") if self.request.patient else ("loading",)
-        for _ in range(MODEL_SECONDS if self.request.patient else LOAD_SECONDS):
-            if encoder.state not in states:
-                break
-            self.report.phase = (encoder.reason or self.report.phase).rstrip(".")
-            await encoder.ready(1.0)
+        encoder, patient = self.store.encoders.of(self.model), self.request.patient
+        if encoder.state == "loading" or (patient and encoder.state == "downloading"):
+            self.report.phase = (encoder.reason or "Loading the model").rstrip(".")
+            await encoder.ready(MODEL_SECONDS if patient else LOAD_SECONDS)
         self.limit = encoder.token_limit() or FALLBACK_TOKENS
         self.tokenizer = await encoder.tokenizer_json()
-        return encoder.encode_documents
+        encode = encoder.encode_documents
+        return self.pace(encode) if self.pace else encode
 
     async def _jobs(self, waiting: Sequence[Found]) -> AsyncIterator["FileJob"]:
         """The files that have to be stored; the others are dealt with on the way."""
         self.report.phase = "Reading"
         for found in waiting:
-            known = self.known.get(found.path)
-            done = await asyncio.to_thread(self.job, found, known)
-            if isinstance(done, FileJob):
-                self.report.notes += [(found.path, note) for note in done.notes]
-                yield done
-                continue
-            self.report.sizes -= found.size
-            if isinstance(done, Problem):
-                self.report.problems.append(done)
-            elif known:  # contents as stored: only the time is new
-                self.report.unchanged += 1
-                self.known[found.path] = replace(known, mtime=done.mtime, size=done.size)
+            if job := await asyncio.to_thread(self.job, found):
+                yield job
+            else:
+                self.report.sizes -= found.size
 
-    def job(self, found: Found, known: KnownFile | None) -> "FileJob | Found | Problem":
-        """The parts of a file; the file, where its contents are stored; or why there are none.
+    def job(self, found: Found) -> "FileJob | None":
+        """The parts of a file; None where they are stored, or it is a problem by now.
 
         Called in a thread, one file after the other.
         """
         try:
             with contained():
-                return self._job(found, known)
+                return self._job(found)
         except UnusableFile as error:
-            return Problem(found.path, str(error), error.kept, found.stamp)
+            problem = Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
             cause = error.__cause__
             if isinstance(cause, OSError):  # it is tried again
                 # What is not there may also be the program that reads it.
                 gone = isinstance(cause, FileNotFoundError) and not found.file.exists()
-                return Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
-            logger.info("A file could not be read: %s.", error, exc_info=cause)
-            return Problem(found.path, f"cannot be read: {error}", kept=True, stamp=found.stamp)
+                problem = Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            else:
+                logger.info("A file could not be read: %s.", error, exc_info=cause)
+                reason = f"cannot be read: {error}"
+                problem = Problem(found.path, reason, kept=True, stamp=found.stamp)
+        self.report.problems.append(problem)
+        return None
 
-    def _job(self, found: Found, known: KnownFile | None) -> "FileJob | Found":
+    def _job(self, found: Found) -> "FileJob | None":
         found, data = self._read(found)
+        known = self.report.stored.get(found.path)
         version = hashlib.sha256(data).hexdigest()[:HASH], self.model
-        if known and known.version == version:
+        if known and known.version == version:  # only the time is new
             self.owners.update(dict.fromkeys(known.documents, found.path))
-            return found
+            self.report.unchanged += 1
+            self.report.stored[found.path] = replace(known, stamp=found.stamp)
+            return None
         loaded = self.reader.load(found.path, data, mask=self.store.mask)
         texts, notes = self._owned(found, loaded.texts)
+        self.report.notes += [(found.path, note) for note in (*loaded.notes, *notes)]
         file = {
             "source": found.source,
             "path": found.path,
@@ -248,7 +222,6 @@ class SyncRun:
             found=found,
             version=version,
             old=known,
-            notes=[*loaded.notes, *notes],
             masked=loaded.masked,
         )
 
@@ -326,33 +299,32 @@ class SyncRun:
         ]
         return numbered(parts, self.store.points.identify)
 
-    async def keep_edited(self, new: Sequence[Document]) -> None:
-        """Keep what callers wrote under the ids of these texts of files, and say so."""
-        paths = {one.id: (one.file or {})["path"] for one in new}
-        await self._keep_edited(paths, deleted=False)
+    async def _keep_replaced(self, new: Sequence[Document]) -> None:
+        """Keep what callers wrote under the ids of these texts of files."""
+        await self._keep_edited({one.id: str((one.file or {})["path"]) for one in new}, "replaced")
 
-    async def _keep_edited(self, paths: Mapping[PointId, str], *, deleted: bool) -> None:
-        """Keep those of these first parts of texts, each of a file, that callers wrote."""
-        fate = "removed" if deleted else "replaced"
+    async def _keep_edited(self, paths: Mapping[PointId, str], fate: str) -> None:
+        """Keep those of these first parts of texts, each of a file, that callers wrote; say so."""
         for old in await self.store.points.by_id(self.request.collection, list(paths)):
             if _edited(old):
-                kept = await self.store.history.keep(old, deleted=deleted)
+                kept = await self.store.history.keep(old, deleted=fate == "removed")
                 what = f"{str(old.document)[:SHOWN]!r} was written by a caller and is {fate}"
                 how = f"kept {kept.days} days: id {called(kept.id)}" if kept.id else "not kept"
                 why = f": {kept.fault}" if kept.fault else ""
                 self.report.notes.append((paths[old.id], f"{what}, {how}{why}"))
 
-    async def remove_the_gone(self) -> None:
+    async def _remove_the_gone(self, seen: Seen) -> None:
         """Remove what the files below the sources no longer hold."""
-        self.report.phase = "Removing"
-        unusable = {one.path for one in self.report.problems if not one.kept}
-        kept = {one.path for one in self.report.problems if one.kept}
-        kept |= {found.path for found in self.seen.files} - unusable
-        for path in sorted(self.known.keys() - kept):
-            if not any(map(path.startswith, self.seen.unseen)):
-                self.report.removed.append(path)
+        report = self.report
+        report.phase = "Removing"
+        present = {found.path for found in seen.files}
+        present -= {one.path for one in report.problems if not one.kept}
+        present |= {one.path for one in report.problems if one.kept}
+        for path in sorted(report.stored.keys() - present):
+            if not path.startswith(tuple(seen.unseen)):
+                report.removed.append(path)
                 if not self.request.dry_run:
-                    await self.drop(path, self.known.pop(path), ())
+                    await self.drop(path, report.stored.pop(path), ())
 
     async def drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
         """Remove points of a file, but not of a document that another file has by now."""
@@ -364,7 +336,7 @@ class SyncRun:
         if points:
             name, identify = self.request.collection, self.store.points.identify
             heads = {identify(name, one, 0) for one in known.points.values()}.intersection(points)
-            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), deleted=True)
+            await self._keep_edited(dict.fromkeys(sorted(map(str, heads)), path), "removed")
             await self.store.points.delete_of_files(name, points, known.hashes)
             self.store.catalog.forget(name)
             self.store.written(name, ())
@@ -374,22 +346,20 @@ class SyncRun:
 class FileJob(Job):
     """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
 
-    run: SyncRun
+    run: Sync
     found: Found
     version: Version
     old: KnownFile | None
-    notes: list[str]
     masked: int
 
     @property
     def stored(self) -> KnownFile:
         """The state of the file once all is written."""
         points = {part.id: str(part.document) for part in self.parts}
-        hashes = {self.version[0]}
-        return KnownFile(points, hashes, self.version, self.found.mtime, self.found.size)
+        return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
 
     @override
-    async def wrote(self, count: int) -> None:
+    def wrote(self, count: int) -> None:
         report = self.run.report
         report.phase = "Storing"
         report.texts += count
@@ -401,7 +371,7 @@ class FileJob(Job):
         stored = self.stored
         if self.old:
             await self.run.drop(self.found.path, self.old, stored.points)
-        self.run.known[self.found.path] = stored
+        self.run.report.stored[self.found.path] = stored
         self.count()
 
     @override

@@ -86,18 +86,14 @@ class Seen:
 def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
     """The paths with their names: the folder's own, a file's folder's, or the one given.
 
-    Raises RequestError where there is no such path, it cannot be looked at, or two have one name.
+    Raises RequestError where there is no such path, or two have one name.
     """
     if name is not None and len(paths) > 1:
         raise RequestError("A name can be given to one path at a time.")
     found: dict[str, Source] = {}
     for path in map(Path.absolute, paths):
-        try:
-            path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            raise RequestError(f"There is no {path}.") from None
-        except OSError as error:
-            raise RequestError(f"{path} cannot be looked at: {error.strerror}.") from error
+        if not os.access(path, os.F_OK):
+            raise RequestError(f"There is no {path}, or it may not be looked at.")
         folder = path if path.is_dir() else path.parent
         own = name or folder.resolve().name or "root"
         source = Source(_normal(own), path, folder=folder == path)

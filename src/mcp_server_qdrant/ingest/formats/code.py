@@ -6,11 +6,12 @@ import warnings
 
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, name_of
 
-SUFFIXES = (
-    ".py .pyi .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp"
-    " .hh .cs .go .rs .swift .m .mm .rb .php .pl .pm .lua .r .jl .dart .ex .exs .erl .hs .ml .fs"
-    " .clj .elm .zig .nim .v .sh .bash .zsh .fish .ps1 .sql .css .scss .less .vue .svelte"
-    " .proto .graphql .tf .gradle .cmake .yaml .yml .toml .ini .cfg .json .xml"
+NAMES = (
+    "*.py *.pyi *.js *.mjs *.cjs *.jsx *.ts *.tsx *.java *.kt *.kts *.scala *.groovy *.c *.h *.cc "
+    "*.cpp *.cxx *.hpp *.hh *.cs *.go *.rs *.swift *.m *.mm *.rb *.php *.pl *.pm *.lua *.r *.jl "
+    "*.dart *.ex *.exs *.erl *.hs *.ml *.fs *.clj *.elm *.zig *.nim *.v *.sh *.bash *.zsh *.fish "
+    "*.ps1 *.sql *.css *.scss *.less *.vue *.svelte *.proto *.graphql *.tf *.gradle *.cmake "
+    "*.yaml *.yml *.toml *.ini *.cfg *.json *.xml"
 )
 
 # The words before a name, as Python, JavaScript, Go, Rust, Java, Kotlin, Swift, C#, Ruby, PHP,

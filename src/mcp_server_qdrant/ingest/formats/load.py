@@ -32,18 +32,16 @@ from mcp_server_qdrant.ingest.secrets import MASK, masked, spans, without
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as docs/files.md calls it, with its reader and the suffixes of its files.
+    """A format as docs/files.md calls it, its reader, and patterns of the names of its files.
 
-    Where a suffix is not enough, `names` are patterns of file names. What begins with `magic` has
-    this format under any name. `read(path, text)` raises UnusableFile; of a `binary` format it is
-    `read(path, data)`. A file may be `large` where it holds many texts, or pictures beside its
-    text. `plain` are those whose readers need no more time and memory than a file's size lets
-    expect.
+    What begins with `magic` has this format under any name. `read(path, text)` raises UnusableFile;
+    of a `binary` format it is `read(path, data)`. A file may be `large` where it holds many texts,
+    or pictures beside its text. `plain` are those whose readers need no more time and memory than a
+    file's size lets expect.
     """
 
     name: str
     read: Callable[..., Contents]
-    suffixes: str = ""
     names: str = ""
     magic: bytes | None = None
     binary: bool = False
@@ -53,27 +51,25 @@ class Format:
 
 BROKEN = "cannot be read: is it complete, and without a password?"
 TEXT = Format("any other text", text.read, plain=True)
-FORMATS = (
-    Format("Markdown", markdown.read, ".md .markdown .mdown .mdx .qmd .rmd", plain=True),
-    Format("HTML", html.read, ".html .htm .xhtml", binary=True),
-    Format("source code", code.read, code.SUFFIXES),
-    Format("JSON lines", jsonl.read, ".jsonl .ndjson", binary=True, large=True, plain=True),
-    Format("CSV", csv.read, ".csv .tsv"),
-    Format("spreadsheets", sheets.read, ".xlsx .xls .ods", binary=True, large=True),
-    Format("Jupyter notebooks", notebook.read, ".ipynb"),
-    Format("e-mail", mail.read, ".eml .mbox", binary=True, large=True),
-    Format("chat exports", chats.read, names=chats.NAMES, large=True),
-    Format("sessions", sessions.read, names=sessions.NAMES, binary=True, large=True),
-    Format("DOCX", docx.read, ".docx", binary=True, large=True),
-    Format("ODT", odt.read, ".odt", binary=True, large=True),
-    Format("RTF", rtf.read, ".rtf", large=True),
-    Format("PPTX", pptx.read, ".pptx", binary=True, large=True),
-    Format("EPUB", epub.read, ".epub", binary=True, large=True),
-    Format("subtitles", subtitles.read, ".srt .vtt"),
-    Format("PDF", pdf.read, ".pdf", magic=b"%PDF-", binary=True, large=True),
+FORMATS = (  # of several that fit, the first counts
+    Format("PDF", pdf.read, "*.pdf", magic=b"%PDF-", binary=True, large=True),
+    Format("sessions", sessions.read, sessions.NAMES, binary=True, large=True),
+    Format("chat exports", chats.read, chats.NAMES, large=True),
+    Format("Markdown", markdown.read, "*.md *.markdown *.mdown *.mdx *.qmd *.rmd", plain=True),
+    Format("HTML", html.read, "*.html *.htm *.xhtml", binary=True),
+    Format("source code", code.read, code.NAMES),
+    Format("JSON lines", jsonl.read, "*.jsonl *.ndjson", binary=True, large=True, plain=True),
+    Format("CSV", csv.read, "*.csv *.tsv"),
+    Format("spreadsheets", sheets.read, "*.xlsx *.xls *.ods", binary=True, large=True),
+    Format("Jupyter notebooks", notebook.read, "*.ipynb"),
+    Format("e-mail", mail.read, "*.eml *.mbox", binary=True, large=True),
+    Format("DOCX", docx.read, "*.docx", binary=True, large=True),
+    Format("ODT", odt.read, "*.odt", binary=True, large=True),
+    Format("RTF", rtf.read, "*.rtf", large=True),
+    Format("PPTX", pptx.read, "*.pptx", binary=True, large=True),
+    Format("EPUB", epub.read, "*.epub", binary=True, large=True),
+    Format("subtitles", subtitles.read, "*.srt *.vtt"),
 )
-_BY_SUFFIX = {suffix: one for one in FORMATS for suffix in one.suffixes.split()}
-_BY_NAME = {name: one for one in FORMATS for name in one.names.split()}
 
 
 def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
@@ -118,7 +114,7 @@ def _masked(text: Loaded) -> tuple[Loaded, int]:
 
 def format_of(path: str, data: bytes = b"") -> Format:
     """The format of a file of this name, which may begin with `data`."""
-    place = PurePosixPath(path.lower())
+    name = PurePosixPath(path.lower()).name
     certain = (one for one in FORMATS if one.magic and data.startswith(one.magic))
-    named = (one for name, one in _BY_NAME.items() if fnmatchcase(place.name, name))
-    return next(certain, next(named, _BY_SUFFIX.get(place.suffix, TEXT)))
+    fitting = (one for one in FORMATS if any(fnmatchcase(name, p) for p in one.names.split()))
+    return next(certain, next(fitting, TEXT))

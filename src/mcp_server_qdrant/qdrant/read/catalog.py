@@ -168,8 +168,10 @@ class Catalog:
         return home[0]
 
     async def _wanted(self, patterns: Sequence[str]) -> list[str]:
-        """The names that they choose, or all, without those of a `-pattern`."""
-        left_out = [one for one in patterns if one.startswith("-")]
+        """The names that they choose, or all, without those of a `-pattern` that is no name."""
+        dashed = [one for one in patterns if one.startswith("-")]
+        named = await self.names() if dashed else ()
+        left_out = [one for one in dashed if one not in named]
         chosen = await self._matching([one for one in patterns if one not in left_out] or ["*"])
         fewer = await self._matching([one[1:] for one in left_out])
         return [name for name in chosen if name not in fewer]
@@ -358,8 +360,10 @@ class Catalog:
             legs=tuple(legs),
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
-            note=(entry and marks.damage(entry.info)) or target.note or marks.imported(metadata),
-            description=marks.description(metadata),
+            note=(entry and marks.damage(entry.info))
+            or target.note
+            or marks.said(metadata, marks.IMPORTED_KEY),
+            description=marks.said(metadata, marks.DESCRIPTION_KEY),
         )
 
     async def changed_at(self, name: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Payload, PointId, Sparse
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
@@ -16,8 +16,7 @@ from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import document_of
-from mcp_server_qdrant.qdrant.write.points import as_vector
+from mcp_server_qdrant.qdrant.write.points import Points
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
@@ -55,12 +54,8 @@ class Shape:
         return {"name": "", **sidecar(self.vectors, self.sparse, None)}
 
 
-class Bulk:
-    """The collections of one engine, whole. All calls raise our errors."""
-
-    def __init__(self, client: Any, content_fields: Sequence[str]) -> None:
-        self._client = client
-        self._content_fields = tuple(content_fields)
+class Bulk(Points):
+    """The collections of one engine, whole, and their points. All calls raise our errors."""
 
     # Collections
 
@@ -168,24 +163,7 @@ class Bulk:
         """The number of points without that vector."""
         return await self.count(name, _without(vector))
 
-    async def by_id(self, name: str, ids: Sequence[PointId]) -> list[Document]:
-        """The points as they are now; missing ones are left out."""
-        found = await self._client.retrieve(name, list(ids), with_payload=True)
-        return [self._document(name, record) for record in found]
-
-    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
-        """Write one vector of points that exist; the rest of them stays as it is."""
-        updates = [
-            models.PointVectors(id=point, vector={vector: as_vector(value)})
-            for point, value in vectors.items()
-        ]
-        await self._client.update_vectors(name, updates)
-
     # Points
-
-    async def count(self, name: str, where: models.Filter | None = None) -> int:
-        """The exact number of points."""
-        return int((await self._client.count(name, count_filter=where)).count)
 
     def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Any]]:
         """All points in pages, with payload, and with vectors where wanted."""
@@ -207,9 +185,6 @@ class Bulk:
             for point in points
         ]
         await self._client.upsert(name, structs)
-
-    def _document(self, name: str, record: Any) -> Document:
-        return document_of(name, record.id, record.payload, self._content_fields)
 
 
 def _without(vector: str) -> models.Filter:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from qdrant_client import models
@@ -37,7 +36,6 @@ from mcp_server_qdrant.qdrant.filters import (
     equal,
     index_type,
     one_of,
-    parse,
 )
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
@@ -58,8 +56,8 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
+TIMES = 20  # in one filter
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
-IDS_PAGE = 1_000
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
     type=models.IntegerIndexType.INTEGER, lookup=False, range=True
@@ -75,7 +73,8 @@ SERVER_INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
-_LISTED = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, UPDATED_KEY)
+# What tells which text, of which version, a point is a part of, and when it was written.
+_PLACE = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, WRITING_KEY, UPDATED_KEY)
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 
@@ -128,11 +127,12 @@ class Points:
         """
         if fault := name_fault(collection):
             raise RequestError(fault)
+        dense = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
         keywords = models.SparseVectorParams(modifier=models.Modifier.IDF)
         made = await create(
             self._client,
             collection,
-            vectors_config=_dense(blueprint),
+            vectors_config={} if blueprint.vector is None else {blueprint.vector: dense},
             sparse_vectors_config={SPARSE_NAME: keywords},
             metadata=dict(blueprint.metadata),
         )
@@ -183,7 +183,7 @@ class Points:
         """Index the pending mark in a collection of another maker, so that it is found again."""
         await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
-    async def by_id(self, collection: str, ids: Sequence[str | int]) -> list[Document]:
+    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
         """The named points as Documents; missing ones are left out."""
         if not ids:
             return []
@@ -234,9 +234,15 @@ class Points:
         same = [part for part in found if part.version == document.version]
         return sorted(same, key=lambda part: part.chunk)
 
-    def part_ids(self, document: Document, first: int, last: int) -> list[str]:
-        """The ids of the parts `first` to `last` (both counted) of the document's version."""
-        return [sibling_id(document, number, self.identify) for number in range(first, last + 1)]
+    def part_ids(self, text: Document, first: int = 0, last: int | None = None) -> list[PointId]:
+        """The ids of the parts `first` to `last` (both counted) of the text's version, of all.
+
+        A text of another tool has one part.
+        """
+        if text.document is None:
+            return [text.id]
+        numbers = range(first, text.chunks if last is None else last + 1)
+        return [sibling_id(text, number, self.identify) for number in numbers]
 
     async def current(self, found: Sequence[Document]) -> list[Document | None]:
         """For each, itself if it belongs to its document as that is now, else its first part.
@@ -260,90 +266,60 @@ class Points:
 
     async def retire(self, old: Document, new: str, collection: str) -> None:
         """Mark all parts of a document as superseded by the one of this id and collection."""
-        of = self.part_ids(old, 0, old.chunks - 1) if old.document else [old.id]
         mark = {SUPERSEDED_KEY: new}
         if collection != old.collection or old.superseded_in:
             mark[SUPERSEDED_IN] = collection
-        await self._client.set_payload(old.collection, mark, list(of))
+        await self._client.set_payload(old.collection, mark, self.part_ids(old))
 
-    async def delete_points(
-        self, collection: str, ids: Sequence[PointId], *, writing: bool | None = None
-    ) -> None:
-        """Remove the named points; only those that are being `writing`, or only the others."""
-        if not ids:
-            return
-        must: list[models.Condition] = [among(ids), WRITING] if writing else [among(ids)]
-        must_not = [WRITING] if writing is False else None
-        await self._client.delete(collection, models.Filter(must=must, must_not=must_not))
+    async def delete_seen(self, seen: Sequence[Document]) -> None:
+        """Remove these points of one collection, but for those written since they were seen.
 
-    async def delete_listed(self, listed: Sequence[Document]) -> int:
-        """Remove these points of one collection; those written since stay. How many that were."""
-        name, ids = listed[0].collection, [one.id for one in listed]
-        now, late = datetime.now(UTC), dict[PointId, Document]()
-        others, times = list[PointId](), dict[PointId, datetime]()
-        for one in listed:
-            when = moment(one.updated_at) if one.document else None
-            if when is None:  # another tool's, which says nothing of when it was written
-                others.append(one.id)
-            elif when > now:  # the text's own date
-                late[one.head or one.id] = one
-            else:
-                times[one.id] = when
-        await self.delete_points(name, others)
-        if times:
-            since = models.DatetimeRange(gt=max(times.values()))
-            later = models.FieldCondition(key=UPDATED_KEY, range=since)
-            where = models.Filter(must=[among(times)], must_not=[later])
-            await self._client.delete(name, where)
-        for one in late.values():
-            await self.delete_seen(one)
-        return len(ids) - await self.count(name, ids)
-
-    async def delete_seen(self, seen: Document) -> None:
-        """Remove all parts of a text in one step, but for what was written since it was seen."""
-        ids = self.part_ids(seen, 0, seen.chunks - 1) if seen.document else [seen.id]
-        where = models.Filter(must=[among(ids), *as_seen(seen)])
-        await self._client.delete(seen.collection, where)
-
-    async def count(self, collection: str, ids: Sequence[PointId]) -> int:
-        """The number of these points that exist."""
-        where = models.Filter(must=[among(ids)])
-        return (await self._client.count(collection, count_filter=where)).count if ids else 0
-
-    async def pending(self, collection: str, limit: int) -> list[Document]:
-        """Points that were stored while there was no model, at most `limit`."""
-        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
-        return await self._some(collection, where, limit)
-
-    async def matched(
-        self, collection: str, where: Mapping[str, Any], examples: int
-    ) -> tuple[int, list[Document]]:
-        """The exact number of points that match a filter in REST form, and some of them.
-
-        An empty filter matches all points. Raises InvalidFilter.
+        Those that were written at the same time, as the parts of a text are, go in one step.
         """
-        condition = parse(where)
-        found = await self._client.count(collection, count_filter=condition)
-        return found.count, await self._some(collection, condition, examples)
+        times: dict[tuple[bool, str | None], list[Document]] = {}
+        for one in seen:
+            times.setdefault((one.document is None, one.updated_at), []).append(one)
+        each = [
+            models.Filter(must=[among(one.id for one in some), *as_seen(some[0])])
+            for some in times.values()
+        ]
+        for start in range(0, len(each), TIMES):
+            where = models.Filter(should=list(each[start : start + TIMES]))
+            await self._client.delete(seen[0].collection, where)
 
-    async def listed(self, collection: str, where: Mapping[str, Any], limit: int) -> list[Document]:
-        """The points that match a filter in REST form, at most `limit`.
+    async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
+        """How many of these points exist."""
+        return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
 
-        Of their payload only which document they are of, and when that was written.
+    async def count(self, collection: str, where: models.Filter | None = None) -> int:
+        """The exact number of points, of those that match."""
+        return int((await self._client.count(collection, count_filter=where)).count)
+
+    async def matching(
+        self,
+        collection: str,
+        where: models.Filter | None,
+        most: int | None = None,
+        *,
+        whole: bool = False,
+    ) -> list[Document]:
+        """The points that match, at most so many.
+
+        Unless they are wanted `whole`, their payload tells only which part of which text they are,
+        and when that was written.
         """
         found: list[Document] = []
-        size, keys = min(IDS_PAGE, limit), list(_LISTED)
-        async for page in pages(self._client, collection, size, parse(where), with_payload=keys):
+        size, shown = min(PAGE, most or PAGE), True if whole else list(_PLACE)
+        async for page in pages(self._client, collection, size, where, with_payload=shown):
             found += [self._document(collection, record) for record in page]
-            if len(found) >= limit:
+            if most and len(found) >= most:
                 break
-        return found[:limit]
+        return found[:most]
 
-    async def _some(
-        self, collection: str, where: models.Filter | None, limit: int
-    ) -> list[Document]:
-        records, _ = await self._client.scroll(collection, where, limit=limit, with_payload=True)
-        return [self._document(collection, record) for record in records]
+    async def pending(self, collection: str, most: int) -> list[Document]:
+        """Points that were stored while there was no model, at most so many."""
+        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
+        return await self.matching(collection, where, most, whole=True)
 
     async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
         """Finish interrupted writes of texts, and return the number of points removed.
@@ -362,11 +338,8 @@ class Points:
             for part, there in zip(found, present, strict=True)
             if there is not part and (part.writing is None or part.writing < before)
         ]
-        drafts = [part.id for part in over if part.writing is not None]
-        replaced = [part.id for part in over if part.writing is None]
         whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
-        await self.delete_points(collection, drafts, writing=True)
-        await self.delete_points(collection, replaced, writing=False)
+        await self.delete_seen(over)
         await self.settle(collection, whole)
         return len(over)
 
@@ -377,17 +350,19 @@ class Points:
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def matching(self, collection: str, where: models.Filter | None) -> list[Document]:
-        """All points that match; of their payload only which document they are of."""
-        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
-        return [self._document(collection, record) async for page in found for record in page]
+    async def leftovers(self, head: Document) -> list[Document]:
+        """The further parts that earlier versions of a text left; none that is being written."""
+        further = [one for one in await self.further(head) if one.writing is None]
+        # Read after them: the parts of whoever replaces this one from now on were marked.
+        now = await self.first(head.collection, head.document or "")
+        return [one for one in further if now is not None and not one.current(now)]
 
     async def of_files(
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
         """Every point of a file of these sources: its id, and `doc` of its payload."""
         where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
-        found = pages(self._client, collection, IDS_PAGE, where, with_payload=["doc"])
+        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
         return [
             (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
         ]
@@ -400,25 +375,25 @@ class Points:
         What another run has written to them meanwhile stays.
         """
         old = one_of(HASH_KEY, sorted(contents))
-        for first in range(0, len(ids), IDS_PAGE):
-            these = among(ids[first : first + IDS_PAGE])
+        for first in range(0, len(ids), PAGE):
+            these = among(ids[first : first + PAGE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
         assert target.dense is not None
-        if not vectors:
-            return
-        name = target.dense.vector
+        if vectors:
+            await self.give(target.collection, target.dense.vector, vectors)
+            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
+            self._tally.filled += len(vectors)
+
+    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
+        """Write one vector of points that exist; the rest of them stays as it is."""
         updates = [
-            models.PointVectors(
-                id=point, vector={name: as_vector(dense)} if name else as_vector(dense)
-            )
-            for point, dense in vectors.items()
+            models.PointVectors(id=point, vector={vector: held} if vector else held)
+            for point, held in zip(vectors, map(as_vector, vectors.values()), strict=True)
         ]
-        await self._client.update_vectors(target.collection, updates)
-        await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
-        self._tally.filled += len(updates)
+        await self._client.update_vectors(name, updates)
 
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
@@ -440,7 +415,9 @@ def as_seen(seen: Document) -> list[models.Condition]:
     which says nothing of when it was.
     """
     when = seen.updated_at
-    if seen.document is None or when is None or moment(when) is None:
+    if seen.document is not None and when is None:  # of a file without a date that was moved
+        return [models.IsEmptyCondition(is_empty=models.PayloadField(key=UPDATED_KEY))]
+    if seen.document is None or moment(when) is None:
         return []
     return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
 
@@ -469,10 +446,3 @@ def _payload(target: Target, one: Encoded) -> Payload:
     if target.dense is not None and one.dense is None:
         payload["doc"]["pending"] = PENDING
     return payload
-
-
-def _dense(blueprint: Blueprint) -> dict[str, models.VectorParams]:
-    if blueprint.vector is None:
-        return {}
-    params = models.VectorParams(size=blueprint.size, distance=models.Distance.COSINE)
-    return {blueprint.vector: params}
