@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.app.opening import open_lazily
 from mcp_server_qdrant.core.maps import Panel
-from mcp_server_qdrant.encoders.multilingual import sure
+from mcp_server_qdrant.encoders.language import sure
 from mcp_server_qdrant.projection.names import LANGUAGE
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -83,7 +83,7 @@ def least(name: str, texts: Sequence[str], inside: NDArray[np.bool_], panel: Pan
     ratios = []
     for phrase in name.lower().split(", "):
         if phrase.endswith(LANGUAGE):
-            has = np.array([sure(text, "") == phrase.removesuffix(LANGUAGE) for text in texts])
+            has = np.array([sure(text) == phrase.removesuffix(LANGUAGE) for text in texts])
         else:
             has = standing(phrase, texts)
         others = [has[region_of == one].mean() for one in set(region_of[~inside].tolist())]

@@ -16,7 +16,6 @@ KINDS = {
     "listed": rf"- {NAME}: .*",
     "example": rf"- id {NAME} · .*",
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
-    "far": rf"Far out: {NAME} \(id {NAME}\), [\d.]+ deviations · .*",
     "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|whole text"
     r"|Corrected|Reranked|Not reranked|Not found): .*",
     "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"

@@ -94,7 +94,7 @@ class OneModel:
         self.name = name
         self.known = (vector, size)
 
-    async def of(
+    async def choose(
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
     ) -> ModelChoice:
         said = metadata.get("embedding_model")
@@ -230,10 +230,12 @@ class Read:
         return self.document
 
 
-def registry(*encoders: FakeEncoder) -> Registry:
-    """The encoders, the first of them the default."""
+def registry(*encoders: FakeEncoder, mapping: Sequence[tuple[str, str]] = ()) -> Registry:
+    """The encoders, the first of them the default; `mapping` as COLLECTION_MODELS has it."""
     by_name = {encoder.name: encoder for encoder in encoders}
-    return Registry(encoders[0], lambda name: by_name.get(name) or missing(name))  # type: ignore[arg-type,return-value]
+    make: Any = lambda name: by_name.get(name) or missing(name)  # noqa: E731
+    default: Any = encoders[0]
+    return Registry(default, make, mapping=mapping)
 
 
 def missing(name: str) -> FakeEncoder:
@@ -256,7 +258,8 @@ async def memory_services(
             yield services
         return
     settings = make_settings(**{"qdrant_read_only": True} | values)
-    services = wire(settings, engine, registry(*encoders or (FakeEncoder(),)))  # type: ignore[arg-type]
+    known = registry(*encoders or (FakeEncoder(),), mapping=settings.collection_models)
+    services = wire(settings, engine, known)  # type: ignore[arg-type]
     try:
         yield services
     finally:

@@ -46,7 +46,6 @@ OWNERS = {  # third party -> the files that may import it
     "openTSNE": ("projection/*",),
     "stopwordsiso": ("encoders/*",),
     "orjson": ("qdrant/server/*",),
-    "PIL": ("projection/*",),
     "platformdirs": ("settings/*", "cli/*"),
     "prometheus_client": ("http/*",),
     "pydantic_settings": ("settings/*",),
@@ -72,7 +71,7 @@ FILES = {
 }
 HEAVY = (
     *("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc"),
-    *("numpy", "PIL", "jwt", "prometheus_client"),
+    *("numpy", "jwt", "prometheus_client"),
 )
 NAMED = re.compile(rf"\b{PACKAGE}((?:\.[A-Za-z_]\w*)+)")
 

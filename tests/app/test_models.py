@@ -5,7 +5,6 @@ import pytest
 from mcp_server_qdrant.app.models import (
     NO_PROVIDER,
     blueprint,
-    open_choice,
     open_encoders,
 )
 from mcp_server_qdrant.core.errors import EncoderUnavailable
@@ -54,7 +53,7 @@ def test_prefixes_are_those_of_the_model_or_of_the_settings():
 async def made(collection: str = "notes", **values):
     settings = make_settings(**values)
     registry = open_encoders(settings)
-    return await blueprint(settings, registry, open_choice(settings, registry), collection)
+    return await blueprint(settings, registry, collection)
 
 
 async def test_a_new_collection_says_what_made_it():

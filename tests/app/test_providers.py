@@ -9,7 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
-from mcp_server_qdrant.encoders.choice import NO_MODEL
+from mcp_server_qdrant.encoders.registry import NO_MODEL
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.ingest.pending import Backfill
 from tests.embedding_stub import Stub, served, words

@@ -13,7 +13,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.app.upkeep import check_visible
 from mcp_server_qdrant.app.upkeep import engine as engine_at
 from mcp_server_qdrant.core.errors import DiskFull, RequestError
-from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
@@ -39,7 +39,7 @@ async def edge(folder: Path):
 
 async def brought_in(folder: Path, engine: Any) -> None:
     bulk = Bulk(engine, make_settings().qdrant_content_fields)
-    await import_local_mode(folder, bulk, bm25_of("auto"))
+    await import_local_mode(folder, bulk, Bm25Encoder("auto"))
 
 
 def reader(folder: Path, engine: Any) -> Any:

@@ -1,6 +1,8 @@
 """BM25 vectors: their ids, weights and words."""
 
 import math
+import subprocess
+import sys
 from datetime import date
 
 import pytest
@@ -22,6 +24,9 @@ EMPTY = Sparse((), ())
 ENGLISH = (
     "Engineers measured the throughput of several databases; databases differ, engineers agree."
 )
+
+VILLAGE = "The houses of the village were built long before the war."
+GERMAN = "Die Häuser des Dorfes wurden lange vor dem Krieg gebaut."
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +189,63 @@ def test_a_day_is_written_in_numbers_and_words(language, expected):
 
 def test_each_language_has_twelve_months():
     assert {len(set(months)) for months in MONTHS.values()} == {12}
+
+
+def test_the_vector_of_an_english_text_is_that_of_the_english_encoder():
+    for text in (VILLAGE, "sudo apt", "def get(self): return self.x", ""):
+        assert Bm25Encoder("auto").encode_document(text) == Bm25Encoder().encode_document(text)
+
+
+def test_a_vector_in_another_language_has_its_stems_and_says_which():
+    bm25 = Bm25Encoder("auto")
+    vector, stems = bm25.encode_document(GERMAN), Bm25Encoder("german").encode_document(GERMAN)
+
+    assert vector.indices[: len(stems.indices)] == stems.indices
+    assert vector.values == (*stems.values, 1.0, 1.0)
+    foreign, marker = vector.indices[len(stems.indices) :]
+    assert (foreign,) == bm25.markers.foreign
+    assert bm25.markers.languages[marker] == "german"
+
+
+def test_the_day_of_a_text_is_written_in_its_language():
+    for language, text, month in (("english", VILLAGE, "March"), ("german", GERMAN, "März")):
+        dated = Bm25Encoder("auto").encode_document(text, date(2026, 3, 8))
+        assert set(Bm25Encoder(language).tokens(f"8 {month} 2026")) <= set(dated.indices)
+
+
+def test_a_word_is_asked_as_each_language_stems_it_and_stop_words_are_those_of_the_query():
+    bm25 = Bm25Encoder("auto")
+    german, english = Bm25Encoder("german"), Bm25Encoder()
+
+    words = bm25.words("Welche Häuser wurden im Krieg gebaut?", ["german"])
+
+    forms = {(*german.tokens(word), *english.tokens(word)) for word in ("Häuser", "gebaut")}
+    assert {tuple(dict.fromkeys(one)) for one in forms} <= set(words)
+    assert len(words) == len(german.tokens("Welche Häuser wurden im Krieg gebaut?"))
+
+
+def test_a_query_of_uncertain_language_has_the_stop_words_of_the_likeliest_one_searched():
+    bm25 = Bm25Encoder("auto")
+    query = "un piano en la sala"  # which is Spanish, or else French
+
+    asked = {word[0] for word in bm25.words(query, ["french", "german"])}
+
+    assert asked == set(Bm25Encoder("french").tokens(query))
+
+
+def test_where_all_texts_are_english_a_query_is_too():
+    query = "the houses of Häuser"
+
+    assert Bm25Encoder("auto").words(query) == Bm25Encoder().words(query)
+
+
+def test_a_fixed_language_loads_no_model():
+    code = (
+        "import sys\n"
+        "from mcp_server_qdrant.encoders.bm25 import Bm25Encoder\n"
+        "bm25 = Bm25Encoder('german')\n"
+        f"bm25.encode_document({GERMAN!r}), bm25.words('Haus', ['spanish'])\n"
+        "Bm25Encoder('auto').words('house'), Bm25Encoder('auto').reader('house')('house')\n"
+        "assert 'fasttext' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

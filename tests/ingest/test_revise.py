@@ -126,7 +126,7 @@ class TestMove:
         text = "---\nupdated_at: 2020-01-01\n---\n# Boats\n\n" + LONG
         (tmp_path / "docs" / "boats.md").write_text(text)
         async with services_over(kind, tmp_path / "engine") as (services, _):
-            await services.sync.run(SyncRequest(sources([tmp_path / "docs"]), "notes"))
+            await services.sync(SyncRequest(sources([tmp_path / "docs"]), "notes"))
             await moved(services, "docs/boats.md")
             one = await seen(services, "docs/boats.md", "archive")
             await services.revision.revise(one, Changes(tags=("sea",)))

@@ -47,7 +47,6 @@ def panel(*placed: tuple[Group, np.ndarray], neighbours=None) -> Panel:
         "model",
         tuple(group for group, _ in placed),
         (0.5, 0.25, 0.12345),
-        (),
         (FACET,),
         None,
         reduced,

@@ -1,4 +1,4 @@
-"""Maps over whole services, on both engines: the search on them, what is kept, what fails."""
+"""Maps over whole services: the search on them, what is kept, what fails."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import View
-from mcp_server_qdrant.projection.pca import unit
+from mcp_server_qdrant.projection.panels import unit
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -50,9 +50,12 @@ async def test_query_and_hits_lie_where_their_vectors_do(engine):
             assert place.panel == 0
 
 
-async def test_a_panel_per_model_and_keywords_only_told(engine):
+async def test_a_panel_per_model_and_keywords_only_told():
     big = FakeEncoder("fake/big", size=32)
-    async with memory_services(FakeEncoder(), big, engine=engine) as services:
+    async with (
+        memory_engine() as engine,
+        memory_services(FakeEncoder(), big, engine=engine) as services,
+    ):
         await remember(services, "notes", *corpus(5))
         named = {"embedding_model": "fake/big"}
         params = models.VectorParams(size=32, distance=models.Distance.COSINE)
@@ -78,8 +81,8 @@ async def test_a_panel_per_model_and_keywords_only_told(engine):
 SPARSE = models.SparseVectorParams(modifier=models.Modifier.IDF)
 
 
-async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
-    async with memory_services(engine=engine) as services:
+async def test_a_hit_in_no_collection_of_the_map_has_no_place():
+    async with memory_services() as services:
         await remember(services, "notes", *corpus(5))
         await remember(services, "more", "alpha omega")
         search = SearchRequest(query="alpha omega", collections=("*",))
@@ -90,8 +93,8 @@ async def test_a_hit_in_no_collection_of_the_map_has_no_place(engine):
         assert seen.notes == ("One result lies in no collection of this map, or without a vector.",)
 
 
-async def test_one_point_two_points_and_none(engine):
-    async with memory_services(engine=engine) as services:
+async def test_one_point_two_points_and_none():
+    async with memory_services() as services:
         assert (await view(services)).map.panels == ()
         await remember(services, "one", "alpha")
         seen = await view(services, "one", query="alpha")

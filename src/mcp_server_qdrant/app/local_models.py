@@ -51,12 +51,12 @@ async def open_engine(
     )
     try:
         if settings.qdrant_url is None and is_local_mode(settings.local_path):
-            from mcp_server_qdrant.encoders.multilingual import bm25_of
+            from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
             from mcp_server_qdrant.ingest.collections.copying import import_local_mode
             from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
             bulk = Bulk(client, settings.qdrant_content_fields)
-            await import_local_mode(settings.local_path, bulk, bm25_of(settings.bm25_language))
+            await import_local_mode(settings.local_path, bulk, Bm25Encoder(settings.bm25_language))
     except BaseException:
         await client.close()
         raise

@@ -3,14 +3,6 @@
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.datatypes import MODEL_KEY
-from mcp_server_qdrant.encoders.choice import (
-    LOCAL,
-    NONE,
-    PREFIX_KEY,
-    PROVIDER_KEY,
-    Choice,
-    split_provider,
-)
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
 from mcp_server_qdrant.encoders.local.hosted import (
     DEFAULT_RERANKER,
@@ -18,7 +10,14 @@ from mcp_server_qdrant.encoders.local.hosted import (
     HostedReranker,
 )
 from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
-from mcp_server_qdrant.encoders.registry import Registry
+from mcp_server_qdrant.encoders.registry import (
+    LOCAL,
+    NONE,
+    PREFIX_KEY,
+    PROVIDER_KEY,
+    Registry,
+    split_provider,
+)
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from mcp_server_qdrant.hosting.link import Link
@@ -40,24 +39,19 @@ def open_encoders(settings: Settings, host: Link | None = None) -> Registry:
         encoder.prefixes = _prefixes(settings, name)
         return encoder
 
-    return Registry(made(model), made, host)
-
-
-def open_choice(settings: Settings, encoders: Registry) -> Choice:
-    """The choice of a model for each collection."""
-    return Choice(
-        encoders,
-        settings.embedding_provider,
-        settings.collection_models,
+    return Registry(
+        made(model),
+        made,
+        host,
+        provider=settings.embedding_provider,
+        mapping=settings.collection_models,
         fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
 
 
-async def blueprint(
-    settings: Settings, encoders: Registry, choice: Choice, collection: str
-) -> Blueprint:
+async def blueprint(settings: Settings, encoders: Registry, collection: str) -> Blueprint:
     """The plan of a new collection. Raises EncoderUnavailable where the size is not known."""
-    model = choice.mapped(collection) or encoders.default.name
+    model = encoders.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
     metadata = described(settings, encoders, model)
     metadata = {key: value for key, value in metadata.items() if value}

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from mcp_server_qdrant.app.models import blueprint, open_choice, open_rerank
+from mcp_server_qdrant.app.models import blueprint, open_rerank
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.dates import DATES
@@ -19,7 +19,8 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import Preferences
 from mcp_server_qdrant.core.notation import Identify, date_paths, point_id, point_ids_of
 from mcp_server_qdrant.core.tasks import Tasks, gathered
-from mcp_server_qdrant.encoders.multilingual import bm25_of, stop_words
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.encoders.language import stop_words
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.demo import store_demo
@@ -100,7 +101,7 @@ class Services:
             points,
             self.encoders,
             shared.bm25,
-            blueprint=partial(blueprint, settings, self.encoders, shared.choice),
+            blueprint=partial(blueprint, settings, self.encoders),
             default=settings.collection_name,
             pending=shared.pending,
             written=self._written,
@@ -222,8 +223,7 @@ class Shared:
         self.client = client
         self.embedded = isinstance(client, EdgeClient)
         self.encoders = encoders
-        self.bm25 = bm25_of(settings.bm25_language)
-        self.choice = open_choice(settings, encoders)
+        self.bm25 = Bm25Encoder(settings.bm25_language)
         self.rerank = open_rerank(settings, encoders.host)
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
@@ -288,7 +288,7 @@ class Shared:
         """The collections that a client sees."""
         return Catalog(
             client,
-            self.choice,
+            self.encoders,
             default=self.settings.collection_name,
             allowed=self.settings.qdrant_collections,
             folder=self.settings.qdrant_folder,

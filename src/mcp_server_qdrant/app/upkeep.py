@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.errors import (
     UnknownCollection,
 )
 from mcp_server_qdrant.core.notation import HISTORY, near_names, visible_in
-from mcp_server_qdrant.encoders.multilingual import bm25_of
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
@@ -35,7 +35,7 @@ EMBEDDED_ONLY = (
 
 def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
     """Upgrades of the collections of an engine, with this server's keywords."""
-    return Upgrades(bulk, bm25_of(settings.bm25_language), progress)
+    return Upgrades(bulk, Bm25Encoder(settings.bm25_language), progress)
 
 
 @asynccontextmanager

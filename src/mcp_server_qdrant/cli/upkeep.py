@@ -36,10 +36,9 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
         raise click.UsageError("--drop-old goes with --model.")
     settings = _load()
     from mcp_server_qdrant.app import upkeep
-    from mcp_server_qdrant.app.models import described, open_choice, open_encoders
+    from mcp_server_qdrant.app.models import described, open_encoders
 
     encoders, progress = open_encoders(settings), frame.Progress()
-    choice = open_choice(settings, encoders)
 
     async def work(engine: Any, name: str) -> str:
         upgrades = upkeep.upgrades_of(settings, engine, progress)
@@ -49,7 +48,7 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
             done = await upgrades.model(name, encoders.of(model), metadata, drop=drop_old)
         else:
             done = await upgrades.keywords(name)
-        return upgraded(done, model, choice.mapped(name))
+        return upgraded(done, model, encoders.mapped(name))
 
     try:
         await _own(settings, collections, work)

@@ -76,19 +76,6 @@ class Facet:
     codes: "NDArray[Any]"
 
 
-@dataclass(frozen=True, slots=True)
-class Outlier:
-    """A point far from the middle of its collection.
-
-    `far` is by how many standard deviations its distance exceeds the usual one.
-    """
-
-    collection: str
-    id: PointId
-    title: str
-    far: float
-
-
 @dataclass(frozen=True, eq=False, slots=True)
 class Group:
     """The drawn points of one collection, in a panel.
@@ -118,7 +105,6 @@ class Panel:
     model: str
     groups: tuple[Group, ...]
     explained: tuple[float, ...]
-    outliers: tuple[Outlier, ...]
     facets: tuple[Facet, ...]
     basis: Any = field(repr=False)
     reduced: "NDArray[Any]" = field(repr=False)

@@ -185,14 +185,10 @@ def _is_stream(scope: Scope) -> bool:
 
 
 def _opens_session(scope: Scope) -> bool:
-    """True where the request can only open a new session, where this server keeps sessions."""
-    fresh = not Headers(scope=scope).get(SESSION)
-    return fresh and scope["method"] == "POST" and scope["path"] == MCP and _has_session(scope)
-
-
-def _has_session(scope: Scope) -> bool:
-    """True of a protocol with sessions."""
-    return Headers(scope=scope).get(VERSION, "") < SESSIONLESS
+    """True where the request can only open a new session, by a protocol that has sessions."""
+    headers = Headers(scope=scope)
+    fresh = not headers.get(SESSION) and headers.get(VERSION, "") < SESSIONLESS
+    return fresh and scope["method"] == "POST" and scope["path"] == MCP
 
 
 def _answer(reason: str) -> JSONResponse:

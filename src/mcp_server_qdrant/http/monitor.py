@@ -1,5 +1,6 @@
 """What an operator sees of a server: health, figures, a line for each request and call."""
 
+import asyncio
 import logging
 import re
 import time
@@ -7,14 +8,14 @@ import uuid
 from asyncio import Task
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp.server import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_REQUEST
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.context import (
@@ -26,12 +27,13 @@ from mcp_server_qdrant.core.context import (
     recording,
     within_request,
 )
-from mcp_server_qdrant.http.health import examined, healthz, readiness
+from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.http.limits import HEALTH, SLOT, Load
 from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
 
 HEADER = "x-request-id"
+PATIENCE = 2.0  # seconds that the engine is waited for; probes usually give up soon after
 REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work in other tasks
 
 logger = logging.getLogger(__name__)
@@ -160,3 +162,59 @@ def _log(scope: Scope, status: int, seconds: float) -> None:
     }
     level = logging.DEBUG if scope["path"] in HEALTH else logging.INFO
     logger.log(level, "Request", extra={"fields": fields})
+
+
+class Part(NamedTuple):
+    """The state of one part of the server, and a sentence on it."""
+
+    state: str
+    message: str
+
+
+async def healthz(_: Request) -> Response:
+    """The process answers."""
+    return JSONResponse({"status": "ok"})
+
+
+def readiness(parts: Mapping[str, Part]) -> Response:
+    """200 where a call would be answered now, at least by keyword; else 503, and why."""
+    model = parts["encoder"].state
+    up = parts["server"].state == parts["engine"].state == "up"
+    # Without a model there is search by keyword; one that is being loaded is awaited.
+    if not up or model in ("loading", "unknown"):
+        status = "not ready"
+    else:
+        status = "ready" if model == "ready" else "degraded"
+    told = {name: part._asdict() for name, part in parts.items()}
+    return JSONResponse({"status": status, **told}, 503 if status == "not ready" else 200)
+
+
+async def examined(
+    opening: "Task[Any]", *, draining: bool, patience: float = PATIENCE
+) -> tuple[dict[str, Part], Any]:
+    """Server, engine and encoder; and the services that `opening` opens, None until it has."""
+    server, engine = Part("up", "The server takes calls."), Part("up", "The engine answers.")
+    if draining:
+        server = Part("draining", "The server is shutting down: it takes no more calls.")
+    services: Any = None
+    try:
+        async with asyncio.timeout(patience):
+            services = await asyncio.shield(opening)
+            await services.catalog.names()
+    except TimeoutError:
+        engine = Part("opening", "The engine is being opened.")
+        if services is not None:
+            engine = Part("down", "The engine does not answer in time.")
+    except QdrantMcpError as error:
+        engine = Part("down", str(error))
+    return {"server": server, "engine": engine, "encoder": _encoder(services)}, services
+
+
+def _encoder(services: Any) -> Part:
+    """The state of the default model, `unknown` until the services are open."""
+    if services is None:
+        return Part("unknown", "The model is loaded once the engine is open.")
+    encoder = services.encoders.default
+    if encoder.state == "ready":
+        return Part("ready", f"The model {encoder.name} is ready.")
+    return Part(encoder.state, encoder.reason or f"The model {encoder.name} is not ready.")

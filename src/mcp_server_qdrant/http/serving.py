@@ -5,10 +5,10 @@ import socket
 import time
 from types import FrameType
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import uvicorn
 from mcp.server import MCPServer
-from mcp.server.auth.routes import cors_middleware
 from mcp.server.transport_security import RequestBodyLimitMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.http.auth.bearer import METADATA, Authenticated, Resource, Verifier
+from mcp_server_qdrant.http.auth.bearer import Authenticated, Verifier, resource
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
@@ -71,22 +71,20 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
     `inner` is `app` with the layers that come after the token, `path` that of the MCP endpoint.
     Raises ConfigError where the tokens' file cannot be used.
     """
-    resource = _resource(settings, path)
     names = [*settings.fastmcp_allowed_hosts, settings.fastmcp_host]
-    open_paths = [*PROBES]
-    if resource:
-        names.append(resource.host)
-        for where in {METADATA, resource.metadata_path}:
-            open_paths.append(where)
-            endpoint = cors_middleware(resource.metadata, ["GET", "OPTIONS"])
-            app.router.routes.append(Route(where, endpoint, methods=["GET", "OPTIONS"]))
+    routes, challenge = list[Route](), None
+    if settings.auth_mode == "oauth" and settings.auth_issuer:
+        url = _resource_url(settings, path)
+        names.append(urlsplit(url).hostname or "")
+        routes, challenge = resource(url, settings.auth_issuer, settings.auth_scope_prefix)
+        app.router.routes.extend(routes)
     verifier = _verifier(settings)
     return Guard(
         app,
-        Authenticated(inner, verifier, resource, [PAGE]) if verifier else inner,
+        Authenticated(inner, verifier, challenge, [PAGE]) if verifier else inner,
         hosts=names,
         origins=settings.fastmcp_allowed_origins,
-        open_paths=open_paths,
+        open_paths=[*PROBES, *(route.path for route in routes)],
     )
 
 
@@ -97,8 +95,7 @@ def _verifier(settings: Settings) -> Verifier | None:
 
         return NamedTokens(settings.auth_tokens_file, revealed(settings.auth_token))
     if settings.auth_mode == "oauth" and settings.auth_issuer:
-        from mcp_server_qdrant.http.auth.jwks import Keys
-        from mcp_server_qdrant.http.auth.oauth import AccessTokens
+        from mcp_server_qdrant.http.auth.oauth import AccessTokens, Keys
 
         return AccessTokens(
             Keys(settings.auth_issuer, settings.auth_jwks_url),
@@ -110,13 +107,11 @@ def _verifier(settings: Settings) -> Verifier | None:
     return None
 
 
-def _resource(settings: Settings, path: str) -> Resource | None:
-    if settings.auth_mode != "oauth" or not settings.auth_issuer:
-        return None
+def _resource_url(settings: Settings, path: str) -> str:
+    """What the issuer's clients call this server by."""
     urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
     here = _url(settings.fastmcp_host, settings.fastmcp_port, path)
-    url = settings.auth_resource_url or next(urls, here)
-    return Resource(url, settings.auth_issuer, settings.auth_scope_prefix)
+    return settings.auth_resource_url or next(urls, here)
 
 
 def serve(

@@ -2,26 +2,25 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from time import monotonic
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import SearchPage, Target
-from mcp_server_qdrant.core.errors import BackendError
+from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import USUAL_POINTS, Map, Panel, View
+from mcp_server_qdrant.core.maps import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
-from mcp_server_qdrant.projection.image import png
-from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours
-from mcp_server_qdrant.projection.panels import lay_out
-from mcp_server_qdrant.projection.pca import shares
-from mcp_server_qdrant.projection.place import place
+from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours, put_among
+from mcp_server_qdrant.projection.panels import lay_out, near, unit
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
+
+Point = tuple[str, PointId]  # of a collection
 
 KEPT = 8
 AT_ONCE = 4  # collections read at the same time
@@ -35,20 +34,28 @@ LACKING = (
 class _KeptMap:
     state: Any  # of the collections, when it was drawn
     drawing: "asyncio.Task[Map]"
-    laid: Map | None = None  # the newest one with its layout by neighbours
-    laying: "asyncio.Task[None] | None" = None  # that of what was drawn
+    laid: Map | None  # the newest one that has its layout by neighbours
+    laying: "asyncio.Task[None] | None" = None  # gives that to what was drawn
+
+    @property
+    def tasks(self) -> "list[asyncio.Task[Any]]":
+        """What makes it."""
+        return [one for one in (self.drawing, self.laying) if one]
 
     @property
     def busy(self) -> bool:
-        """Whether the layout by neighbours is being made."""
+        """Whether that layout is still being made."""
         return self.laying is not None and not self.laying.done()
 
-    def stop(self) -> "list[asyncio.Task[Any]]":
-        """Nobody needs it any more; what has yet to end."""
-        running = [one for one in (self.drawing, self.laying) if one and not one.done()]
-        for one in running:
-            one.cancel()
-        return running
+    @property
+    def failed(self) -> bool:
+        """True once there will be no map."""
+        return any(one.done() and (one.cancelled() or one.exception()) for one in self.tasks)
+
+    def stop(self) -> None:
+        """Nobody needs it any more."""
+        for task in self.tasks:
+            task.cancel()
 
 
 @dataclass(eq=False)
@@ -91,46 +98,27 @@ class Projector:
         if search is None:
             return View(await drawing)
         found, page = await asyncio.gather(drawing, self.search(search))
-        by_name = {target.collection: target for target in targets}
-        return await place(found, page, by_name, self.drawer, self.encoders)
+        return await self._placed(found, page, {one.collection: one for one in targets})
 
     async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
         return await asyncio.to_thread(encode, view, points=points)
 
-    async def picture(self, view: View) -> bytes:
-        """The view, which has a panel, as a PNG."""
-        return await asyncio.to_thread(png, view)
-
     async def close(self) -> None:
         """Stop drawing."""
-        if running := [one for entry in self._maps.values() for one in entry.stop()]:
-            await asyncio.wait(running)
+        if tasks := [task for entry in self._maps.values() for task in entry.tasks]:
+            for entry in self._maps.values():
+                entry.stop()
+            await asyncio.wait(tasks)
 
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
-        """The map of the targets: the kept one, or one that is being drawn, or a new one."""
-        entry = await self._entry(targets, limit, patience)
-        drawn = await asyncio.shield(entry.drawing)
-        if not (installed() and any(map(_large, drawn.panels))):
-            return drawn
-        entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
-        end = monotonic() + patience
-        await asyncio.wait({entry.laying}, timeout=patience)
-        if entry.laying.cancelled() and (left := end - monotonic()) > 0:  # begun anew for another
-            now = await self.catalog.resolve([target.collection for target in targets])
-            return await self._map(now, limit, left)
-        if entry.laid and not (entry.busy and patience):
-            return replace(entry.laid, coming=entry.busy)
-        return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
-
-    async def _entry(self, targets: Sequence[Target], limit: int, patience: float) -> _KeptMap:
+        """The map of the targets: the kept one, or one that is being made, or a new one."""
         key = (limit, *(target.collection for target in targets))
         newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
-        written = [(one.points, self._writes[one.collection]) for one in targets]
-        state = (written, newest)
+        state = [(one.points, self._writes[one.collection]) for one in targets], newest
         entry = self._maps.get(key)
         old = entry and entry.state != state and (patience or not entry.busy)
-        if entry is None or old or _failed(entry.drawing):
+        if entry is None or old or entry.failed:
             laid = entry.laid if entry else None
             if entry and entry.laying:
                 entry.laying.cancel()
@@ -139,7 +127,15 @@ class Projector:
         self._maps.move_to_end(key)
         if len(self._maps) > KEPT:
             self._maps.popitem(last=False)[1].stop()
-        return entry
+        drawn = await asyncio.shield(entry.drawing)
+        if not (installed() and any(map(_large, drawn.panels))):
+            return drawn
+        entry.laying = entry.laying or asyncio.ensure_future(self._lay(entry, drawn))
+        await asyncio.wait({entry.laying}, timeout=patience)
+        made = not entry.busy and not entry.failed
+        if entry.laid and (made or not patience):
+            return replace(entry.laid, coming=not made or entry.state != state)
+        return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
     async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
         """Give a map its layout by neighbours, or a note why it has none."""
@@ -149,10 +145,9 @@ class Projector:
                     replace(panel, neighbours=await neighbours(panel)) if _large(panel) else panel
                     for panel in drawn.panels
                 ]
+            entry.laid = replace(drawn, panels=tuple(panels))
         except BackendError as error:
             entry.laid = replace(drawn, notes=(*drawn.notes, str(error)))
-        else:
-            entry.laid = replace(drawn, panels=tuple(panels))
 
     async def _draw(self, targets: Sequence[Target], limit: int) -> Map:
         """The map of the targets on the axes along which they differ most."""
@@ -177,12 +172,83 @@ class Projector:
             return replace(made, notes=(*made.notes, LACKING))
         return made
 
+    async def _placed(self, found: Map, page: SearchPage, targets: Mapping[str, Target]) -> View:
+        """The map with the query and the results, in their order, where they lie on it."""
+        queries = [self._query(n, panel, page.searched) for n, panel in enumerate(found.panels)]
+        hits = self._hits(found, page, targets)
+        spots, placed = await asyncio.gather(hits, asyncio.gather(*queries))
+        places = tuple(spots.get(_point(one)) for one in page.results)
+        notes = [one for one in placed if isinstance(one, str)]
+        if off := places.count(None):
+            which = "One result lies" if off == 1 else f"{off} results lie"
+            notes.append(f"{which} in no collection of this map, or without a vector.")
+        shown = tuple(one for one in placed if isinstance(one, Place))
+        return View(found, page, shown, places, tuple(notes))
 
-def _failed(drawing: "asyncio.Task[Map]") -> bool:
-    """True once there will be no map."""
-    return drawing.done() and (drawing.cancelled() or drawing.exception() is not None)
+    async def _query(self, index: int, panel: Panel, query: str) -> Place | str:
+        """The query in one panel, or why it is not there."""
+        try:
+            made = await self.encoders.encode_query(panel.model, query)
+        except BackendError as error:
+            return f"The query is not on the map: {error}"
+        if len(made) != len(panel.basis.mean):
+            return f"The query is not on the map: its vector does not fit {panel.model}."
+        vector = unit([made])[0]
+        middles = {group.collection: group.middle for group in panel.groups}
+        return replace(_further(index, panel, vector), near=near(middles, vector))
+
+    async def _hits(
+        self, found: Map, page: SearchPage, targets: Mapping[str, Target]
+    ) -> dict[Point, Place]:
+        """The places of the results on the map; points that were not drawn are read and placed."""
+        wanted = set(map(_point, page.results))
+        spots: dict[Point, Place] = {}
+
+        async def read(index: int, panel: Panel, name: str) -> None:
+            left = [id_ for where, id_ in wanted - spots.keys() if where == name]
+            with suppress(QdrantMcpError):  # told by the count of results without a place
+                vectors = await self.drawer.vectors(targets[name], left) if left else {}
+                for point, vector in vectors.items():
+                    spots[name, point] = _further(index, panel, unit([vector])[0])
+
+        missing = []
+        for index, panel in enumerate(found.panels):
+            drawn = ((group.collection, id_) for group in panel.groups for id_ in group.points.ids)
+            for row, spot in enumerate(drawn):
+                if spot in wanted:
+                    laid = panel.neighbours
+                    beside = laid.places[row].tolist() if laid else None
+                    spots[spot] = Place(index, panel.reduced[row, :SEEN].tolist(), beside)
+            missing += [read(index, panel, group.collection) for group in panel.groups]
+        await asyncio.gather(*missing)
+        return spots
+
+
+def _point(one: Result) -> Point:
+    return one.document.collection, one.document.id
+
+
+def _further(index: int, panel: Panel, vector: Any) -> Place:
+    """The place of a unit vector that was not drawn."""
+    reduced = panel.basis.project(vector)
+    return Place(index, reduced[:SEEN].tolist(), put_among(panel, reduced))
 
 
 def _large(panel: Panel) -> bool:
     """Whether it has so many points that they have a layout by neighbours."""
     return panel.count >= LEAST
+
+
+def shares(sizes: Sequence[int], most: int) -> list[int]:
+    """The number of points to draw of each collection: as even as can be, `most` in all.
+
+    A collection smaller than its share is taken whole; the others have what it leaves. Each that
+    holds points gives one at least, also where that makes more than `most`.
+    """
+    drawn = [0] * len(sizes)
+    left = most
+    ranked = sorted((size, place) for place, size in enumerate(sizes) if size > 0)
+    for done, (size, place) in enumerate(ranked):
+        drawn[place] = min(size, max(left // (len(ranked) - done), 1))
+        left -= drawn[place]
+    return drawn

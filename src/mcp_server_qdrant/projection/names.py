@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.bm25 import ENGLISH, NEUTRAL
 from mcp_server_qdrant.encoders.bm25 import PAIRED, Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import stop_words, sure
+from mcp_server_qdrant.encoders.language import stop_words, sure
 
 PHRASES = 8  # of a cluster
 WORDS = 3  # of a phrase
@@ -54,7 +54,7 @@ class Phrases:
         from sklearn.feature_extraction.text import CountVectorizer
 
         self._texts = texts
-        spoken = [sure(text, NEUTRAL) for text in texts]
+        spoken = [sure(text) for text in texts]
         telling, foreign = _telling(spoken), _foreign(spoken)
         counter = CountVectorizer(analyzer=lambda one: {*_phrases(one[0], telling), one[1]})
         held = counter.fit_transform(zip(texts, foreign, strict=True))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.maps import Neighbours, Panel, Region
 from mcp_server_qdrant.projection.names import Phrases, called
-from mcp_server_qdrant.projection.pca import Vectors
+from mcp_server_qdrant.projection.panels import Vectors
 
 LEAST = 20  # points from which on there is such a layout
 BESIDE = 5  # neighbours that a further point lies among

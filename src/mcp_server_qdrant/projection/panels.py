@@ -1,21 +1,22 @@
-"""Drawn points -> panels: one per embedding model, never mixed; what their points differ in."""
+"""Drawn points -> panels: one per embedding model, never mixed, on their principal components.
+
+And what their points can be coloured by.
+"""
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Outlier, Panel
+from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Panel
 from mcp_server_qdrant.core.notation import called
-from mcp_server_qdrant.projection.pca import Vectors, principal, unit
 
+EPSILON = float(np.finfo(np.float32).eps)
 REDUCED = 50  # axes on which neighbours are looked for
-OUTLIERS = 5
-FAR = 3.0  # standard deviations
-TELLING = 10  # points from which on it can be told what is usual
-ALIKE = 1e-6  # deviations that rounding alone makes
 # Facets:
 VALUES = 8
 KEYS = 8
@@ -24,6 +25,7 @@ DAY = "created_at"
 MANY_VALUED = ("tags", DAY)  # shown by their most frequent or newest values, however many
 UNITS = (10, 7, 4)  # characters of a date: its day, month, year
 
+Vectors = NDArray[np.float32]
 Part = tuple[Target, Drawn, Vectors]  # with vectors one long
 Facts = Sequence[Mapping[str, Sequence[str]]]
 
@@ -41,7 +43,8 @@ def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) ->
             said.append(f"{name}: it is empty")
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
-            parts.append((target, points, unit(points.vectors)))
+            kept = replace(points, vectors=points.vectors[:0].copy())  # maps are kept
+            parts.append((target, kept, unit(points.vectors)))
     return Map(tuple(_panel(model, parts) for (model, _), parts in models.items()), tuple(said))
 
 
@@ -59,11 +62,10 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
     vectors = np.concatenate([part for _, _, part in parts])
     basis = principal(vectors, REDUCED)
     middles = {one.collection: part.mean(axis=0) for one, _, part in parts}
-    groups, outliers = [], list[Outlier]()
+    groups = []
     for target, points, part in parts:
         name, middle = target.collection, middles[target.collection]
         away = np.linalg.norm(part - middle, axis=1)
-        outliers += _outliers(name, points, away)
         others = {other: one for other, one in middles.items() if other != name}
         group = Group(
             collection=name,
@@ -79,24 +81,10 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
         model=model,
         groups=tuple(groups),
         explained=basis.explained[:SEEN],
-        outliers=tuple(sorted(outliers, key=lambda one: -one.far)[:OUTLIERS]),
         facets=facets([fact for _, points, _ in parts for fact in points.facts]),
         basis=basis,
         reduced=basis.project(vectors),
     )
-
-
-def _outliers(collection: str, points: Drawn, away: Vectors) -> list[Outlier]:
-    """The farthest of the points that are `away` from their middle."""
-    usual, deviation = float(away.mean()), float(away.std())
-    if len(away) < TELLING or deviation <= ALIKE:
-        return []
-    farthest = np.argsort(-away, kind="stable")[:OUTLIERS].tolist()
-    return [
-        Outlier(collection, points.ids[at], points.titles[at], far)
-        for at in farthest
-        if (far := (float(away[at]) - usual) / deviation) >= FAR
-    ]
 
 
 def facets(facts: Facts) -> tuple[Facet, ...]:
@@ -133,3 +121,51 @@ def _periods(days: Sequence[list[str]]) -> list[list[str]]:
         if len({day for one in cut for day in one}) <= VALUES:
             break
     return cut
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Basis:
+    """The axes of a map: `mean` of shape (d,), `components` (axes, d) of unit length, float32.
+
+    `explained` is each axis's share of the variance, in [0, 1], falling; 0 for an axis along which
+    nothing differs, whose component is zero.
+    """
+
+    mean: Vectors
+    components: Vectors
+    explained: tuple[float, ...]
+
+    def project(self, vectors: ArrayLike) -> Vectors:
+        """(n, d) vectors, or one of (d,), on the axes: (n, axes), or (axes,); float32."""
+        moved = np.asarray(vectors, np.float32) - self.mean
+        return np.asarray(moved @ self.components.T, np.float32)
+
+
+def unit(vectors: ArrayLike) -> Vectors:
+    """(n, d) vectors made one long; a vector that is not finite becomes zero, and zero stays so."""
+    held = np.array(vectors, np.float64)
+    held[~np.isfinite(held).all(axis=1)] = 0.0
+    length = np.linalg.norm(held, axis=1, keepdims=True)
+    return (held / np.where(length > 0, length, 1.0)).astype(np.float32)
+
+
+def principal(vectors: ArrayLike, axes: int) -> Basis:
+    """The axes along which (n, d) finite vectors differ most, n and d at least 1.
+
+    The eigenvectors of the covariance. Signs: the largest entry of each component is positive.
+    Fewer dimensions than axes leave the last components zero.
+    """
+    held = np.asarray(vectors, np.float32)
+    mean: Vectors = held.mean(axis=0, dtype=np.float64).astype(np.float32)
+    centred = held - mean
+    total = float(np.square(centred, dtype=np.float64).sum())
+    rounding = float(np.square(held, dtype=np.float64).sum()) * EPSILON**2 * 4
+    values, turned = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+    variances, found = values[::-1][:axes], turned[:, ::-1][:, :axes].T.copy()
+    found[variances <= max(total * 1e-9, rounding)] = 0
+    largest = np.abs(found).argmax(axis=1)
+    found *= np.sign(found[np.arange(len(found)), largest])[:, None]
+    components, explained = np.zeros((axes, len(mean)), np.float32), np.zeros(axes)
+    components[: len(found)] = found
+    explained[: len(found)] = np.where(found.any(axis=1), variances / (total or 1.0), 0.0)
+    return Basis(mean, components, tuple(map(float, np.clip(explained, 0, 1))))

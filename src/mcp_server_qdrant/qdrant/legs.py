@@ -12,7 +12,7 @@ from mcp_server_qdrant.qdrant import marks
 class KnownModels(Protocol):
     """The choice of embedding models; the encoders have it, of which this room knows nothing."""
 
-    async def of(
+    async def choose(
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
     ) -> ModelChoice:
         """The model of a collection with these dense vectors."""
@@ -49,7 +49,7 @@ async def dense_leg(
     vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
     if not vectors:
         return None, "keywords only: it has no dense vector"
-    choice = await known.of(collection, metadata, tuple(vectors))
+    choice = await known.choose(collection, metadata, tuple(vectors))
     if choice.model is None:
         return None, choice.fault
     named, size = await known.shape(choice.model)

@@ -1,12 +1,11 @@
-"""The tool qdrant-project: a map of collections, in words, as numbers, as an image and an app."""
+"""The tool qdrant-project: a map of collections, in words, as numbers and as an app."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from mcp.server.apps import client_supports_apps
 from mcp.server.mcpserver.context import Context
-from mcp.types import CallToolResult, ImageContent
+from mcp.types import CallToolResult
 from pydantic import Field
 
 from mcp_server_qdrant.core.datatypes import Result
@@ -21,7 +20,7 @@ from mcp_server_qdrant.core.maps import (
     Place,
     View,
 )
-from mcp_server_qdrant.core.notation import amount, called, line, short_id
+from mcp_server_qdrant.core.notation import amount, called, line
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import noted
 
@@ -32,13 +31,12 @@ TITLE = 60  # characters
 NAMED = 3
 REGIONS = 8
 PATIENCE = 10.0  # seconds for the regions, which the app asks for again
-PROJECT = "Map of collections (PCA): which lie near, what is far out, where a query's hits fall."
+PROJECT = "Map of collections (PCA): which lie near, where a query's hits fall."
 
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
 Places = Annotated[Words, Field(description="As in qdrant-find")]
 Query = Annotated[Text | None, Field(description="Placed with its hits")]
 Axes = Annotated[Literal[2, 3], Field(description="Axes")]
-WithImage = Annotated[bool | None, Field(description="Add a picture")]
 WithPoints = Annotated[bool | None, Field(description="Every point, to draw them")]
 
 
@@ -48,7 +46,6 @@ async def project(
     query: Query = None,
     dimensions: Axes = 2,
     limit: Limit = USUAL_POINTS,
-    image: WithImage = None,
     points: WithPoints = None,
 ) -> CallToolResult:
     """A map."""
@@ -66,11 +63,7 @@ async def project(
     structured = output(view, dimensions)
     if drawn:
         structured["map"] = await projector.encoded(view)
-    made = answer(described(view, dimensions), structured)
-    if image and view.map.panels:
-        png = base64.b64encode(await projector.picture(view)).decode("ascii")
-        made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
-    return made
+    return answer(described(view, dimensions), structured)
 
 
 def make_project() -> ClosedTool:
@@ -115,15 +108,6 @@ def _panel(panel: Panel, axes: int) -> dict[str, Any]:
             {"name": one.name, "words": list(one.words), "points": one.size}
             for one in panel.regions[:REGIONS]
         ],
-        "outliers": [
-            {
-                "collection": one.collection,
-                "id": str(one.id),
-                "title": one.title,
-                "deviations": round(one.far, 1),
-            }
-            for one in panel.outliers
-        ],
     }
 
 
@@ -150,7 +134,7 @@ def described(shown: View, axes: int) -> str:
     if not shown.map.panels:
         return _as_fits(["No map: there is nothing to draw.", *noted(_notes(shown))])
     queries = {one.panel: one for one in shown.queries}
-    heads, groups, far = list[str](), list[str](), list[str]()
+    heads, groups = list[str](), list[str]()
     for index, panel in enumerate(shown.map.panels):
         heads.append(_head(panel, axes))
         if query := queries.get(index):
@@ -159,12 +143,7 @@ def described(shown: View, axes: int) -> str:
         if named:
             heads.append(f"Regions: {'; '.join(named)}.")
         groups += [_group(group) for group in panel.groups]
-        far += [
-            f"Far out: {called(one.collection)} (id {short_id(one.id)}), {one.far:.1f} deviations"
-            f" · {line(one.title, TITLE)}"
-            for one in panel.outliers[:NAMED]
-        ]
-    return _as_fits([*heads, *noted(_notes(shown)), *far, *groups])
+    return _as_fits([*heads, *noted(_notes(shown)), *groups])
 
 
 def _head(panel: Panel, axes: int) -> str:

@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from mcp_server_qdrant.core.context import Caller, caller
 from mcp_server_qdrant.core.errors import Unauthorized, VerifierUnavailable
-from mcp_server_qdrant.http.auth.bearer import Authenticated, Resource
+from mcp_server_qdrant.http.auth.bearer import Authenticated, resource
 
-RESOURCE = Resource("https://mcp.example.com/mcp", "https://login.example.com", "qdrant:")
+_, CHALLENGE = resource("https://mcp.example.com/mcp", "https://login.example.com", "qdrant:")
 SECRET = "a-token-that-nobody-may-read"
 
 
@@ -33,8 +33,8 @@ async def who(request):
     )
 
 
-async def ask(*authorization, resource=None):
-    app = Authenticated(Starlette(routes=[Route("/mcp", who)]), Known(), resource)
+async def ask(*authorization, challenge=None):
+    app = Authenticated(Starlette(routes=[Route("/mcp", who)]), Known(), challenge)
     headers = [("Authorization", one) for one in authorization]
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app)) as client:
         return await client.get("http://127.0.0.1/mcp", headers=headers)
@@ -110,7 +110,7 @@ async def test_pages_are_got_without_a_token_and_nothing_else(method, path, stat
 
 
 async def test_the_challenge_of_oauth_says_where_the_metadata_are():
-    response = await ask(resource=RESOURCE)
+    response = await ask(challenge=CHALLENGE)
 
     assert response.headers["www-authenticate"] == (
         'Bearer error="invalid_token", '
@@ -142,8 +142,11 @@ async def test_tokens_that_cannot_be_checked_now_get_503_and_when_to_come_back()
         ("https://a.example/mcp", "https://a.example/.well-known/oauth-protected-resource/mcp"),
         ("https://a.example", "https://a.example/.well-known/oauth-protected-resource"),
         ("https://a.example/", "https://a.example/.well-known/oauth-protected-resource"),
-        ("http://a:8/x/mcp/", "http://a:8/.well-known/oauth-protected-resource/x/mcp"),
+        ("http://a:8/x/mcp", "http://a:8/.well-known/oauth-protected-resource/x/mcp"),
     ],
 )
 def test_metadata_stand_where_rfc_9728_has_them(url, metadata):
-    assert Resource(url, "https://login.example.com").metadata_url == metadata
+    routes, challenge = resource(url, "https://login.example.com")
+
+    assert challenge["resource_metadata"] == metadata
+    assert metadata.endswith(routes[0].path)

@@ -98,12 +98,10 @@ async def in_a_task(opened) -> AsyncIterator[Page]:
         await task
 
 
-@pytest.fixture(params=["memory", "edge"])
-async def page(request, engine_folder: Path) -> AsyncIterator[Page]:
-    """Two small collections, on both engines."""
-    async with in_a_task(
-        on_edge(engine_folder) if request.param == "edge" else in_memory()
-    ) as page:
+@pytest.fixture
+async def page(engine_folder: Path) -> AsyncIterator[Page]:
+    """Two small collections in the embedded engine."""
+    async with in_a_task(on_edge(engine_folder)) as page:
         yield page
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target
-from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.search.texts import Terms
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
@@ -137,7 +137,7 @@ async def test_a_query_in_a_language_that_the_collections_lack_is_left_alone(
     query, wrong, languages, expected
 ):
     words = Words(notes={"scribe": 3, "receive": 9})
-    speller = Speller(tokens, words, language=MultilingualBm25().language_of)
+    speller = Speller(tokens, words, language=Bm25Encoder("auto").language_of)
 
     assert (await speller.correct(unknown(query, wrong, languages=languages), [BOTH]))[
         0

@@ -11,7 +11,6 @@ from mcp_server_qdrant.core.bm25 import Markers
 from mcp_server_qdrant.core.datatypes import Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.encoders.multilingual import MultilingualBm25
 from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.words.terms import (
@@ -199,7 +198,7 @@ async def filled(engine: Engine) -> list[Target]:
 
 
 async def test_a_query_finds_texts_of_each_language_by_inflected_words():
-    bm25 = MultilingualBm25()
+    bm25 = Bm25Encoder("auto")
     vectors = [
         bm25.encode_document("The houses of the village were built long before the war."),
         bm25.encode_document("Die Häuser des Dorfes wurden lange vor dem Krieg gebaut."),

@@ -91,8 +91,8 @@ class ServiceEncoder(Encoder):
     @override
     async def ready(self, timeout: float) -> bool:
         """True where the service answers; it is asked unless its last answer was a good one."""
-        if self._breaker.open or (self._answered and self.reason is None):
-            return not self._breaker.open
+        if self._answered and self.reason is None:
+            return True
         try:
             async with asyncio.timeout(timeout):
                 await self._probed()
@@ -102,13 +102,11 @@ class ServiceEncoder(Encoder):
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        self._check()
         (vector,) = await self._ask([_given(text)], self.query_seconds, query=True)
         return tuple(vector)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> Vectors:
-        self._check()
         given, most = [_given(text) for text in texts], self.texts
         starts = range(0, len(given), most)
         tasks = [asyncio.ensure_future(self._batch(given[at : at + most])) for at in starts]
@@ -158,6 +156,8 @@ class ServiceEncoder(Encoder):
 
         Raises ServiceFault where the service refuses several at once, else EncoderUnavailable.
         """
+        if self._breaker.open:
+            raise EncoderUnavailable(self._breaker.reason)
         try:
             whole = await self._posted(self.request(texts, query=query), seconds)
         except ServiceFault as fault:
@@ -205,10 +205,6 @@ class ServiceEncoder(Encoder):
                     "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
                 )
         self._size = expected
-
-    def _check(self) -> None:
-        if self._breaker.open:
-            raise EncoderUnavailable(self._breaker.reason or "")
 
 
 def unit(raw: Any) -> list[float]:

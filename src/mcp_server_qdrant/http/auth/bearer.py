@@ -4,15 +4,15 @@ import json
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from mcp.server.auth.routes import create_protected_resource_routes
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mcp_server_qdrant.core.context import CALLER, READ, SCOPES, Caller, calling
@@ -32,59 +32,40 @@ class Verifier(Protocol):
         """Who has this token. Raises Unauthorized or VerifierUnavailable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """The server as the clients of an OAuth issuer know it (RFC 9728)."""
+def resource(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict[str, str]]:
+    """The routes that tell an OAuth issuer's clients of this server (RFC 9728), and a challenge.
 
-    url: str
-    issuer: str
-    scope_prefix: str = ""
-
-    @property
-    def host(self) -> str:
-        """The name that clients call it by."""
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def metadata_path(self) -> str:
-        """The well-known path, before the resource's own."""
-        return METADATA + urlsplit(self.url).path.rstrip("/")
-
-    @property
-    def metadata_url(self) -> str:
-        """The same as a URL."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}{self.metadata_path}"
-
-    async def metadata(self, _: Request) -> Response:
-        """The metadata, for every web page to read."""
-        metadata = {
-            "resource": self.url,
-            "authorization_servers": [self.issuer],
-            "scopes_supported": [self.scope_prefix + scope for scope in SCOPES],
-            "bearer_methods_supported": ["header"],
-            "resource_name": "mcp-server-qdrant",
-        }
-        return JSONResponse(metadata)
+    `prefix` is that of the scopes.
+    """
+    # Not of pydantic's type, which adds a slash: clients compare the issuer's URL letter by letter.
+    urls: Any = {"resource_url": url, "authorization_servers": [issuer]}
+    scopes = [prefix + scope for scope in SCOPES]
+    (route,) = create_protected_resource_routes(
+        **urls, scopes_supported=scopes, resource_name="mcp-server-qdrant"
+    )
+    short = Route(METADATA, route.endpoint, methods=["GET", "OPTIONS"])
+    where = urlsplit(url)._replace(path=route.path, query="", fragment="").geturl()
+    return [route, short], {"scope": prefix + READ, "resource_metadata": where}
 
 
 class Authenticated:
     """An ASGI application that only requests with a valid token reach.
 
     Their caller is `access.caller()` inside, and in the scope for work in other tasks. A GET of
-    "/" or below one of `pages` needs none: a browser that opens a page cannot send one.
+    "/" or below one of `pages` needs none: a browser that opens a page cannot send one. A refusal
+    has what stands in `challenge`, too.
     """
 
     def __init__(
         self,
         app: ASGIApp,
         verifier: Verifier,
-        resource: Resource | None = None,
+        challenge: dict[str, str] | None = None,
         pages: Iterable[str] = (),
     ) -> None:
         self._app = app
         self._verifier = verifier
-        self._resource = resource
+        self._challenge = challenge or {}
         self._pages = tuple(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,10 +96,7 @@ class Authenticated:
 
     def _refusal(self, status: int, error: str, sentence: str) -> Response:
         body = {"error": error, "error_description": sentence}
-        fields = dict(body)
-        if resource := self._resource:
-            fields["scope"] = resource.scope_prefix + READ
-            fields["resource_metadata"] = resource.metadata_url
+        fields = body | self._challenge
         challenge = ", ".join(f"{key}={json.dumps(text)}" for key, text in fields.items())
         return JSONResponse(body, status, {"WWW-Authenticate": f"Bearer {challenge}"})
 

@@ -111,22 +111,20 @@ class NamedTokens:
         self._single: tuple[TokenEntry, ...] = ()
         if single:
             hashed = digest(single)
-            self._single = (
-                TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",)),
-            )
+            one = TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))
+            self._single = (one,)
         self._text = read_text(path) if path else ""
-        self._entries = parse(self._text)
-        self._sound = True
+        self._entries: tuple[TokenEntry, ...] | None = parse(self._text)  # None: not sound
 
     async def caller(self, token: str) -> Caller:
         """Who has this token. Raises Unauthorized, VerifierUnavailable."""
         if self._path:
             self._follow(self._path)
-        wanted, known = digest(token), (*self._single, *self._entries)
-        # All are compared, so that the time tells nothing.
+        wanted, known = digest(token), (*self._single, *(self._entries or ()))
+        # All are compared, and in constant time, against timing attacks.
         same = [one for one in known if hmac.compare_digest(one.sha256, wanted)]
         found = same[-1] if same else None
-        if found is None and not self._sound:
+        if found is None and self._entries is None:
             raise VerifierUnavailable(UNSOUND)
         if found is None:
             raise Unauthorized("The token is not known here.")
@@ -137,14 +135,14 @@ class NamedTokens:
     def _follow(self, path: Path) -> None:
         """Take over what the file holds now."""
         try:
-            if (now := read_text(path)) != self._text:
-                self._entries = parse(now)
+            now = read_text(path)
+            if now != self._text or self._entries is None:
+                self._text, self._entries = now, parse(now)
                 logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
-            self._text, self._sound = now, True
         except ConfigError as error:
-            if self._sound:
+            if self._entries is not None:
                 logger.warning("%s None of its tokens counts until it is mended.", error)
-            self._text, self._entries, self._sound = "", (), False
+            self._entries = None
 
 
 def read_tokens(path: Path) -> tuple[TokenEntry, ...]:

@@ -1,7 +1,7 @@
 // The card with the map: one panel of it at a time, what is pointed at, the points that stand out.
 
 import { call } from "./api.js";
-import { $, announce, button, download, fixed, h, key, percent, plural, sized, there } from "./dom.js";
+import { $, announce, button, download, fixed, h, key, percent, plural, there } from "./dom.js";
 import { decode, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
 import { showTip, swatch, typicalTexts } from "./points.js";
@@ -334,9 +334,8 @@ function variance(panel) {
   const { explained } = panel;
   const shares = explained.slice(0, layout() === "3-D" ? 3 : 2);
   const all = shares.reduce((sum, share) => sum + share, 0);
-  const part = (share, axis) => sized(h("i", { class: `axis${axis}` }), "width", `${share * 100}%`);
   const each = shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", ");
-  return h("div", { class: "variance" }, h("div", { class: "meter", "aria-hidden": "true" }, shares.map(part)), h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${size(panel)}.`));
+  return h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${size(panel)}.`);
 }
 
 /** The text that is open stands out. */

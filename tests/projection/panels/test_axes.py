@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_server_qdrant.projection.pca import principal, shares, unit
+from mcp_server_qdrant.projection.map import shares
+from mcp_server_qdrant.projection.panels import principal, unit
 
 
 def test_four_corners_of_a_rectangle_lie_on_their_own_axes():

@@ -13,8 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from mcp_server_qdrant.core.context import Caller
 from mcp_server_qdrant.core.errors import Unauthorized
-from mcp_server_qdrant.http.auth.jwks import Keys
-from mcp_server_qdrant.http.auth.oauth import AccessTokens
+from mcp_server_qdrant.http.auth.oauth import AccessTokens, Keys
 from tests.issuer import AUDIENCE, Issuer
 
 

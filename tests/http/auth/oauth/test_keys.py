@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from mcp_server_qdrant.core.errors import VerifierUnavailable
-from mcp_server_qdrant.http.auth.jwks import (
+from mcp_server_qdrant.http.auth.oauth import (
     FRESH_SECONDS,
     PAUSE_SECONDS,
     RETRY_SECONDS,
@@ -221,7 +221,7 @@ async def test_metadata_that_lead_astray_are_not_followed(line, clock, caplog, c
 @pytest.mark.parametrize("kind", [*ENDLESS, *HEAVY, *LATE])
 @pytest.mark.parametrize("discovered", [False, True])
 async def test_an_issuer_without_an_end_has_no_keys(kind, discovered, little, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.http.auth.jwks.FETCH_SECONDS", 0.3)
+    monkeypatch.setattr("mcp_server_qdrant.http.auth.oauth.FETCH_SECONDS", 0.3)
     async with hostile(kind) as server, asyncio.timeout(60):
         with pytest.raises(VerifierUnavailable):
             await Keys(server.url, None if discovered else server.url).key("k")

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.http.health import examined, readiness
+from mcp_server_qdrant.http.monitor import examined, readiness
 from tests.fakes import FakeEncoder
 
 AWAY = "Qdrant cannot be reached; check its address (QDRANT_URL) and that it is running."

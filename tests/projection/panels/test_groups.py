@@ -1,7 +1,5 @@
 """Panels of drawn points, in exact numbers."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -36,6 +34,7 @@ def test_two_groups_lie_apart_with_their_middles_and_spreads():
     assert panel.reduced[2:, 0] == pytest.approx([1, -1])
     assert a.centre == pytest.approx((0, 0.5, 0), abs=1e-6)
     assert a.near == pytest.approx({"b": 0}, abs=1e-6)  # the middle of b is no direction
+    assert a.points.vectors.size == 0, "a map that is kept keeps no vectors"
 
 
 def test_collections_of_different_models_are_never_on_one_panel():
@@ -74,19 +73,6 @@ def test_a_vector_that_is_not_finite_does_not_harm_the_others():
 
     assert panel.groups[0].points.ids == (0, 1, 2)
     assert np.isfinite(panel.reduced).all()
-
-
-def test_the_farthest_points_are_told():
-    vectors = [[1.0, 0.01 * (number % 3)] for number in range(40)] + [[-1.0, 0.0]]
-    (panel,) = lay_out([(target("a"), drawn(*vectors))]).panels
-
-    assert [(one.collection, one.id, one.title) for one in panel.outliers] == [("a", 40, "t40")]
-    assert panel.outliers[0].far == pytest.approx(math.sqrt(40), rel=0.01)
-
-
-def test_of_few_or_equal_points_none_is_far():
-    for vectors in ([[1, 0]] * 8 + [[-1, 0]], [[0.6, 0.8]] * 30):
-        assert lay_out([(target("a"), drawn(*vectors))]).panels[0].outliers == ()
 
 
 def test_nearest_comes_first_and_nothing_is_near_to_nowhere():

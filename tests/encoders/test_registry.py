@@ -6,9 +6,8 @@ from typing import get_args
 import pytest
 
 from mcp_server_qdrant.core.datatypes import ModelChoice, Provider
-from mcp_server_qdrant.encoders.choice import NO_MODEL, Choice, split_provider
 from mcp_server_qdrant.encoders.prefixes import prefixes_of
-from mcp_server_qdrant.encoders.registry import PLAIN, Registry
+from mcp_server_qdrant.encoders.registry import NO_MODEL, PLAIN, Registry, split_provider
 from tests.fakes import FakeEncoder
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -21,13 +20,13 @@ def prefixed(name: str) -> FakeEncoder:
     return encoder
 
 
-def choice(default: str = MINILM, provider: str = "fastembed", *mapping, **options) -> Choice:
-    encoders = Registry(prefixed(default), prefixed)
-    return Choice(encoders, provider, mapping, **options)
+def choice(default: str = MINILM, provider: str = "fastembed", *mapping, **options) -> Registry:
+    options |= {"provider": provider, "mapping": mapping}
+    return Registry(prefixed(default), prefixed, **options)
 
 
-async def model_of(known: Choice, metadata=None, vectors=("v",), name: str = "notes"):
-    return await known.of(name, metadata or {}, vectors)
+async def model_of(known: Registry, metadata=None, vectors=("v",), name: str = "notes"):
+    return await known.choose(name, metadata or {}, vectors)
 
 
 def made_by(model: str, provider: str = "fastembed", **rest: str) -> dict[str, str]:
