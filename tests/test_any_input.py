@@ -129,7 +129,7 @@ async def test_foreign_points_with_any_times_are_found_and_told_of(tmp_path):
         named = {"vectors": {"fast-bag-of-words": COSINE}, "values": vector}
         await foreign(engine, "alien", {1: {"text": "lamp", "updated_at": dated}}, **named)
         for key in ("updated_at", "created_at"):
-            await engine.create_payload_index("alien", key, field_schema=DATETIME)
+            await engine.create_payload_indexes("alien", {key: DATETIME})
         client = await stack.enter_async_context(memory_server(engine=engine))
 
         def check(run: Run[Any]) -> None:

@@ -46,6 +46,7 @@ OWNERS = {  # third party -> the files that may import it
     "openTSNE": ("projection/*",),
     "stopwordsiso": ("encoders/*",),
     "orjson": ("qdrant/server/*",),
+    "PIL": ("projection/*",),
     "platformdirs": ("settings/*", "cli/*"),
     "prometheus_client": ("http/*",),
     "pydantic_settings": ("settings/*",),
@@ -71,7 +72,7 @@ FILES = {
 }
 HEAVY = (
     *("qdrant_client", "qdrant_edge", "fastembed", "onnxruntime", "tokenizers", "grpc"),
-    *("numpy", "jwt", "prometheus_client"),
+    *("numpy", "PIL", "jwt", "prometheus_client"),
 )
 NAMED = re.compile(rf"\b{PACKAGE}((?:\.[A-Za-z_]\w*)+)")
 

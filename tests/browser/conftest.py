@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,12 +64,17 @@ class Served:
             self.process.wait(timeout=90)
 
 
-def fill(address: str) -> None:
-    """Store the demo, as the page does."""
+def call(address: str, route: str, **asked: Any) -> Any:
+    """A call of the page."""
     headers = {"Content-Type": "application/json", "X-Requested-With": "mcp-server-qdrant"}
-    for name in NAMES:
-        call = {"url": f"{address}/viz/api/demo", "headers": headers, "json": {"name": name}}
-        httpx.post(timeout=PATIENCE, **call).raise_for_status()
+    url = f"{address}/viz/api/{route}"
+    return httpx.post(url, headers=headers, json=asked, timeout=PATIENCE).raise_for_status().json()
+
+
+def laid_out(address: str) -> None:
+    """Wait until the map has its layout: a page that is opened then keeps its regions."""
+    while call(address, "map", collections=["*"], points=False)["coming"]:
+        time.sleep(0.05)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +88,8 @@ def served(
     server = Served(env, folder)
     server.start()
     try:
-        fill(server.address)
+        for name in NAMES:
+            call(server.address, "demo", name=name)
         yield server
     finally:
         server.stop()

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_server_qdrant.evaluation.labels import read_labels
 from tests import forked
-from tests.browser.conftest import PATIENCE, PHONE, Served
+from tests.browser.conftest import PATIENCE, PHONE, Served, laid_out
 from tests.e2e.raw import clean_environment
 
 SHOTS = os.environ.get("MCP_SCREENSHOTS")  # a folder, for somebody who wants to look
@@ -59,10 +59,11 @@ def canvas(page, name):
 
 
 @pytest.fixture
-def start(open_page):
+def start(open_page, served: Served):
     """The page, its map drawn."""
 
     def open_(**options):
+        laid_out(served.address)
         page = open_page(**options)
         page.wait_for_selector("canvas", state="attached")
         settled(page)

@@ -94,8 +94,10 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     spec = Spec("dense", "sentence-transformers/all-MiniLM-L6-v2", model_path=str(model_dir))
     encoder = FastEmbedEncoder(spec)
     encoder.start()
-    model = encoder.loaded(60)
-    chunks = split(PROSE, limit=model.token_limit, tokenizer_json=model.tokenizer, overlap=OVERLAP)
+    whole_tokenizer = encoder.tokenizer()
+    chunks = split(
+        PROSE, limit=encoder.token_limit, tokenizer_json=whole_tokenizer, overlap=OVERLAP
+    )
 
     whole = encoder.documents([chunk.text for chunk in chunks])
     shorter = encoder.documents([chunk.text.rsplit(" ", 1)[0] for chunk in chunks])

@@ -24,8 +24,11 @@ class Somebody:
     def __init__(self) -> None:
         self.replies: list[tuple[int, Any]] = []
 
-    def reply(self, *reply: Any) -> None:
-        self.replies.append(reply)
+    def write(self, frame: bytes) -> None:
+        self.replies.append(wire.unpack(frame[4:]))
+
+    def is_closing(self) -> bool:
+        return False
 
 
 class Desk(Work):

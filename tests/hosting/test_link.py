@@ -32,7 +32,7 @@ class Host:
 
     async def hear(self) -> wire.Call:
         """The next call."""
-        size = wire.length(await asyncio.to_thread(self.end.recv, 4, MSG_WAITALL))
+        size = int.from_bytes(await asyncio.to_thread(self.end.recv, 4, MSG_WAITALL), "big")
         frame = await asyncio.to_thread(self.end.recv, size, MSG_WAITALL)
         return wire.Call(*wire.unpack(frame))
 

@@ -37,7 +37,7 @@ async def fill(client, name, numbers):
     if not await client.collection_exists(name):
         vector = models.VectorParams(size=4, distance=models.Distance.COSINE)
         await client.create_collection(name, {"v": vector}, metadata={"model": "m"})
-        await client.create_payload_index(name, "n", models.PayloadSchemaType.INTEGER)
+        await client.create_payload_indexes(name, {"n": models.PayloadSchemaType.INTEGER})
     points = [
         models.PointStruct(id=n, vector={"v": [1.0, n, 0, 0]}, payload={"n": n}) for n in numbers
     ]

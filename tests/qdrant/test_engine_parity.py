@@ -13,7 +13,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.server.search import SearchClient
+from mcp_server_qdrant.qdrant.server.remote import SearchClient
 from tests.e2e.raw import host_pid
 from tests.support import nearest
 
@@ -239,7 +239,7 @@ async def test_a_filter_finds_what_it_says(books, kind, indexed):
             ("place", "geo"),
             ("deep.er.x", "integer"),
         ]:
-            await books.create_payload_index(NAME, key, schema)
+            await books.create_payload_indexes(NAME, {key: schema})
     chosen, expected = FILTERS[kind]
 
     assert (await books.count(NAME, chosen)).count == expected
@@ -272,7 +272,7 @@ async def test_a_scroll_can_be_ordered_by_an_indexed_field(books):
     if books.is_edge:
         with pytest.raises(RequestError, match=r"no payload index|Please create one"):
             await books.scroll(NAME, limit=3, order_by=order)
-    await books.create_payload_index(NAME, "when", "datetime")
+    await books.create_payload_indexes(NAME, {"when": "datetime"})
     points, following = await books.scroll(NAME, limit=3, order_by=order, with_payload=["n"])
 
     assert [p.payload["n"] for p in points] == [19, 18, 17]
@@ -305,7 +305,7 @@ async def test_retrieve_gives_the_points_that_exist(books):
 
 
 async def test_payload_can_be_selected(books):
-    (only,) = await books.retrieve(NAME, [3], models.PayloadSelectorInclude(include=["n"]))
+    (only,) = await books.retrieve(NAME, [3], ["n"])
     (bare,) = await books.retrieve(NAME, [3], with_payload=False)
 
     assert only.payload == {"n": 3}
@@ -316,8 +316,8 @@ async def test_facets_count_the_values_of_an_indexed_field(books):
     if books.is_edge:
         with pytest.raises(RequestError, match=r"no payload index|Please create one"):
             await books.facet(NAME, "tags", limit=4)
-    await books.create_payload_index(NAME, "tags", "keyword")
-    await books.create_payload_index(NAME, "even", "bool")
+    await books.create_payload_indexes(NAME, {"tags": "keyword"})
+    await books.create_payload_indexes(NAME, {"even": "bool"})
     tags = await books.facet(NAME, "tags", limit=4)
     even = await books.facet(
         NAME, "even", facet_filter=must(field("colour", match=models.MatchValue(value="red")))
@@ -515,8 +515,8 @@ async def test_payload_indexes_are_listed(books):
     text = models.TextIndexParams(
         type="text", tokenizer="word", lowercase=True, phrase_matching=True
     )
-    await books.create_payload_index(NAME, "text", text)
-    await books.create_payload_index(NAME, "colour", models.PayloadSchemaType.KEYWORD)
+    await books.create_payload_indexes(NAME, {"text": text})
+    await books.create_payload_indexes(NAME, {"colour": models.PayloadSchemaType.KEYWORD})
     schema = (await books.get_collection(NAME)).payload_schema
     assert {key: index.data_type.value for key, index in schema.items()} == {
         "text": "text",

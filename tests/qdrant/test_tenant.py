@@ -87,7 +87,7 @@ async def test_only_collections_with_a_readable_point_are_there(engine):
 
 @pytest.mark.filterwarnings("ignore:Payload indexes have no effect")  # in the local mode
 async def test_a_collection_counts_the_readable_points_alone(engine):
-    await engine.create_payload_index("both", "n", models.PayloadSchemaType.INTEGER)
+    await engine.create_payload_indexes("both", {"n": models.PayloadSchemaType.INTEGER})
     info = await view_of(engine).get_collection("both")
 
     assert info.points_count == len(MINE)
@@ -105,7 +105,7 @@ async def test_every_read_is_of_readable_points(engine):
     assert await view.retrieve("both", []) == []
     assert (await view.count("both")).count == len(MINE)
     assert (await view.count("blues")).count == 0
-    await engine.create_payload_index("both", "n", models.PayloadSchemaType.INTEGER)
+    await engine.create_payload_indexes("both", {"n": models.PayloadSchemaType.INTEGER})
     facet = await view.facet("both", "n", limit=99)
     assert sorted(hit.value for hit in facet.hits) == MINE
     for query, using in (([1.0, 0.0], "v"), (sparse(1), "bm25"), (sparse(1), "plain")):

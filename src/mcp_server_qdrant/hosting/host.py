@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from functools import partial
+from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -29,19 +30,9 @@ _LONGEST_PAUSE = 0.2  # how late a signal may be heeded
 _SWITCH_SECONDS = 0.0005
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+Client = asyncio.StreamWriter  # of one that has shown that it knows the key
+
 logger = logging.getLogger(__name__)
-
-
-class Client:
-    """A client that has shown that it knows the key."""
-
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = writer
-
-    def reply(self, number: int, answer: Any) -> None:
-        """Answer a call; nobody hears it where the client has left."""
-        if not self._writer.is_closing():
-            self._writer.write(wire.framed((number, answer)))
 
 
 class Work:
@@ -86,8 +77,11 @@ class Work:
         """Do a call in its turn, unless its deadline has passed."""
         queue = client, call.caller, self.queue(call)
         async with self._turns.setdefault(queue, asyncio.Lock()):
-            if not call.late:
-                client.reply(call.number, await self._answer(client, call))
+            if call.late:
+                return
+            reply = call.number, await self._answer(client, call)
+            if not client.is_closing():  # it has not left meanwhile
+                client.write(wire.framed(reply))
 
     async def _answer(self, client: Client, call: wire.Call) -> Any:
         """The answer, or the error that is one."""
@@ -114,7 +108,7 @@ async def _known(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key
     writer.write(own)
     given = await reader.readexactly(wire.PROOF)
     theirs = await reader.readexactly(wire.NONCE)
-    if not wire.proves(given, key, b"client", own):
+    if not compare_digest(given, wire.proof(key, b"client", own)):
         logger.warning("A client without the key was refused")
         return False
     writer.write(wire.proof(key, b"host", theirs))
@@ -130,16 +124,15 @@ async def listening(rendezvous: Path, version: int, work: Work) -> AsyncIterator
     here: set[Client] = set()
     key = secrets.token_bytes(32)
 
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = Client(writer)
+    async def hear(reader: asyncio.StreamReader, client: Client) -> None:
         try:
             with contextlib.suppress(OSError, *wire.UNREADABLE):
-                if await _known(reader, writer, key):
+                if await _known(reader, client, key):
                     here.add(client)
                 while client in here:
                     work.take(client, wire.Call(*await wire.heard(reader)))
         finally:
-            writer.transport.abort()
+            client.transport.abort()
             here.discard(client)
 
     wire.Rendezvous.clear(rendezvous)

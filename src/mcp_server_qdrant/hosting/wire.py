@@ -58,11 +58,6 @@ def proof(key: bytes, who: bytes, nonce: bytes) -> bytes:
     return hmac.digest(key, who + nonce, "sha256")
 
 
-def proves(given: bytes, key: bytes, who: bytes, nonce: bytes) -> bool:
-    """True where what was given is that proof."""
-    return hmac.compare_digest(given, proof(key, who, nonce))
-
-
 def pack(message: Any) -> bytes:
     """As plain bytes; an object that occurs twice in it travels once."""
     return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
@@ -86,14 +81,10 @@ def framed(message: Any) -> bytes:
     return struct.pack("!I", len(data)) + data
 
 
-def length(head: bytes) -> int:
-    """The length of what follows the first bytes of a frame."""
-    return int.from_bytes(head, "big")
-
-
 async def heard(reader: "StreamReader") -> Any:
     """The next message. Raises OSError or one of `UNREADABLE`, at the end EOFError."""
-    return unpack(await reader.readexactly(length(await reader.readexactly(4))))
+    length = int.from_bytes(await reader.readexactly(4), "big")
+    return unpack(await reader.readexactly(length))
 
 
 class Rendezvous(NamedTuple):
@@ -173,7 +164,7 @@ class Rendezvous(NamedTuple):
         """Prove to each other that both know the key."""
         theirs, own = _exactly(line, NONCE), os.urandom(NONCE)
         line.sendall(proof(self.key, b"client", theirs) + own)
-        return proves(_exactly(line, PROOF), self.key, b"host", own)
+        return hmac.compare_digest(_exactly(line, PROOF), proof(self.key, b"host", own))
 
 
 def ask(line: socket.socket, seconds: float, operation: str, *arguments: Any) -> Any:
@@ -183,7 +174,8 @@ def ask(line: socket.socket, seconds: float, operation: str, *arguments: Any) ->
             line.settimeout(max(seconds, 1e-3))
             call = Call(0, operation, arguments, time.monotonic() + seconds, "")
             line.sendall(framed(tuple(call)))
-            _, answer = unpack(_exactly(line, length(_exactly(line, 4))))
+            length = int.from_bytes(_exactly(line, 4), "big")
+            _, answer = unpack(_exactly(line, length))
     except (OSError, *UNREADABLE):
         return None
     return None if isinstance(answer, QdrantMcpError) else answer

@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.projection.encode import encode
+from mcp_server_qdrant.projection.image import png
 from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours, put_among
 from mcp_server_qdrant.projection.panels import lay_out, near, unit
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -103,6 +104,10 @@ class Projector:
     async def encoded(self, view: View, *, points: bool = True) -> dict[str, Any]:
         """The view as JSON for a browser; see `projection.encode`."""
         return await asyncio.to_thread(encode, view, points=points)
+
+    async def picture(self, view: View) -> bytes:
+        """The view, which has a panel, as a PNG."""
+        return await asyncio.to_thread(png, view)
 
     async def close(self) -> None:
         """Stop drawing."""

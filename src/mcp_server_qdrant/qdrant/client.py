@@ -14,8 +14,7 @@ from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.errors import TranslatedClient
-from mcp_server_qdrant.qdrant.server.remote import RemoteClient
-from mcp_server_qdrant.qdrant.server.search import SearchClient
+from mcp_server_qdrant.qdrant.server.remote import RemoteClient, SearchClient
 
 LOCAL = ":memory:"
 INSECURE = (

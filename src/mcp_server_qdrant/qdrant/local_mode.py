@@ -77,7 +77,7 @@ class LocalFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._shapes = _shapes(folder / META)
-        self._rows: dict[str, dict[PointId, int]] = {}
+        self._rows: dict[str, dict[PointId, bytes]] = {}  # of the collection read last
         self.unreadable: dict[str, int] = {}
         self.states = _states(folder)
 
@@ -93,9 +93,7 @@ class LocalFiles:
 
     async def count(self, name: str) -> int:
         """The number of readable points."""
-        if name not in self._rows:
-            self._rows[name] = await asyncio.to_thread(self._scan, name)
-        return len(self._rows[name])
+        return len(await self._read(name))
 
     async def pages(
         self,
@@ -105,16 +103,15 @@ class LocalFiles:
         vectors: bool = False,  # noqa: ARG002 - they are in the same row
     ) -> AsyncGenerator[list[Any]]:
         """All points in pages."""
-        await self.count(name)
-        rows = list(self._rows[name].values())
+        rows = list((await self._read(name)).values())
         for start in range(0, len(rows), size):
-            yield await asyncio.to_thread(self._read, name, rows[start : start + size])
+            yield await asyncio.to_thread(self._points, name, rows[start : start + size])
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
         """The payloads of those of these points that exist, by id."""
-        await self.count(name)
-        rows = [row for point in ids if (row := self._rows[name].get(point)) is not None]
-        found = await asyncio.to_thread(self._read, name, rows)
+        rows = await self._read(name)
+        wanted = [rows[point] for point in ids if point in rows]
+        found = await asyncio.to_thread(self._points, name, wanted)
         return {point.id: point.payload for point in found}
 
     def record(self, name: str, state: str) -> None:
@@ -122,38 +119,35 @@ class LocalFiles:
         self.states[name] = state
         write_atomically(self._folder / JOURNAL, json.dumps(self.states))
 
-    def _read(self, name: str, rows: Sequence[int]) -> list[Any]:
-        shape, question = self._shapes[name], "SELECT point FROM points WHERE rowid = ?"
-        try:
-            with self._storage(name) as storage:
-                found = [storage.execute(question, (row,)).fetchone() for row in rows]
-        except sqlite3.DatabaseError as error:
-            raise EngineFailure(f"The local mode's file of {name!r} cannot be read.") from error
-        return [_point(row[0], shape) for row in found if row is not None]  # None: replaced now
+    async def _read(self, name: str) -> dict[PointId, bytes]:
+        """The readable rows by id; those of one collection are kept."""
+        if name not in self._rows:
+            self._rows = {name: await asyncio.to_thread(self._scan, name)}
+        return self._rows[name]
 
-    def _scan(self, name: str) -> dict[PointId, int]:
-        """Id -> row; the latest of several rows, as local mode has it."""
-        rows: dict[Any, int] = {}
+    def _points(self, name: str, rows: Sequence[bytes]) -> list[Any]:
+        return [_point(row, self._shapes[name]) for row in rows]
+
+    def _scan(self, name: str) -> dict[PointId, bytes]:
+        """The latest of several rows of a point, as local mode has it."""
+        rows: dict[Any, bytes] = {}
         damaged = 0
-        question = "SELECT rowid, point FROM points ORDER BY 1 DESC"
+        path = self._folder / "collection" / name / "storage.sqlite"
+        uri = f"{path.resolve().as_uri()}?mode=rw"  # what is not there is not made
         try:
-            with self._storage(name) as storage:
-                for number, row in storage.execute(question):
+            # SQLite itself undoes a write whose process was killed.
+            opening = sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS)
+            with contextlib.closing(opening) as storage:
+                for (row,) in storage.execute("SELECT point FROM points ORDER BY rowid DESC"):
                     try:
                         with contained():
-                            rows.setdefault(_point(row, self._shapes[name]).id, number)
+                            rows.setdefault(_point(row, self._shapes[name]).id, row)
                     except QdrantMcpError:
                         damaged += 1
         except sqlite3.DatabaseError:
             damaged += 1  # nothing is known of the rest of the file
         self.unreadable[name] = damaged
         return rows
-
-    def _storage(self, name: str) -> contextlib.closing[sqlite3.Connection]:
-        """The collection's rows; SQLite itself undoes a write whose process was killed."""
-        path = self._folder / "collection" / name / "storage.sqlite"
-        uri = f"{path.resolve().as_uri()}?mode=rw"  # what is not there is not made
-        return contextlib.closing(sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS))
 
 
 @contextlib.asynccontextmanager

@@ -58,7 +58,7 @@ def test_the_vector_is_the_one_the_hubs_model_gives(encoder):
     ("word", "known"), [("broken", True), ("Drive", True), ("brokn", False), ("wiregaurd", False)]
 )
 def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
-    assert (word in encoder.loaded().common([word])) is known
+    assert (word in encoder.common([word])) is known
 
 
 def test_one_odd_text_does_not_lose_the_batch(encoder):
@@ -75,13 +75,12 @@ def test_one_odd_text_does_not_lose_the_batch(encoder):
 
 
 def test_its_limits_are_read_from_the_tokenizer(encoder):
-    model = encoder.loaded()
-    tokenizer = json.loads(model.tokenizer)
+    tokenizer = json.loads(encoder.tokenizer())
 
-    assert model.token_limit == 128
+    assert encoder.token_limit == 128
     assert tokenizer["truncation"] is None
     assert tokenizer["padding"] is None
-    assert model.size == 384
+    assert encoder.size == 384
 
 
 # Loading
@@ -241,7 +240,7 @@ def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
     encoder.start()
     assert loaded(encoder)
 
-    session = encoder.loaded().model.model.model
+    session = encoder.loaded().model.model
 
     options = session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"

@@ -65,7 +65,7 @@ async def fill(engine: Engine, name: str = "notes", count: int = COUNT) -> None:
         sparse_vectors_config={"bm25": IDF},
         metadata={"embedding_model": "m", "n": {"x": [1]}},
     )
-    await engine.create_payload_index(name, "metadata.n", models.PayloadSchemaType.INTEGER)
+    await engine.create_payload_indexes(name, {"metadata.n": models.PayloadSchemaType.INTEGER})
     points = []
     for number in range(count):
         vectors: dict[str, Any] = {"d": [float(number + place) for place in range(8)]}

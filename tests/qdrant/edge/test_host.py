@@ -187,7 +187,7 @@ async def test_a_deadline_that_passes_is_an_error(tmp_path, monkeypatch):
     await until(lambda: state(pid_of(tmp_path)) == "T")
     try:
         with pytest.raises(EngineTimeout, match=r"0\.2 seconds"):
-            await client._link.call("count", "c", None, timeout=0.2)
+            await client._link.call("count", "c", {}, timeout=0.2)
         late = await opened_late(tmp_path)
         assert isinstance(late, EngineUnavailable)
     finally:
@@ -378,7 +378,7 @@ WRITES = {
     "payload": lambda c: c.set_payload("c", {"a": 1}, IDS),
     "every payload": lambda c: c.set_payload("c", {"a": 1}, EVERY),
     "less payload": lambda c: c.delete_payload("c", ["n"], IDS),
-    "index": lambda c: c.create_payload_index("c", "n", "integer"),
+    "index": lambda c: c.create_payload_indexes("c", {"n": "integer"}),
     "add vector": lambda c: c.create_vector_name(
         "c", "t", models.SparseVectorNameConfig(sparse=models.SparseVectorConfig())
     ),

@@ -42,7 +42,7 @@ async def client(tmp_path):
         {"d": models.VectorParams(size=SIZE, distance="Cosine")},
         {"s": models.SparseVectorParams(modifier="idf")},
     )
-    await client.create_payload_index("c", "tag", "keyword")
+    await client.create_payload_indexes("c", {"tag": "keyword"})
     yield client
     await client.close()
 

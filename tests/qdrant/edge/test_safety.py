@@ -130,7 +130,7 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     ):
         await client._change("delete", "c", {"must": [{"has_id": [1]}]}, timeout=0.1)
     with pytest.raises(EngineTimeout, match=r"within 0.1 seconds\.$"):
-        await client._link.call("count", "c", None, timeout=0.1)
+        await client._link.call("count", "c", {}, timeout=0.1)
     os.kill(pid, signal.SIGCONT)
     await client.close()
 

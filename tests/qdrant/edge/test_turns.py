@@ -58,7 +58,7 @@ async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monke
     shutil.rmtree(tmp_path / "copy" / place / "wal")
     copy = Engine(tmp_path / "copy", EdgeOptions(min_free=0))
 
-    assert await copy.do(None, call(1, "count", "a", None)) == 20
+    assert await copy.do(None, call(1, "count", "a", {})) == {"count": 20}
     await copy.end()
 
 
@@ -66,7 +66,7 @@ async def test_what_waits_is_written_before_the_host_ends(engine):
     replies = await finished(engine, *(upsert(number) for number in range(70)))
 
     assert replies == [(number, None) for number in range(70)]
-    assert await engine.do(None, call(1, "count", "a", None)) == 70
+    assert await engine.do(None, call(1, "count", "a", {})) == {"count": 70}
 
 
 async def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(engine):
@@ -79,7 +79,7 @@ async def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_
 
 
 async def test_reads_are_answered_between_the_pieces_of_a_write(engine):
-    reads = [call(number, "count", "a", None) for number in range(2, 5)]
+    reads = [call(number, "count", "a", {}) for number in range(2, 5)]
     replies = await finished(engine, upsert(1, blobs=50), *reads)
 
     assert [number for number, *_ in replies] == [2, 3, 4, 1]
@@ -93,4 +93,4 @@ async def test_a_write_that_is_late_when_its_turn_comes_is_not_done(engine):
     with pytest.raises(EngineTimeout):
         await engine.do(None, upsert(2, until=loop.time() - 1))
     await first
-    assert await engine.do(None, call(3, "count", "a", None)) == 50
+    assert await engine.do(None, call(3, "count", "a", {})) == {"count": 50}

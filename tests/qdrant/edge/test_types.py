@@ -114,11 +114,11 @@ def test_results_are_plain_data(shard):
     )
     (record,) = shard.retrieve([ONE], True, True)
 
-    assert types.from_record(record) == (
-        str(ONE),
-        {},
-        {"s": {"indices": [3], "values": [0.5]}},
-    )
+    assert types.from_record(record) == {
+        "id": str(ONE),
+        "payload": {},
+        "vector": {"s": {"indices": [3], "values": [0.5]}},
+    }
 
 
 @pytest.mark.parametrize(

@@ -502,7 +502,7 @@ async def test_a_description_shows_what_other_servers_changed_two_seconds_ago(tm
         (before,) = await catalog.describe()
 
         kind = models.PayloadSchemaType.DATETIME
-        await engine.create_payload_index("c", "updated_at", field_schema=kind)
+        await engine.create_payload_indexes("c", {"updated_at": kind})
         written = {"updated_at": "2026-01-02T00:00:00Z"}
         await engine.upsert("c", [models.PointStruct(id=1, vector={}, payload=written)])
         clock.now += NAMES_SECONDS
@@ -552,7 +552,7 @@ async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
         for name, held in {"other": bad, "both": ["2026-01-03T00:00:00Z", bad]}.items():
             await foreign(engine, name, {}, vectors={NAME: COSINE})
             kind = models.PayloadSchemaType.DATETIME
-            await engine.create_payload_index(name, "updated_at", field_schema=kind)
+            await engine.create_payload_indexes(name, {"updated_at": kind})
             for number, value in enumerate((held, "2026-01-02T00:00:00Z"), 1):
                 point = models.PointStruct(id=number, vector={}, payload={"updated_at": value})
                 await engine.upsert(name, [point])

@@ -20,7 +20,7 @@ PAYLOADS = {
 async def filled(engine, *indexes: str) -> None:
     await engine.create_collection("c", vectors_config={"v": COSINE})
     for key in indexes:
-        await engine.create_payload_index("c", key, KEYWORD)
+        await engine.create_payload_indexes("c", {key: KEYWORD})
     points = [
         models.PointStruct(id=n, vector={"v": dense("x")}, payload=payload)
         for n, payload in PAYLOADS.items()

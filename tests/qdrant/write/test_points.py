@@ -62,7 +62,7 @@ async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_
     with pytest.raises(EngineFailure):
         await points_of(engine).create("c", BLUEPRINT)
     engine.broken_methods.clear()
-    await engine.create_payload_index("c", "doc.id", models.PayloadSchemaType.KEYWORD)
+    await engine.create_payload_indexes("c", {"doc.id": models.PayloadSchemaType.KEYWORD})
 
     points = points_of(engine)
     assert not await points.create("c", BLUEPRINT)

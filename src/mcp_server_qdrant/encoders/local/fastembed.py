@@ -3,7 +3,6 @@
 import threading
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -13,7 +12,6 @@ from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
-    from fastembed import TextEmbedding
     from tokenizers import Tokenizer
 
     from mcp_server_qdrant.encoders.chunk import Span
@@ -21,34 +19,7 @@ if TYPE_CHECKING:
 LOAD_SECONDS = 30.0  # that a passage waits for a model
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A model in memory, and its properties.
-
-    Tokens beyond `token_limit`, special ones counted, are cut; `tokenizer` has no truncation.
-    """
-
-    model: "TextEmbedding"
-    size: int
-    token_limit: int | None = None
-    tokenizer: str | None = None
-    counter: "Tokenizer | None" = None
-
-    def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Tokens the model will read of each text."""
-        if self.counter is None:
-            return [len(text) for text in texts]
-        return [len(encoding) for encoding in self.counter.encode_batch_fast(texts)]
-
-    def common(self, words: Sequence[str]) -> list[str]:
-        """Those of the words that its vocabulary has whole, as common words of its language."""
-        if self.counter is None:
-            return []
-        tokens = self.counter.encode_batch_fast(words, add_special_tokens=False)
-        return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
-
-
-class FastEmbedEncoder(LocalModel[LoadedModel]):
+class FastEmbedEncoder(LocalModel):
     """Vectors of one model, L2-normalised as fastembed makes them."""
 
     noun, setting = "model", "EMBEDDING_MODEL_PATH"
@@ -56,35 +27,41 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
         self._batch = threading.Lock()
-
-    @override
-    def report(self, known: str | None, seconds: float) -> Any:
-        state, reason, *_ = super().report(known, seconds)
-        loaded = self.loaded() if state == "ready" else None
-        return state, reason, loaded and loaded.size, loaded and loaded.token_limit
+        self._counter: Tokenizer | None = None  # which cuts as the model does, without padding
+        self._whole: str | None = None  # the tokenizer without truncation, as JSON
 
     def query(self, text: str, seconds: float = 0.0) -> "array[float]":
         """The query's vector. Raises EncoderUnavailable."""
-        with self.running(seconds) as loaded:
-            return _query(loaded.model, clean(text))
+        with self.running(seconds) as model:
+            return _query(model, clean(text))
 
     def documents(self, texts: Sequence[str]) -> "list[array[float]]":
         """One vector per text, in order. Raises EncoderUnavailable."""
         texts = [clean(text) for text in texts]
         vectors = [array("f") for _ in texts]
-        with self.running(LOAD_SECONDS) as loaded:
-            lengths = loaded.lengths(texts)
+        with self.running(LOAD_SECONDS):
+            lengths = self._lengths(texts)
         for places in batches(lengths, BATCH_SIZE):
             batch = [texts[place] for place in places]
-            with self._batch, self.running() as loaded:
-                rows = loaded.model.passage_embed(batch, batch_size=len(batch))
+            with self._batch, self.running() as model:
+                rows = model.passage_embed(batch, batch_size=len(batch))
                 for place, row in zip(places, rows, strict=True):
                     vectors[place] = _packed(row)
         return vectors
 
-    def common(self, words: list[str], seconds: float) -> list[str]:
-        """Those of the words that the vocabulary has whole."""
-        return self.loaded(seconds).common(words)
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
+        """Tokens the model will read of each text."""
+        if self._counter is None:
+            return [len(text) for text in texts]
+        return [len(encoding) for encoding in self._counter.encode_batch_fast(texts)]
+
+    def common(self, words: list[str], seconds: float = 0.0) -> list[str]:
+        """Those of the words that its vocabulary has whole, as common words of its language."""
+        self.loaded(seconds)
+        if self._counter is None:
+            return []
+        tokens = self._counter.encode_batch_fast(words, add_special_tokens=False)
+        return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
 
     def split(self, text: str, limit: int, overlap: int) -> "list[Span]":
         """Where a text is cut."""
@@ -93,8 +70,9 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
         return split(text, limit, self.tokenizer(), overlap)
 
     def tokenizer(self) -> str | None:
-        """The tokenizer as JSON."""
-        return self.loaded(LOAD_SECONDS).tokenizer
+        """The tokenizer as JSON, without truncation and padding."""
+        self.loaded(LOAD_SECONDS)
+        return self._whole
 
     @override
     def kind(self) -> Any:
@@ -103,24 +81,23 @@ class FastEmbedEncoder(LocalModel[LoadedModel]):
         return TextEmbedding
 
     @override
-    def prepared(self, model: "TextEmbedding") -> LoadedModel:
+    def prepare(self, model: Any) -> None:
         from tokenizers import Tokenizer
 
-        size = len(_query(model, "warm up"))
+        self.size = len(_query(model, "warm up"))
         tokenizer: Tokenizer | None = getattr(model.model, "tokenizer", None)
         if tokenizer is None:
-            return LoadedModel(model, size)
-        limit = tokenizer.truncation["max_length"] if tokenizer.truncation else None
-        counter = Tokenizer.from_str(tokenizer.to_str())
-        counter.no_padding()
-        counter.no_truncation()
-        whole = counter.to_str()
-        if limit is not None:
-            counter.enable_truncation(limit)
-        return LoadedModel(model, size, limit, whole, counter)
+            return
+        self._counter = Tokenizer.from_str(tokenizer.to_str())
+        self._counter.no_padding()
+        self._counter.no_truncation()
+        self._whole = self._counter.to_str()
+        if tokenizer.truncation:
+            self.token_limit = tokenizer.truncation["max_length"]
+            self._counter.enable_truncation(self.token_limit)
 
 
-def _query(model: "TextEmbedding", text: str) -> "array[float]":
+def _query(model: Any, text: str) -> "array[float]":
     return _packed(next(iter(model.query_embed(text))))
 
 

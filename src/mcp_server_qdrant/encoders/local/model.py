@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
@@ -24,14 +24,13 @@ RETRY_AFTER = 60.0  # seconds between two attempts to load
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
 
-
-class LocalModel(Generic[T]):
+class LocalModel:
     """One model of a kind. Construction is free; `start` loads it.
 
     It comes from the folder that the spec names, else from the cache, else from the network.
-    `reason` says in a sentence why it is not ready. Clients may call its public methods.
+    `reason` says in a sentence why it is not ready; `size` and `token_limit` are known once it is.
+    Tokens beyond the limit, special ones counted, are cut. Clients may call its public methods.
     """
 
     noun: ClassVar[str]
@@ -41,8 +40,10 @@ class LocalModel(Generic[T]):
         self.name = spec.model
         self.state: State = "idle"
         self.reason: str | None = f"The {self.noun} {self.name} is not loaded yet."
+        self.size: int | None = None
+        self.token_limit: int | None = None
         self._spec = spec
-        self._loaded: T | None = None
+        self._loaded: Any = None  # fastembed's model
         self._breaker = Breaker(RETRY_AFTER, failures=1)
         self._changed = threading.Condition()
 
@@ -63,9 +64,9 @@ class LocalModel(Generic[T]):
     def report(self, known: str | None, seconds: float) -> Any:
         """State, reason, size and token limit, as soon as the state is not the known one."""
         self.wait_while(known, seconds)
-        return self.state, self.reason, None, None
+        return self.state, self.reason, self.size, self.token_limit
 
-    def loaded(self, seconds: float = 0.0) -> T:
+    def loaded(self, seconds: float = 0.0) -> Any:
         """The model, waited for while it is being loaded, not while it is being downloaded.
 
         Raises EncoderUnavailable.
@@ -76,7 +77,7 @@ class LocalModel(Generic[T]):
         return self._loaded
 
     @contextmanager
-    def running(self, seconds: float = 0.0) -> Iterator[T]:
+    def running(self, seconds: float = 0.0) -> Iterator[Any]:
         """The model while it runs, waited for. onnxruntime and tokenizers raise bare exceptions.
 
         Raises EncoderUnavailable where it is not loaded or fails.
@@ -104,13 +105,15 @@ class LocalModel(Generic[T]):
         """The class of fastembed's that serves models of this kind."""
         raise NotImplementedError
 
-    def prepared(self, model: Any) -> T:
-        """The model after a first run, which is slower than later ones."""
+    def prepare(self, model: Any) -> None:
+        """Run it for the first time, which is slower than later runs, and learn what it is."""
         raise NotImplementedError
 
     def _load(self) -> None:
         try:
-            self._loaded = self.prepared(self._open())
+            model = self._open()
+            self.prepare(model)
+            self._loaded = model
         except EncoderUnavailable as error:
             self._fail(str(error))
         except Exception:  # tokenizers and onnxruntime raise bare Exceptions

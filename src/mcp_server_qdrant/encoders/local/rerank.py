@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import override
 
@@ -12,11 +12,8 @@ from mcp_server_qdrant.encoders.local.listed import Spec
 from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
 from mcp_server_qdrant.encoders.text import batches, clean
 
-if TYPE_CHECKING:
-    from fastembed.rerank.cross_encoder import TextCrossEncoder
 
-
-class FastEmbedReranker(LocalModel["TextCrossEncoder"]):
+class FastEmbedReranker(LocalModel):
     """The logits of one model."""
 
     noun, setting = "reranker", "RERANK_MODEL_PATH"
@@ -56,6 +53,5 @@ class FastEmbedReranker(LocalModel["TextCrossEncoder"]):
         return TextCrossEncoder
 
     @override
-    def prepared(self, model: "TextCrossEncoder") -> "TextCrossEncoder":
+    def prepare(self, model: Any) -> None:
         list(model.rerank("warm", ["up"]))
-        return model

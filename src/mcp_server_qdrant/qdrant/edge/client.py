@@ -16,14 +16,14 @@ from qdrant_client.async_client_base import AsyncQdrantBase
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
-from mcp_server_qdrant.qdrant.edge.check import plain_id, plain_payload
+from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
 _BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once
-_DONE = models.UpdateResult(operation_id=None, status=models.UpdateStatus.COMPLETED)
 
 
 class EdgeClient(AsyncQdrantBase):
@@ -60,10 +60,6 @@ class EdgeClient(AsyncQdrantBase):
     async def _change(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
         """A change is durable when its call returns."""
         return await self._link.call(operation, *arguments, timeout=timeout, changes=True)
-
-    async def _write(self, operation: str, *arguments: Any) -> models.UpdateResult:
-        await self._change(operation, *arguments)
-        return _DONE
 
     # Collections
 
@@ -120,32 +116,22 @@ class EdgeClient(AsyncQdrantBase):
         asked = (collection_name, staged, replace)
         await self._change("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
 
-    async def create_payload_index(  # type: ignore[override]
-        self, collection_name: str, field_name: str, field_schema: Any = None, **_: Any
-    ) -> models.UpdateResult:
-        """Index a payload field; cheap while the collection is empty."""
-        return await self.create_payload_indexes(collection_name, {field_name: field_schema})
-
-    async def create_payload_indexes(
-        self, collection_name: str, schemas: Mapping[str, Any]
-    ) -> models.UpdateResult:
+    async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
         """Index payload fields. The files are made durable once, not for each field."""
-        return await self._write("index", collection_name, plain.plain(dict(schemas)))
+        return await self._change("index", collection_name, plain.plain(dict(schemas)))
 
     async def create_vector_name(
         self, collection_name: str, vector_name: str, vector_name_config: Any, **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Add a vector, which no point has yet; without effect where it is there already."""
         declared = plain.plain(vector_name_config)
         kind = "sparse_vectors" if "sparse" in declared else "vectors"
         params = declared.get("sparse", declared.get("dense"))
-        return await self._write("add_vector", collection_name, vector_name, kind, params)
+        return await self._change("add_vector", collection_name, vector_name, kind, params)
 
-    async def delete_vector_name(
-        self, collection_name: str, vector_name: str, **_: Any
-    ) -> models.UpdateResult:
+    async def delete_vector_name(self, collection_name: str, vector_name: str, **_: Any) -> Any:
         """Remove a vector from the collection and all its points."""
-        return await self._write("drop_vector", collection_name, vector_name)
+        return await self._change("drop_vector", collection_name, vector_name)
 
     # Points
 
@@ -156,26 +142,24 @@ class EdgeClient(AsyncQdrantBase):
         update_filter: models.Filter | None = None,
         update_mode: models.UpdateMode | None = None,
         **_: Any,
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Insert or replace points (PointStruct), all or (InvalidPoint) none.
 
         The mode and the filter, which existing points must match, leave some of them out.
         """
         mode = (update_mode or models.UpdateMode.UPSERT).value
         where = plain.plain(update_filter)
-        return await self._write("upsert", collection_name, await _blobs(points), mode, where)
+        return await self._change("upsert", collection_name, await _blobs(points), mode, where)
 
     async def update_vectors(
         self, collection_name: str, points: Sequence[models.PointVectors], **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Replace some vectors of points that exist."""
-        return await self._write("update_vectors", collection_name, await _blobs(points))
+        return await self._change("update_vectors", collection_name, await _blobs(points))
 
-    async def delete(
-        self, collection_name: str, points_selector: Any, **_: Any
-    ) -> models.UpdateResult:
+    async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> Any:
         """Delete points."""
-        return await self._write("delete", collection_name, plain.plain_choice(points_selector))
+        return await self._change("delete", collection_name, plain.plain_choice(points_selector))
 
     async def set_payload(
         self,
@@ -184,80 +168,53 @@ class EdgeClient(AsyncQdrantBase):
         points: Any,
         key: str | None = None,
         **_: Any,
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Merge into the payload; ids that do not exist are passed over."""
         fields, chosen = plain_payload(payload), plain.plain_choice(points)
-        return await self._write("set_payload", collection_name, fields, chosen, key)
+        return await self._change("set_payload", collection_name, fields, chosen, key)
 
     async def delete_payload(
         self, collection_name: str, keys: Sequence[str], points: Any, **_: Any
-    ) -> models.UpdateResult:
+    ) -> Any:
         """Remove keys from the payload."""
         chosen = plain.plain_choice(points)
-        return await self._write("delete_payload", collection_name, list(keys), chosen)
+        return await self._change("delete_payload", collection_name, list(keys), chosen)
 
     # Questions
 
     async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
-        """A question of a search to many collections, in one trip; see `reads`.
+        """A question of a search to many collections, in one trip; see `Questions`.
 
         One trip for each collection would take longer than the search itself.
         `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
         """
-        answers: list[Any] = await self._ask(question, guard, *arguments)
+        answers: list[Any] = await self._ask("hybrid", question, guard, *arguments)
         return answers
 
-    async def retrieve(
-        self,
-        collection_name: str,
-        ids: Sequence[Any],
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        **_: Any,
-    ) -> list[models.Record]:
-        """The points that exist."""
-        wanted = [plain_id(point_id) for point_id in ids]
-        shown = plain.shown(with_payload, with_vectors)
-        return plain.records(await self._ask("retrieve", collection_name, wanted, shown))
+    async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
+        """The points that exist, in the order of their ids."""
+        points: list[Any] = await self._read("retrieve", *asked, **how)
+        return points
 
-    async def scroll(
-        self,
-        collection_name: str,
-        scroll_filter: models.Filter | None = None,
-        limit: int = 10,
-        order_by: Any = None,
-        offset: Any = None,
-        with_payload: Any = True,  # noqa: FBT002
-        with_vectors: Any = False,  # noqa: FBT002
-        **_: Any,
-    ) -> tuple[list[models.Record], Any]:
+    async def scroll(self, *asked: Any, **how: Any) -> tuple[list[Any], Any]:
         """One page, and the offset of the next (None at the end, and when ordered)."""
-        where, order = plain.plain(scroll_filter), plain.plain(order_by)
-        shown = plain.shown(with_payload, with_vectors)
-        asked = collection_name, where, limit, plain_id(offset), order, shown
-        rows, following = await self._ask("scroll", *asked)
-        return plain.records(rows), following
+        points, following = await self._read("scroll", *asked, **how)
+        return points, following
 
-    async def count(  # type: ignore[override]
-        self, collection_name: str, count_filter: models.Filter | None = None, **_: Any
-    ) -> models.CountResult:
+    async def count(self, *asked: Any, **how: Any) -> models.CountResult:
         """The number of points that match; always exact."""
-        found = await self._ask("count", collection_name, plain.plain(count_filter))
-        return models.CountResult(count=found)
+        found: models.CountResult = await self._read("count", *asked, **how)
+        return found
 
-    async def facet(  # type: ignore[override]
-        self,
-        collection_name: str,
-        key: str,
-        facet_filter: models.Filter | None = None,
-        limit: int = 10,
-        **_: Any,
-    ) -> models.FacetResponse:
+    async def facet(self, *asked: Any, **how: Any) -> models.FacetResponse:
         """The most frequent values of an indexed field, with their exact counts."""
-        found = await self._ask("facet", collection_name, key, plain.plain(facet_filter), limit)
-        return models.FacetResponse(
-            hits=[models.FacetValueHit(value=value, count=count) for value, count in found]
-        )
+        found: models.FacetResponse = await self._read("facet", *asked, **how)
+        return found
+
+    async def _read(self, name: str, collection_name: str, *given: Any, **named: Any) -> Any:
+        call = CALLS[name]
+        body = plain.plain(call.body(given, named))
+        return call.read(await self._ask(name, collection_name, body))
 
 
 async def _blobs(points: Sequence[Any]) -> list[bytes]:

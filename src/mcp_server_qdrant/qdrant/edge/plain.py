@@ -1,10 +1,9 @@
 """qdrant_client models <-> the plain data that travels to the engine host."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from qdrant_client import models
 
@@ -49,25 +48,6 @@ def plain_choice(selector: Any) -> Any:
     for point_id in ids:
         check_id(point_id)
     return {"must": [{"has_id": ids}]}
-
-
-def shown(with_payload: Any, with_vectors: Any) -> tuple[Any, Any]:
-    """The payload keys and the vectors to return, or a truth value."""
-    if isinstance(with_payload, models.PayloadSelectorInclude):
-        with_payload = with_payload.include
-    return with_payload, with_vectors
-
-
-@cache
-def _records() -> TypeAdapter[list[models.Record]]:
-    return TypeAdapter(list[models.Record])
-
-
-def records(rows: list[tuple[Any, ...]]) -> list[models.Record]:
-    """Stored points. The adapter is twice as fast as building point by point."""
-    return _records().validate_python(
-        [{"id": point, "payload": payload, "vector": vector} for point, payload, vector in rows]
-    )
 
 
 def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:

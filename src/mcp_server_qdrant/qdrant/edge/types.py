@@ -200,9 +200,10 @@ def from_vectors(vector: Any) -> Any:
     return vector
 
 
-def from_record(record: edge.Record) -> tuple[Any, ...]:
-    """`(id, payload, vector)`."""
-    return plain_id(record.id), record.payload, from_vectors(record.vector)
+def from_record(record: edge.Record) -> dict[str, Any]:
+    """A point of a result."""
+    vector = from_vectors(record.vector)
+    return {"id": plain_id(record.id), "payload": record.payload, "vector": vector}
 
 
 def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeConfig:

@@ -7,7 +7,7 @@ from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.link import Service
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 
-WIRE = 14
+WIRE = 15
 
 
 def service(folder: Path, options: EdgeOptions | None = None) -> Service:

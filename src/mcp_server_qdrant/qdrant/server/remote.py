@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakValueDictionary
 
 import httpx
+from qdrant_client import models
 from typing_extensions import override
 
 from mcp_server_qdrant.core.bounded import PLAIN, bounded
@@ -22,9 +23,16 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.core.tasks import retried
-from mcp_server_qdrant.qdrant.errors import FOREIGN, cause_of, may_have_happened, status_of
-from mcp_server_qdrant.qdrant.server.rest import CALLS, LARGEST, RestLine
-from mcp_server_qdrant.qdrant.server.search import SearchClient
+from mcp_server_qdrant.qdrant.errors import (
+    FOREIGN,
+    TranslatedClient,
+    cause_of,
+    may_have_happened,
+    status_of,
+)
+from mcp_server_qdrant.qdrant.plain_reads import CALLS
+from mcp_server_qdrant.qdrant.questions import Plain, Questions
+from mcp_server_qdrant.qdrant.server.rest import LARGEST, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
 SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
@@ -35,6 +43,50 @@ OLDEST = (1, 16)  # whose fusion takes a k
 TOO_OLD = "Qdrant is version {}; searches need 1.16 or newer: upgrade it."
 CORPUS_SINCE = (1, 19)
 NO_CORPUS = "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; this one is {}."
+
+
+class SearchClient(TranslatedClient, Questions):
+    """qdrant-client's client, which answers the questions of a search as the embedded engine does.
+
+    `lean`: its queries may be JSON as it is, since qdrant-client's models cost more time.
+    """
+
+    lean = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._weighed: dict[str, frozenset[str]] = {}  # sparse vectors to which idf is applied
+
+    async def hybrid(
+        self,
+        question: str,
+        asked: Sequence[tuple[Any, ...]],
+        *how: Any,
+        guard: Plain | None = None,
+    ) -> list[Any]:
+        """The answer for each of the collections, one trip or two for each."""
+        return [await self.answer(question, guard, *one, *how) for one in asked]
+
+    @override
+    async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
+        asked: Any = requests
+        if not self.lean:
+            asked = [models.QueryRequest.model_validate(request) for request in requests]
+        return [answer.points for answer in await self.query_batch_points(name, asked)]
+
+    @override
+    async def weighed(self, name: str, using: str) -> bool:
+        if name not in self._weighed:
+            await self.get_collection(name)
+        return using in self._weighed[name]
+
+    @override
+    async def get_collection(self, collection_name: str, **options: Any) -> models.CollectionInfo:
+        info: models.CollectionInfo = await super().get_collection(collection_name, **options)
+        vectors = info.config.params.sparse_vectors or {}
+        weighed = (n for n, v in vectors.items() if v.modifier == models.Modifier.IDF)
+        self._weighed[collection_name] = frozenset(weighed)
+        return info
 
 
 class RemoteClient(SearchClient):
@@ -80,7 +132,7 @@ class RemoteClient(SearchClient):
             return await self._tried(name, call, kwargs.get("timeout", self._timeout))
 
     @override
-    async def batch(self, name: str, requests: Sequence[Mapping[str, Any]]) -> list[list[Any]]:
+    async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
         try:
             return await super().batch(name, requests)
         except RequestError as error:
@@ -92,10 +144,13 @@ class RemoteClient(SearchClient):
             raise
 
     @override
-    async def check_corpus(self) -> None:
-        if not self._knows_corpus and (older := await self._older_than(CORPUS_SINCE)):
-            raise EngineFailure(NO_CORPUS.format(older))
-        self._knows_corpus = True  # once is enough
+    async def weighed(self, name: str, using: str) -> bool:
+        applied = await super().weighed(name, using)
+        if applied and not self._knows_corpus:
+            if older := await self._older_than(CORPUS_SINCE):
+                raise EngineFailure(NO_CORPUS.format(older))
+            self._knows_corpus = True  # once is enough
+        return applied
 
     async def _older_than(self, least: tuple[int, int]) -> str | None:
         """The server's version where it is older than that."""

@@ -5,96 +5,20 @@ aiohttp's and httpcore's.
 """
 
 import asyncio
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httptools
 import httpx
 import orjson
-from qdrant_client import models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from mcp_server_qdrant.core.bounded import TooLarge
-from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.qdrant.plain_reads import CALLS, PlainRead
 
 LARGEST = 256_000_000  # bytes of an answer
-
-
-@dataclass(slots=True)
-class Point:
-    """A point with the names that qdrant-client's models have; `vector` holds those asked for."""
-
-    id: PointId
-    score: float
-    payload: Payload | None
-    vector: Any
-
-
-class Answer(NamedTuple):
-    """The points of one query, best first."""
-
-    points: list[Point]
-
-
-class RestRead(NamedTuple):
-    """A read: its path, what `read` makes of its result, and its arguments in their order.
-
-    Each argument by qdrant-client's name, with the name that the server has for it and a default.
-    """
-
-    path: str
-    read: Callable[[Any], Any]
-    arguments: Mapping[str, tuple[str, Any]]
-
-
-def _answers(found: Any) -> list[Answer]:
-    return [Answer([_point(raw, raw["score"]) for raw in one["points"]]) for one in found]
-
-
-def _page(found: Any) -> tuple[list[Point], PointId | None]:
-    return _points(found["points"]), found.get("next_page_offset")
-
-
-def _points(found: Any) -> list[Point]:
-    return [_point(raw) for raw in found]
-
-
-_SHOWN = {"with_payload": ("with_payload", True), "with_vectors": ("with_vector", False)}
-CALLS = {
-    "query_batch_points": RestRead("/points/query/batch", _answers, {"requests": ("searches", ())}),
-    "scroll": RestRead(
-        "/points/scroll",
-        _page,
-        {
-            "scroll_filter": ("filter", None),
-            "limit": ("limit", 10),
-            "order_by": ("order_by", None),
-            "offset": ("offset", None),
-            **_SHOWN,
-        },
-    ),
-    "retrieve": RestRead("/points", _points, {"ids": ("ids", ()), **_SHOWN}),
-    "count": RestRead(
-        "/points/count",
-        models.CountResult.model_validate,
-        {"count_filter": ("filter", None), "exact": ("exact", True)},
-    ),
-    "facet": RestRead(
-        "/facet",
-        models.FacetResponse.model_validate,
-        {
-            "key": ("key", ""),
-            "facet_filter": ("filter", None),
-            "limit": ("limit", 10),
-            "exact": ("exact", False),
-        },
-    ),
-    "get_collection": RestRead("", models.CollectionInfo.model_validate, {}),
-}
 
 
 class RestLine:
@@ -113,10 +37,7 @@ class RestLine:
     ) -> Any:
         """What qdrant-client's call of that name would answer."""
         call = CALLS[name]
-        named |= dict(zip(call.arguments, given, strict=False))
-        body = {sent: named.pop(ours, default) for ours, (sent, default) in call.arguments.items()}
-        if named:
-            raise TypeError(f"{name} is not asked with {', '.join(named)}")
+        body = call.body(given, named)
         path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
         if body:
             path += f"?timeout={timeout}"
@@ -133,7 +54,7 @@ class RestLine:
         self._http.close()
 
 
-def _result(call: RestRead, asked: Mapping[str, Any], content: bytes) -> Any:
+def _result(call: PlainRead, asked: Mapping[str, Any], content: bytes) -> Any:
     """The result in an answer. Raises ValueError or the like where it is none."""
     found = orjson.loads(content)["result"]
     if "searches" in asked and len(found) != len(asked["searches"]):
@@ -155,23 +76,6 @@ def dumped(asked: Mapping[str, Any]) -> bytes:
 def _fields(model: Any) -> dict[str, Any]:
     """The fields of a model; `except_` is Qdrant's `except`."""
     return {k.rstrip("_"): v for k, v in model.__dict__.items() if v is not None}
-
-
-def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
-    """A point of an answer. Raises ValueError or the like where it is none."""
-    point, payload, vector = raw["id"], raw.get("payload"), raw.get("vector")
-    if score is None:
-        score = math.nan  # JSON knows no nan, no inf
-    fits = (isinstance(point, str | int), isinstance(score, float | int))
-    if not all(fits) or not isinstance(payload, dict | None):
-        raise ValueError("this is not a point")
-    if isinstance(vector, dict):
-        vector = {name: _vector(one) for name, one in vector.items()}
-    return Point(point, score, payload, vector)
-
-
-def _vector(raw: Any) -> Any:
-    return models.SparseVector(**raw) if isinstance(raw, dict) else raw
 
 
 class Http:

@@ -1,0 +1,113 @@
+"""The reads of qdrant-client as plain data: REST-shaped requests, and what is made of the results.
+
+A server and the embedded engine are asked in the same way.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from qdrant_client import models
+
+from mcp_server_qdrant.core.datatypes import Payload, PointId
+
+
+@dataclass(slots=True)
+class Point:
+    """A point with the names that qdrant-client's models have; `vector` holds those asked for."""
+
+    id: PointId
+    score: float
+    payload: Payload | None
+    vector: Any
+
+
+class Answer(NamedTuple):
+    """The points of one query, best first."""
+
+    points: list[Point]
+
+
+class PlainRead(NamedTuple):
+    """A read: its path, what `read` makes of its result, and its arguments in their order.
+
+    Each argument by qdrant-client's name, with the name that the server has for it and a default.
+    """
+
+    path: str
+    read: Callable[[Any], Any]
+    arguments: Mapping[str, tuple[str, Any]]
+
+    def body(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of the request for a call with these arguments."""
+        known = {**dict(zip(self.arguments, given, strict=False)), **named}
+        body = {sent: known.pop(ours, default) for ours, (sent, default) in self.arguments.items()}
+        if known:
+            raise TypeError(f"There is no argument {', '.join(known)}")
+        return body
+
+
+def _answers(found: Any) -> list[Answer]:
+    return [Answer([_point(raw, raw["score"]) for raw in one["points"]]) for one in found]
+
+
+def _page(found: Any) -> tuple[list[Point], PointId | None]:
+    return _points(found["points"]), found.get("next_page_offset")
+
+
+def _points(found: Any) -> list[Point]:
+    return [_point(raw) for raw in found]
+
+
+_SHOWN = {"with_payload": ("with_payload", True), "with_vectors": ("with_vector", False)}
+CALLS = {
+    "query_batch_points": PlainRead(
+        "/points/query/batch", _answers, {"requests": ("searches", ())}
+    ),
+    "scroll": PlainRead(
+        "/points/scroll",
+        _page,
+        {
+            "scroll_filter": ("filter", None),
+            "limit": ("limit", 10),
+            "order_by": ("order_by", None),
+            "offset": ("offset", None),
+            **_SHOWN,
+        },
+    ),
+    "retrieve": PlainRead("/points", _points, {"ids": ("ids", ()), **_SHOWN}),
+    "count": PlainRead(
+        "/points/count",
+        models.CountResult.model_validate,
+        {"count_filter": ("filter", None), "exact": ("exact", True)},
+    ),
+    "facet": PlainRead(
+        "/facet",
+        models.FacetResponse.model_validate,
+        {
+            "key": ("key", ""),
+            "facet_filter": ("filter", None),
+            "limit": ("limit", 10),
+            "exact": ("exact", False),
+        },
+    ),
+    "get_collection": PlainRead("", models.CollectionInfo.model_validate, {}),
+}
+
+
+def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
+    """A point of an answer. Raises ValueError or the like where it is none."""
+    point, payload, vector = raw["id"], raw.get("payload"), raw.get("vector")
+    if score is None:
+        score = math.nan  # JSON knows no nan, no inf
+    fits = (isinstance(point, str | int), isinstance(score, float | int))
+    if not all(fits) or not isinstance(payload, dict | None):
+        raise ValueError("this is not a point")
+    if isinstance(vector, dict):
+        vector = {name: _vector(one) for name, one in vector.items()}
+    return Point(point, score, payload, vector)
+
+
+def _vector(raw: Any) -> Any:
+    return models.SparseVector(**raw) if isinstance(raw, dict) else raw
