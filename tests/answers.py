@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 NAME = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\w(?:[\w.~@+/#:=%-]*\w)?)"""
-HEAD = rf"{NAME} \(id {NAME}(?:, (?:{NAME[1:-1]}))*\)(?: part [\d/-]+)?(?: · .*)?"
+SAID = rf"(?:from the web: |written by |stored with )?(?:{NAME[1:-1]})"
+HEAD = rf"{NAME} \(id {NAME}(?:, {SAID})*\)(?: part [\d/-]+)?(?: · .*)?"
 KINDS = {
     "stored": r">(?: .*)?",
     "result": rf"\d+\. (?:\[\d\.\d\d\] )?{HEAD}",
