@@ -501,26 +501,27 @@ def test_weak_matches_none_at_all_and_no_collection_are_said(page):
 
 
 def test_a_map_that_is_being_laid_out_waits_while_no_collection_is_chosen(open_page):
-    asked = []
-    being_laid = True
+    asked, held = [], []
 
     def answer(route):
         asked.append(route.request.post_data_json)
+        drawn = asked[-1].get("points", True)
+        if not (drawn or held):
+            held.append(route)
+            return
         response = route.fetch()
-        route.fulfill(response=response, json=response.json() | {"coming": being_laid})
+        coming = drawn and not held
+        route.fulfill(response=response, json=response.json() | {"coming": coming})
 
     page = open_page(routes={"**/viz/api/map": answer})
-    page.wait_for_selector("canvas")
+    with page.expect_request(lambda _: bool(held)):
+        pass
     settings(page)
     page.get_by_role("button", name="None").click()
-    being_laid = False
-    for _ in range(2):
-        with page.expect_response("**/viz/api/map"):
-            pass
-    before = len(asked)
-    page.get_by_role("button", name="All", exact=True).click()
-    with page.expect_response(lambda one: len(asked) > before and "snippets" in one.text()):
-        pass
+    with page.expect_response("**/viz/api/map"):
+        held[0].fulfill(response=held[0].fetch())
+    with page.expect_response(lambda one: "snippets" in one.text()):
+        page.get_by_role("button", name="All", exact=True).click()
 
     assert all(one["collections"] == ["*"] for one in asked)
 

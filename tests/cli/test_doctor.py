@@ -216,6 +216,34 @@ def test_a_planted_fault_is_found_and_its_line_mends_it(fault, person, tmp_path,
         assert left == []
 
 
+@pytest.mark.parametrize(
+    ("env", "check", "fix"),
+    [
+        ({"QDRANT_CACHE_PATH": "/dev/null/x"}, "model", "export QDRANT_CACHE_PATH='<a folder that"),
+        (
+            {
+                "EMBEDDING_PROVIDER": "openai",
+                "EMBEDDING_SERVICE_URL": "http://127.0.0.1:1/v1",
+                "EMBEDDING_MODEL": "m",
+            },
+            "embedding service",
+            "See to the service and the network, or set EMBEDDING_SERVICE_URL to one that answers",
+        ),
+    ],
+)
+def test_where_nobody_can_know_the_value_its_setting_is_named(
+    person, put_model, tmp_path, env, check, fix
+):
+    """A service's address is never to be taken away: texts would go to another one."""
+    put_model(tmp_path / "models")
+    person.env.update(EMBEDDING_PROVIDER="fastembed", FASTEMBED_CACHE_PATH=str(tmp_path / "models"))
+    person.env.update(env)
+    _, problems = person.doctor()
+
+    assert problems[0]["check"] == check
+    assert problems[0]["fix"].startswith(fix)
+
+
 def test_the_round_trip_leaves_no_collection_and_is_skipped_where_nothing_may_be_written(person):
     said = {}
     tenants = {"QDRANT_READ_ONLY": None, "TENANT_FIELD": "t", "TENANT_ID": "red"}

@@ -2,11 +2,11 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import PointId, Scored, Target
+from mcp_server_qdrant.core.datatypes import PointId, Scored, Status, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -207,3 +207,22 @@ async def test_a_query_without_legs_asks_nothing():
         retrieved = await fixture.retrieve()
 
     assert (retrieved.found, fixture.engine.calls) == ({}, [])
+
+
+def test_a_collection_that_fails_in_the_deeper_look_keeps_what_it_gave_and_others_go_on():
+    def found(score: float, *names: str) -> Retrieved:
+        hits = [Hit(name, score, score, score, 0.0, None, None) for name in names]
+        answers = {name: Scored(Target(name, 1, None, None), ()) for name in names}
+        return Retrieved(hits, answers, [Status(name, "ok", None) for name in names])
+
+    deeper = found(0.4, "a", "b")
+    deeper = replace(deeper, statuses=[*deeper.statuses, Status("c", "timeout", "late")])
+    both = found(0.5, "a", "b", "c").updated(deeper)
+
+    assert [(hit.collection, hit.score) for hit in both.hits] == [
+        ("c", 0.5),
+        ("a", 0.4),
+        ("b", 0.4),
+    ]
+    assert {one.collection: one.state for one in both.statuses} == dict.fromkeys("abc", "ok")
+    assert both.found.keys() == {*"abc"}

@@ -97,7 +97,7 @@ documents = st.builds(
 whys = st.fixed_dictionaries(
     {
         **dict.fromkeys(("meaning", "words", "alpha", "rrf", "score"), st.just(0.5)),
-        **dict.fromkeys(("factors", "ranks"), st.just({})),
+        "factors": st.just({}),
         "gains": st.just({"tags": 0.1}),
         "tags": st.lists(texts, max_size=2),
     }

@@ -318,7 +318,7 @@ class Shared:
 
     async def close(self) -> None:
         """Let engine and models go."""
-        for services in self._known.values():
+        for services in [*self._known.values()]:
             await services.stop()
         await self.tasks.close()
         await self.catalog.close()

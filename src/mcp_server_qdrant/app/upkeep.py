@@ -147,6 +147,9 @@ def check_writable(settings: Settings) -> None:
         raise ConfigError("QDRANT_READ_ONLY is set: nothing can be written.")
 
 
-def unknown(name: str, names: Sequence[str]) -> UnknownCollection:
+def unknown(name: str, names: Sequence[str]) -> RequestError:
     """The error for a name that is not there, with those that look most like it."""
-    return UnknownCollection(name, near_names(name, [one for one in names if one != HISTORY], 0.0))
+    near = near_names(name, [one for one in names if one != HISTORY], 0.0)
+    return (
+        UnknownCollection(name, near) if near else RequestError(f"There is no collection {name!r}.")
+    )

@@ -37,17 +37,20 @@ if TYPE_CHECKING:
 MODEL_SECONDS = 60.0
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
+WRITABLE = "<a folder that you may write>"
+UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 # The settings behind a check: the first that is set may be wrong. What helps where none is set.
 BEHIND = {
     "settings": ((), "Mend the settings file, or start without it."),
     "engine": (
         ("QDRANT_URL", "QDRANT_LOCAL_PATH"),
-        "export QDRANT_LOCAL_PATH='<a folder that you may write>'",
+        f"export QDRANT_LOCAL_PATH='{WRITABLE}'",
     ),
     "embedding service": (
-        ("EMBEDDING_SERVICE_URL", "OPENAI_BASE_URL"),
-        "export EMBEDDING_API_KEY='<a key that the service takes>'  (or see to the network)",
+        (),  # without its address the texts might go to another service
+        "See to the service and the network, or set EMBEDDING_SERVICE_URL to one that answers, "
+        "EMBEDDING_API_KEY to a key that it takes.",
     ),
     "model": (
         ("EMBEDDING_MODEL_PATH",),
@@ -133,6 +136,8 @@ class Examination:
             line = self._set("EMBEDDING_MODEL", near[1])
         elif tells:
             line = command
+        elif check == "model" and UNSTARTED in said:
+            line = self._set("QDRANT_CACHE_PATH", WRITABLE)
         elif isinstance(error, ConfigError) and (named := _first_named(said, self.given)):
             line = self._set(named)
         elif wrong := next((name for name in behind if name in self.given), None):

@@ -22,6 +22,12 @@ def _algorithms(context: click.Context, option: click.Parameter, text: str) -> l
     return [kind.convert(one, option, context) for one in named or ALGORITHMS]
 
 
+def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    if file and not file.parent.is_dir():
+        raise click.BadParameter(f"There is no folder {file.parent} to write to.")
+    return file
+
+
 @click.command("eval")
 @click.option(
     "--queries",
@@ -46,6 +52,7 @@ def _algorithms(context: click.Context, option: click.Parameter, text: str) -> l
     "--json",
     "output",
     type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+    callback=_beside_others,
     help="Write all figures to this file, query by query.",
 )
 @frame.runs()

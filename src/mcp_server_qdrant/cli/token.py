@@ -73,7 +73,7 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         place = file or (frame.load().auth_tokens_file if known else None)
         if known and place is None:
             raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-        there = tokens.read_tokens(place) if place and (known or place.exists()) else ()
+        there = tokens.read_tokens(place) if place and (name == LIST or place.exists()) else ()
         if name == LIST:
             _list(there)
             return

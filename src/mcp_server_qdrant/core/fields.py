@@ -126,7 +126,9 @@ _KINDS = {  # what a value must be, by how pydantic calls the fault
     **dict.fromkeys(
         ("datetime_type", "datetime_parsing", "datetime_from_date_parsing"), "a date and time"
     ),
-    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "an object"),
+    **dict.fromkeys(
+        ("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "an object"
+    ),
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
     "string_type": "a string",
     "string_unicode": "valid Unicode text",

@@ -69,15 +69,18 @@ class Deletion:
         name, points = seen.collection, self.store.points
         try:
             async with self.store.lock(name, seen.document or str(seen.id)):
+                first, *others = points.part_ids(seen)
+                further = await points.placed(name, others)
                 now = next(iter(await points.by_id(name, [seen.head or seen.id])), None)
+                if now is not None and now.updated_at != seen.updated_at:
+                    raise Outdated
                 if now is not None or seen.head is None:
                     check_seen(now, seen.revision)
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
                     await points.delete_seen(await points.leftovers(now))
-                parts = [seen._replace(id=one) for one in points.part_ids(seen)]
-                await points.delete_seen(parts)
+                await points.delete_seen([seen._replace(id=first), *further])
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
         finally:

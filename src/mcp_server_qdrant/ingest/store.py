@@ -163,11 +163,12 @@ class Store:
             before = await self.points.first(collection, document)
         check_seen(foreign or before, seen)
         new, kept = attributes.kept(new, foreign or before)
-        _, encoder = await self.ready(collection)
+        ready = await self.ready(collection)
+        encoder = ready[1]
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
         parts = self.parts(new, collection, document, before, spans)
-        done = await self.put(parts, before, foreign, compared=True)
+        done = await self.put(parts, before, foreign, ready=ready, compared=True)
         return replace(done, kept=kept, replaced=before.chunks if before and not foreign else 0)
 
     def writer(
@@ -182,6 +183,7 @@ class Store:
         before: Document | None,
         foreign: Document | None = None,
         *,
+        ready: tuple[Target, Encoder] | None = None,
         compared: bool = False,
     ) -> Stored:
         """Encode the parts of a text and write them in the place of what was before.
@@ -191,7 +193,7 @@ class Store:
         `compared`: the text that it nearly repeats is looked for.
         """
         name, job = parts[0].collection, Job(parts=parts, before=before, exact=True)
-        target, encoder = await self.ready(name)
+        target, encoder = ready or await self.ready(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept = Kept()
         for old in filter(None, (before, foreign)):

@@ -252,11 +252,8 @@ class Writer:
 
     async def _replaced(self, head: Document, before: Document) -> list[Document]:
         """The further parts of the version before, of all where its write was cut short."""
-        if before.writing is not None:
-            return await self.points.leftovers(head)
-        if before.version == head.version:
-            return []
-        return [before._replace(id=one) for one in self.points.part_ids(before, 1)]
+        ids = None if before.writing is not None else self.points.part_ids(before, 1)
+        return await self.points.leftovers(head, ids)
 
 
 def _written(one: Document) -> tuple[str | None, ...]:

@@ -4,7 +4,7 @@ A collection that fails becomes a status; the others answer.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
-from mcp_server_qdrant.search.relevance import Hit
+from mcp_server_qdrant.search.relevance import Hit, by_score
 from mcp_server_qdrant.search.understand import Query
 
 T = TypeVar("T")
@@ -44,8 +44,12 @@ class Retrieved:
     cut: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
-        """What a deeper look found; this, where a collection failed in it."""
-        return deeper if deeper.found.keys() >= self.found.keys() else self
+        """What a deeper look found; collections that failed in it keep what they gave before."""
+        kept = [hit for hit in self.hits if hit.collection not in deeper.found]
+        before = [one for one in self.statuses if one.collection not in deeper.found]
+        now = [one for one in deeper.statuses if one.collection in deeper.found]
+        hits, found = by_score([*deeper.hits, *kept]), {**self.found, **deeper.found}
+        return replace(deeper, hits=hits, found=found, statuses=[*before, *now])
 
 
 @dataclass(frozen=True, slots=True)

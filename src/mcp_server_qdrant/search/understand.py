@@ -218,7 +218,7 @@ class Understanding:
         probed = resolved if request.correct else targets
         terms, vectors, tags = await asyncio.gather(
             self._probe(text, probed),
-            embed(text, targets, self.encode),
+            self._embed(text, targets),
             self.tags.named(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
@@ -228,7 +228,7 @@ class Understanding:
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
                 vectors, tags = await asyncio.gather(
-                    embed(text, targets, self.encode), self.tags.named(text, tagged)
+                    self._embed(text, targets), self.tags.named(text, tagged)
                 )
         if request.algorithm == "semantic":
             terms = Terms(terms.query, {}, {}, corrections=terms.corrections)
@@ -237,6 +237,10 @@ class Understanding:
     async def _probe(self, text: str, targets: Sequence[Target]) -> Terms:
         with recorder().phase("probe"):
             return await self.terms.weighed(text, targets)
+
+    async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
+        with recorder().phase("embed"):
+            return await embed(text, targets, self.encode)
 
 
 def narrowed(target: Target, algorithm: Algorithm) -> Target:
@@ -260,8 +264,7 @@ async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryV
     async def vector(model: str) -> Dense:
         return list(await encode(model, query))
 
-    with recorder().phase("embed"):
-        made, failed = await gathered(models, vector)
+    made, failed = await gathered(models, vector)
     return QueryVectors(made, {model: str(error) for model, error in failed.items()})
 
 

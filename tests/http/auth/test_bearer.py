@@ -142,7 +142,7 @@ async def test_tokens_that_cannot_be_checked_now_get_503_and_when_to_come_back()
         ("https://a.example/mcp", "https://a.example/.well-known/oauth-protected-resource/mcp"),
         ("https://a.example", "https://a.example/.well-known/oauth-protected-resource"),
         ("https://a.example/", "https://a.example/.well-known/oauth-protected-resource"),
-        ("http://a:8/x/mcp", "http://a:8/.well-known/oauth-protected-resource/x/mcp"),
+        ("http://a:8/x/mcp/", "http://a:8/.well-known/oauth-protected-resource/x/mcp"),
     ],
 )
 def test_metadata_stand_where_rfc_9728_has_them(url, metadata):
@@ -150,3 +150,18 @@ def test_metadata_stand_where_rfc_9728_has_them(url, metadata):
 
     assert challenge["resource_metadata"] == metadata
     assert metadata.endswith(routes[0].path)
+
+
+async def test_metadata_have_the_urls_letter_by_letter_for_pages_of_any_origin():
+    url, issuer = "https://MCP.Example.com/mcp", "https://login.example.com:443/realm"
+    routes, _ = resource(url, issuer)
+    transport = httpx.ASGITransport(Starlette(routes=routes))
+    async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+        answers = [
+            await client.get(route.path, headers={"Origin": "https://page.example"})
+            for route in routes
+        ]
+
+    assert [one.headers["access-control-allow-origin"] for one in answers] == ["*", "*"]
+    for one in answers:
+        assert (one.json()["resource"], one.json()["authorization_servers"]) == (url, [issuer])

@@ -4,13 +4,14 @@ import json
 import logging
 import re
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.auth.routes import create_protected_resource_routes
+from mcp.server.auth.routes import cors_middleware
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -37,15 +38,24 @@ def resource(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict
 
     `prefix` is that of the scopes.
     """
-    # Not of pydantic's type, which adds a slash: clients compare the issuer's URL letter by letter.
-    urls: Any = {"resource_url": url, "authorization_servers": [issuer]}
-    scopes = [prefix + scope for scope in SCOPES]
-    (route,) = create_protected_resource_routes(
-        **urls, scopes_supported=scopes, resource_name="mcp-server-qdrant"
-    )
-    short = Route(METADATA, route.endpoint, methods=["GET", "OPTIONS"])
-    where = urlsplit(url)._replace(path=route.path, query="", fragment="").geturl()
-    return [route, short], {"scope": prefix + READ, "resource_metadata": where}
+    metadata = {  # by hand: pydantic's URLs are others, and clients compare them letter by letter
+        "resource": url,
+        "authorization_servers": [issuer],
+        "scopes_supported": [prefix + scope for scope in SCOPES],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "mcp-server-qdrant",
+    }
+
+    async def answer(_: Request) -> Response:
+        return JSONResponse(metadata)
+
+    parts = urlsplit(url)
+    path = METADATA + parts.path.rstrip("/")
+    methods = ["GET", "OPTIONS"]
+    served = cors_middleware(answer, methods)
+    routes = [Route(one, served, methods=methods) for one in dict.fromkeys((path, METADATA))]
+    where = parts._replace(path=path, query="", fragment="").geturl()
+    return routes, {"scope": prefix + READ, "resource_metadata": where}
 
 
 class Authenticated:

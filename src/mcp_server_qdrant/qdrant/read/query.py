@@ -174,7 +174,9 @@ async def in_time(
             return [error] * len(asked)
 
     with within(seconds):
-        return [*chain(*await asyncio.gather(*map(trip, trips)))]
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(trip(some)) for some in trips]
+    return [*chain.from_iterable(one.result() for one in asked)]
 
 
 def _of_text(text: Document) -> models.Filter:

@@ -56,7 +56,7 @@ from mcp_server_qdrant.qdrant.payload import (
 
 PENDING = "dense"
 PAGE = 500
-TIMES = 20  # in one filter
+TIMES = 100  # in one filter
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
@@ -271,20 +271,26 @@ class Points:
             mark[SUPERSEDED_IN] = collection
         await self._client.set_payload(old.collection, mark, self.part_ids(old))
 
-    async def delete_seen(self, seen: Sequence[Document]) -> None:
+    async def delete_seen(self, seen: Sequence[Document], *also: models.Condition) -> None:
         """Remove these points of one collection, but for those written since they were seen.
 
-        Those that were written at the same time, as the parts of a text are, go in one step.
+        Those that were written at the same time, as the parts of a text are, go in one step. `also`
+        has to be true of each.
         """
-        times: dict[tuple[bool, str | None], list[Document]] = {}
+        times: dict[tuple[bool, bool, str | None], list[Document]] = {}
         for one in seen:
-            times.setdefault((one.document is None, one.updated_at), []).append(one)
+            key = one.document is None, one.writing is None, one.updated_at
+            times.setdefault(key, []).append(one)
         each = [
-            models.Filter(must=[among(one.id for one in some), *as_seen(some[0])])
+            models.Filter(
+                must=[among(one.id for one in some), *as_seen(some[0])],
+                # A file's date is the time of writing, too, however often it is stored.
+                must_not=[WRITING] if some[0].writing is None else None,
+            )
             for some in times.values()
         ]
         for start in range(0, len(each), TIMES):
-            where = models.Filter(should=list(each[start : start + TIMES]))
+            where = models.Filter(must=list(also), should=list(each[start : start + TIMES]))
             await self._client.delete(seen[0].collection, where)
 
     async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
@@ -316,6 +322,10 @@ class Points:
                 break
         return found[:most]
 
+    async def placed(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
+        """Those of the named points that there are, as `matching` gives them."""
+        return await self.matching(collection, models.Filter(must=[among(ids)])) if ids else []
+
     async def pending(self, collection: str, most: int) -> list[Document]:
         """Points that were stored while there was no model, at most so many."""
         where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
@@ -339,7 +349,9 @@ class Points:
             if there is not part and (part.writing is None or part.writing < before)
         ]
         whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
-        await self.delete_seen(over)
+        drafts = [part for part in over if part.writing is not None]
+        await self.delete_seen(drafts, WRITING)  # they may be settled by now
+        await self.delete_seen([part for part in over if part.writing is None])
         await self.settle(collection, whole)
         return len(over)
 
@@ -350,9 +362,15 @@ class Points:
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def leftovers(self, head: Document) -> list[Document]:
-        """The further parts that earlier versions of a text left; none that is being written."""
-        further = [one for one in await self.further(head) if one.writing is None]
+    async def leftovers(
+        self, head: Document, ids: Sequence[PointId] | None = None
+    ) -> list[Document]:
+        """The further parts that earlier versions of a text left; none that is being written.
+
+        `ids`: only among these.
+        """
+        known = self.further(head) if ids is None else self.placed(head.collection, ids)
+        further = [one for one in await known if one.writing is None]
         # Read after them: the parts of whoever replaces this one from now on were marked.
         now = await self.first(head.collection, head.document or "")
         return [one for one in further if now is not None and not one.current(now)]
@@ -416,7 +434,8 @@ def as_seen(seen: Document) -> list[models.Condition]:
     """
     when = seen.updated_at
     if seen.document is not None and when is None:  # of a file without a date that was moved
-        return [models.IsEmptyCondition(is_empty=models.PayloadField(key=UPDATED_KEY))]
+        ever = models.DatetimeRange(gte="0001-01-01T00:00:00Z")
+        return [models.Filter(must_not=[models.FieldCondition(key=UPDATED_KEY, range=ever)])]
     if seen.document is None or moment(when) is None:
         return []
     return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]

@@ -67,12 +67,15 @@ export async function load(search, signal) {
 
 /** Asks until the map has its layout by neighbours and all that was stored meanwhile, and draws that. */
 async function awaitLayout(map) {
+  if (map !== state.map) return;
+  const others = () => String(map.collections) !== String(named()); // are chosen: drawn just now, or none
+  const later = () => (polling = setTimeout(awaitLayout, LAID, map));
+  if (others()) return later();
   const answer = await call("map", { collections: map.collections, points: false }).catch(() => null);
   if (map !== state.map) return;
-  const others = String(map.collections) !== String(named()); // are chosen: they are drawn, or there are none
-  if (others || !answer || (answer.coming && signature(answer) === signature(map))) return (polling = setTimeout(awaitLayout, LAID, map));
+  if (others() || !answer || (answer.coming && signature(answer) === signature(map))) return later();
   const laid = plot?.panel.neighbours;
-  await load(map.search).catch(() => (polling = setTimeout(awaitLayout, LAID, map)));
+  await load(map.search).catch(later);
   if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
 }
 
