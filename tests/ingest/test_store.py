@@ -315,6 +315,14 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named():
     )
 
 
+async def test_a_name_that_shares_its_beginning_with_another_is_a_name_of_its_own():
+    async with memory_services() as services:
+        for name in ("about-taxes", "about-maps", "about-trains"):
+            await services.store.store(NewDocument(name), name)
+
+        assert {*await services.catalog.names()} == {"about-maps", "about-taxes", "about-trains"}
+
+
 async def test_the_officials_collection_is_written_with_its_own_vector_only():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         await foreign(engine, "notes", {}, vectors=OFFICIAL)

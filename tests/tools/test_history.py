@@ -124,6 +124,8 @@ async def test_every_id_of_a_text_that_was_moved_twice_leads_to_its_versions(eng
 
         assert (await memory.get(before))["text"] == "the boat is red"
         assert (await memory.get(f"{second['id']}@2026-01-01"))["text"] == "the boat is red"
+        early = await memory.ask("get", ids=[f"{second['id']}@2025-01-01"])
+        assert f"At that time there was no text with the id {second['id']}." in str(early)
         moved = await memory.refused("get", ids=[found])
         assert "Note: That text is id " in moved
         assert " of attic now." in moved

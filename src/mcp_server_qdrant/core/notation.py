@@ -16,6 +16,7 @@ from mcp_server_qdrant.core.datatypes import Document, PointId
 NAMESPACE = uuid.UUID("6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7")
 MAX_NAME = 255
 LINE = 120
+SLIPS = 2
 NEAR, NEAR_NAMES = 0.7, 3  # names that look like another one: how much, and how many
 OWN = 60  # characters of an id that is shown as its caller gave it
 HISTORY = "mcp-server-qdrant-history"  # the collection of earlier versions
@@ -151,6 +152,13 @@ def near_names(name: str, names: Iterable[str], least: float = NEAR) -> list[str
         limit=NEAR_NAMES,
     )
     return [near for near, _, _ in found]
+
+
+def misspelled(one: str, other: str) -> bool:
+    """True where two typing errors at most make one of the other."""
+    from rapidfuzz.distance import OSA
+
+    return OSA.distance(one.casefold(), other.casefold()) <= SLIPS
 
 
 def amount(number: int, noun: str) -> str:

@@ -19,7 +19,14 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, stamp
+from mcp_server_qdrant.core.notation import (
+    as_point_id,
+    called,
+    is_part_id,
+    iso,
+    misspelled,
+    stamp,
+)
 from mcp_server_qdrant.core.writes import Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
@@ -286,7 +293,11 @@ class Store:
                 f"This server may not use a collection named {collection!r}: choose one that "
                 "qdrant-collections lists."
             )
-        near = [n for n in await self.catalog.near(collection) if not siblings(n, collection)]
+        near = [
+            one
+            for one in await self.catalog.near(collection)
+            if misspelled(one, collection) and not siblings(one, collection)
+        ]
         if near and not create and collection != self.default:
             raise RequestError(
                 f"There is no collection {collection!r}: make it with create=true "

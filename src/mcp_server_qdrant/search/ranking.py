@@ -156,15 +156,18 @@ def retire(hits: Sequence[Hit]) -> list[Hit]:
         if key not in following:
             continue
         retired.append(hit.rescored("superseded", SUPERSEDED))
+        by = following[key]
         for _ in range(LONGEST):
             key = following.get(key, key)
         heir = current.get(key)
-        if heir is not None and heir.supersedes is None:
+        if heir is None:
+            continue
+        if by == key and heir.supersedes is None:
             heir = heir._replace(supersedes=document_id(hit.document))
-            if hit.score > heir.score:
-                relevance = max(hit.relevance, heir.relevance)
-                heir = heir._replace(score=hit.score, relevance=relevance)
-            current[key] = heir
+        if hit.score > heir.score:
+            relevance = max(hit.relevance, heir.relevance)
+            heir = heir._replace(score=hit.score, relevance=relevance)
+        current[key] = heir
     return by_score([*current.values(), *retired])
 
 

@@ -161,7 +161,9 @@ def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
 
 def _gone(done: Named, kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
-        raise RequestError(f"Nothing was deleted: not found: {_missing(done)}.")
+        raise RequestError(
+            f"Nothing was deleted: not found: {_missing(done)}. Use ids that qdrant-find returned."
+        )
     lines = [f"Deleted: {_described(one)}" for one in done.documents]
     lines += noted(kept_versions(kept))
     if done.missing:

@@ -74,10 +74,12 @@ async def store(
     services = await services_of_tool()
     created_at = _created_at(metadata)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
+    if information is None and supersedes:
+        raise RequestError("supersedes needs information: the text that stands in its place.")
     if information is None and id is not None:
         one = await _located(services, id, collection_name, moved_from)
         if one is None:
-            given = title is not None or words is not None or metadata or supersedes
+            given = title is not None or words is not None or metadata
             return await _restore(services, id, collection_name, bare=not given)
         dated = iso(created_at) if created_at else None
         changes = Changes(title, words, metadata, dated)

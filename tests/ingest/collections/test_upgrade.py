@@ -9,6 +9,7 @@ from qdrant_client import models
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from mcp_server_qdrant.core.errors import (
+    EncoderUnavailable,
     EngineFailure,
     EngineTooOld,
     RequestError,
@@ -303,6 +304,24 @@ async def test_the_old_vectors_are_dropped_when_asked(engine):
 
     assert (done.kept, done.dropped) == ((), (VECTOR,))
     assert set((await stored(engine))[1].vector) == {"fast-other"}
+
+
+async def test_a_model_that_cannot_encode_changes_nothing(engine):
+    new = FakeEncoder("fake/Other", size=32)
+    new.be("failed")
+    before = await Bulk(engine, CONTENT_FIELDS).shape("notes")
+    with pytest.raises(EncoderUnavailable):
+        await upgrades(engine).model("notes", new, SAYS)
+
+    assert await Bulk(engine, CONTENT_FIELDS).shape("notes") == before
+
+
+async def test_a_vector_that_was_never_filled_is_dropped_with_its_mark(engine):
+    bulk = Bulk(engine, CONTENT_FIELDS)
+    await bulk.begin("notes", "fast-half", 8)
+    await upgrades(engine).model("notes", FakeEncoder("fake/Other", size=32), SAYS, drop=True)
+
+    assert (await bulk.shape("notes")).filling == frozenset()
 
 
 async def test_a_model_of_another_size_under_the_same_name_is_refused(engine):

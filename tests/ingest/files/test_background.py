@@ -68,6 +68,8 @@ def test_a_person_is_told_how_it_goes():
     said.append(state.sentence("notes"))
     state.last = report(*(Problem(f"n/{n}", "is binary") for n in range(5)))
     said.append(state.sentence("notes"))
+    state.last = report(Problem("notes/", "cannot be looked into: No such file or directory"))
+    said.append(state.sentence("notes"))
     state.running = Report(sizes=200, size=50.0, files=300, new=["n"] * 20, unchanged=100)
     said.append(state.sentence("notes"))
     state.end("Qdrant is away.")
@@ -78,6 +80,7 @@ def test_a_person_is_told_how_it_goes():
         "in step with notes, 1,200 files",
         "in step with notes, 2 files, 5 not read: n/0 is binary, n/1 is binary, n/2 is binary and "
         "2 more",
+        "not in step with notes: cannot be looked into: No such file or directory",
         "syncing notes, 25%: 120 of 300 files read",
         "not in step with notes: Qdrant is away",
     ]

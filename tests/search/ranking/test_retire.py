@@ -35,7 +35,7 @@ def test_the_last_of_several_versions_takes_the_place_of_all():
     ranked = retire([hit(1, 0.9, by=2), hit(2, 0.5, by=3), hit(3, 0.1)])
 
     assert [one.id for one in ranked] == [3, 1, 2]
-    assert ranked[0].score == 0.9
+    assert (ranked[0].score, ranked[0].supersedes) == (0.9, "2")
 
 
 def test_without_its_successor_it_comes_behind_all_others():

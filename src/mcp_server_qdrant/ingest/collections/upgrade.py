@@ -14,6 +14,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, still_same
+from mcp_server_qdrant.ingest.writer import try_model
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
 WORDS = 64  # texts per batch of BM25: searches get in between
@@ -70,6 +71,7 @@ class Upgrades:
         stay, for whoever uses them, unless they are to be dropped.
         """
         size = await encoder.size()
+        await try_model(encoder.encode_documents)  # before anything is changed
         present = (await self.bulk.shape(name)).vectors.get(encoder.vector_name)
         if present is not None and present.size != size:
             raise RequestError(

@@ -78,10 +78,12 @@ class FolderState:
         if self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
-        if self.fault is not None:
-            return f"not in step with {name}: {self.fault}"
+        problems = self.last.problems
+        unseen = next((one.reason for one in problems if one.path == f"{name}/"), None)
+        if fault := self.fault or unseen:
+            return f"not in step with {name}: {fault}"
         said = f"in step with {name}, {amount(len(self.last.stored), 'file')}"
-        if not (problems := self.last.problems):
+        if not problems:
             return said
         each = some([f"{one.path} {one.reason}" for one in problems], NAMED)
         return f"{said}, {len(problems):,} not read: {each}"

@@ -153,6 +153,7 @@ class Bulk(Points):
     async def take(self, name: str, vector: str) -> None:
         """Remove a vector from the collection."""
         await self._client.delete_vector_name(name, vector)
+        await self.finish(name, vector)
 
     async def lacking(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
         """The points without that vector in pages of that size."""
