@@ -36,6 +36,13 @@ async def test_tags_of_both_places_come_with_their_key(engine):
     assert sorted(found) == [("metadata.tags", "zeus"), ("tags", "Apollo"), ("tags", "plan")]
 
 
+async def test_tags_of_deleted_points_are_gone(engine):
+    await filled(engine, "tags", "metadata.tags")
+    await engine.delete("c", models.Filter(must=[models.HasIdCondition(has_id=[1, 2])]))
+
+    assert await Facets(engine, lambda *_: True).tags("c", 10) == [("metadata.tags", "zeus")]
+
+
 async def test_the_most_frequent_come_where_there_are_too_many(engine):
     await filled(engine, "tags", "metadata.tags")
 

@@ -58,7 +58,8 @@ class Facets:
             response = await self.client.facet(collection, key, limit=limit)
         except RequestError:
             return []  # an index of another kind, or a server that has no facets
-        return [hit.value for hit in response.hits if isinstance(hit.value, str)]
+        # The embedded engine names those of deleted points, too.
+        return [hit.value for hit in response.hits if hit.count and isinstance(hit.value, str)]
 
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
