@@ -15,6 +15,7 @@ SIGNS = "-=~^\"'`#*+.:_"  # that underline headings
 RULES = re.compile(rf"^[ \t]*[{SIGNS}|][{SIGNS}| \t]{{3,}}$", re.MULTILINE)
 
 _PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")  # of tokens
+_TOKEN = re.compile(r"\d{1,3}|[A-Za-z]{1,6}|[^\w\s]|_|\n")  # the same in pieces of their length
 _IDEOGRAPHS = "\u2e80"  # from here on, most characters are words
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
@@ -108,6 +109,8 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def tokens(text: str) -> int:
     """About how many tokens a language model reads it as; seldom fewer than it does."""
+    if text.isascii():  # in half the time
+        return len(_TOKEN.findall(text))
     return sum(-(-len(piece) // _letters(piece[0])) for piece in _PIECE.findall(text))
 
 
