@@ -15,7 +15,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
-from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
+from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
 from mcp_server_qdrant.qdrant.questions import Questions
 
 Body = Mapping[str, Any]  # of a request or a result, as a server's REST interface has it
@@ -117,8 +117,14 @@ class ShardQuestions(Questions):
     @override
     async def batch(self, name: str, requests: Sequence[Body]) -> list[list[Any]]:
         shard = self._shards.get(name)
-        engine = shard.engine
-        return [engine.query(self._request(shard.sidecar, request)) for request in requests]
+        return [self._points(shard, request) for request in requests]
+
+    def _points(self, shard: Shard, asked: Body) -> list[Any]:
+        match asked:
+            case {"filter": {"must": [{"has_id": ids}]}, **others} if "query" not in others:
+                # Quicker than a query.
+                return shard.engine.retrieve(ids, asked["with_payload"], with_vector=False)
+        return shard.engine.query(self._request(shard.sidecar, asked))
 
     @override
     async def weighed(self, name: str, using: str) -> bool:
