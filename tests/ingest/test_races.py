@@ -8,6 +8,7 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.errors import Outdated
 from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
@@ -100,6 +101,34 @@ async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
 
     assert text == GARDENS
     assert count == len(storing.result().ids)
+
+
+@KINDS
+async def test_a_text_that_is_stored_again_while_it_is_being_deleted_is_whole(kind, tmp_path):
+    async with two_servers(kind, tmp_path / "engine") as (ours, theirs):
+        await ours.store.store(NewDocument(HARBOURS, id="x"), "notes", create=True)
+        exchange, keep = ours.store.points.exchange, theirs.store.history.keep
+        written, go_on = asyncio.Event(), asyncio.Event()
+
+        async def held(*asked):
+            written.set()
+            await go_on.wait()
+            await exchange(*asked)
+
+        async def kept(*asked, **how):
+            version = await keep(*asked, **how)
+            go_on.set()
+            await storing
+            return version
+
+        ours.store.points.exchange, theirs.store.history.keep = held, kept
+        named = await theirs.deletion.named(["x"], "notes")
+        storing = asyncio.create_task(ours.store.store(NewDocument(HARBOURS, id="x"), "notes"))
+        await written.wait()
+        with pytest.raises(Outdated):
+            await theirs.deletion.by_ids(named)
+
+        assert await read(ours, "x") == (HARBOURS, len(storing.result().ids))
 
 
 @KINDS

@@ -320,6 +320,9 @@ async def test_a_name_that_shares_its_beginning_with_another_is_a_name_of_its_ow
         for name in ("about-taxes", "about-maps", "about-trains"):
             await services.store.store(NewDocument(name), name)
 
+        with pytest.raises(RequestError, match="into 'about-maps', if that"):
+            await services.store.store(NewDocument("moss"), "about_maps")
+
         assert {*await services.catalog.names()} == {"about-maps", "about-taxes", "about-trains"}
 
 

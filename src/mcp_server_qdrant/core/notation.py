@@ -155,10 +155,11 @@ def near_names(name: str, names: Iterable[str], least: float = NEAR) -> list[str
 
 
 def misspelled(one: str, other: str) -> bool:
-    """True where two typing errors at most make one of the other."""
+    """True where two typing errors at most, or other signs between words, make one of the other."""
     from rapidfuzz.distance import OSA
 
-    return OSA.distance(one.casefold(), other.casefold()) <= SLIPS
+    alike = (re.sub(r"[\W_]+", "-", name.casefold()) for name in (one, other))
+    return OSA.distance(*alike) <= SLIPS
 
 
 def amount(number: int, noun: str) -> str:

@@ -80,7 +80,7 @@ class Deletion:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
                     await points.delete_seen(await points.leftovers(now))
-                await points.delete_seen([seen._replace(id=first), *further])
+                await points.delete_seen([(now or seen)._replace(id=first), *further])
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
         finally:

@@ -240,7 +240,8 @@ class Writer:
                 await self._settle([head.id, *ids])
                 now = await self._version(head)
             if now != head.version:
-                await self.points.delete_seen(further)
+                settled = [part._replace(writing=None) for part in further]
+                await self.points.delete_seen([*further, *settled])
             elif await self.points.existing(head.collection, ids) < len(ids):  # taken for leftovers
                 await self._upsert(await self._encoded(further, {}))
                 await self._settle(ids)

@@ -199,7 +199,7 @@ async def _earlier(
                 found[wanted] = one.document, _ended(one)
                 notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
                 asked, first = at_time(wanted), moment(one.document.created_at)
-                if asked and first and first > asked[1]:
+                if asked and first and first > asked[1] and not one.document.dated:
                     notes.append(f"At that time there was no text with the id {called(asked[0])}.")
             elif named := at_time(wanted):
                 present, said = await _unchanged(services, *named, collection, room)

@@ -73,17 +73,20 @@ class FolderState:
         """Record why a run stopped, or why nothing keeps the folder in step for now."""
         self.running, self.fault = Report(), reason.rstrip(".")
 
+    def trouble(self, name: str) -> str | None:
+        """Why the folder of this name is not in step."""
+        unseen = (one.reason for one in self.last.problems if one.path == f"{name}/")
+        return self.fault or next(unseen, None)
+
     def sentence(self, name: str) -> str:
         """The state as a person reads it."""
         if self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
-        problems = self.last.problems
-        unseen = next((one.reason for one in problems if one.path == f"{name}/"), None)
-        if fault := self.fault or unseen:
-            return f"not in step with {name}: {fault}"
+        if trouble := self.trouble(name):
+            return f"not in step with {name}: {trouble}"
         said = f"in step with {name}, {amount(len(self.last.stored), 'file')}"
-        if not problems:
+        if not (problems := self.last.problems):
             return said
         each = some([f"{one.path} {one.reason}" for one in problems], NAMED)
         return f"{said}, {len(problems):,} not read: {each}"
@@ -131,7 +134,9 @@ class Background:
         return {
             "files_in_step": sum(len(state.last.stored) for state in states),
             "files_not_read": sum(len(state.last.problems) for state in states),
-            "folders_not_in_step": sum(state.fault is not None for state in states),
+            "folders_not_in_step": sum(
+                state.trouble(folder.called) is not None for folder, state in self._states.items()
+            ),
         }
 
     def dead_letters(self) -> Mapping[str, Mapping[str, str]]:

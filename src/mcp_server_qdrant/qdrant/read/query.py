@@ -174,8 +174,11 @@ async def in_time(
             return [error] * len(asked)
 
     with within(seconds):
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(trip(some)) for some in trips]
+        try:
+            async with asyncio.TaskGroup() as group:
+                asked = [group.create_task(trip(some)) for some in trips]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors
     return [*chain.from_iterable(one.result() for one in asked)]
 
 

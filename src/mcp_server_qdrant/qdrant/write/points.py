@@ -271,26 +271,27 @@ class Points:
             mark[SUPERSEDED_IN] = collection
         await self._client.set_payload(old.collection, mark, self.part_ids(old))
 
-    async def delete_seen(self, seen: Sequence[Document], *also: models.Condition) -> None:
+    async def delete_seen(self, seen: Sequence[Document]) -> None:
         """Remove these points of one collection, but for those written since they were seen.
 
-        Those that were written at the same time, as the parts of a text are, go in one step. `also`
-        has to be true of each.
+        Those that were written at the same time, as the parts of a text are, go in one step.
         """
         times: dict[tuple[bool, bool, str | None], list[Document]] = {}
         for one in seen:
             key = one.document is None, one.writing is None, one.updated_at
             times.setdefault(key, []).append(one)
-        each = [
-            models.Filter(
-                must=[among(one.id for one in some), *as_seen(some[0])],
-                # A file's date is the time of writing, too, however often it is stored.
-                must_not=[WRITING] if some[0].writing is None else None,
+        each: list[models.Condition] = []
+        for (_, settled, _), some in times.items():
+            must = [among(one.id for one in some), *as_seen(some[0])]
+            # What was being written may be part of a text by now. And a file's date stands for the
+            # time of writing, however often it is stored.
+            each.append(
+                models.Filter(must=must, must_not=[WRITING])
+                if settled
+                else models.Filter(must=[*must, WRITING])
             )
-            for some in times.values()
-        ]
         for start in range(0, len(each), TIMES):
-            where = models.Filter(must=list(also), should=list(each[start : start + TIMES]))
+            where = models.Filter(should=each[start : start + TIMES])
             await self._client.delete(seen[0].collection, where)
 
     async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
@@ -349,9 +350,7 @@ class Points:
             if there is not part and (part.writing is None or part.writing < before)
         ]
         whole = [part.id for part, there in zip(marked, present, strict=False) if there is part]
-        drafts = [part for part in over if part.writing is not None]
-        await self.delete_seen(drafts, WRITING)  # they may be settled by now
-        await self.delete_seen([part for part in over if part.writing is None])
+        await self.delete_seen(over)
         await self.settle(collection, whole)
         return len(over)
 
