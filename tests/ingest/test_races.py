@@ -31,6 +31,20 @@ async def two_servers(kind, folder):
         yield ours, theirs
 
 
+def held(services):
+    """Its stores wait before their first parts: events that one does, and that it may go on."""
+    exchange = services.store.points.exchange
+    written, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(*asked):
+        written.set()
+        await go_on.wait()
+        await exchange(*asked)
+
+    services.store.points.exchange = wait
+    return written, go_on
+
+
 async def read(services, own):
     """The text, and the number of points of the collection."""
     found, *_ = await services.lookup.get([own], collection="notes")
@@ -53,17 +67,17 @@ async def test_a_file_stored_again_while_its_text_is_corrected_keeps_all_parts(
         written, go_on = asyncio.Event(), asyncio.Event()
         again = []
 
-        async def held(writer, due):
+        async def wait(writer, due):
             written.set()
             await go_on.wait()
             await swap(writer, due)
 
-        async def meanwhile(seen, *also):
+        async def meanwhile(seen):
             if seen and not again:
-                monkeypatch.setattr(Writer, "_swap", held)
+                monkeypatch.setattr(Writer, "_swap", wait)
                 again.append(asyncio.create_task(theirs.sync(request)))
                 await written.wait()
-            await delete(seen, *also)
+            await delete(seen)
 
         ours.store.points.delete_seen = meanwhile
         await ours.store.store(NewDocument(GARDENS, id="docs/a.md"), "notes")
@@ -78,13 +92,8 @@ async def test_a_file_stored_again_while_its_text_is_corrected_keeps_all_parts(
 async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
     async with two_servers(kind, tmp_path / "engine") as (ours, theirs):
         await ours.store.store(NewDocument(HARBOURS, id="x"), "notes", create=True)
-        exchange, current = ours.store.points.exchange, theirs.store.points.current
-        written, go_on = asyncio.Event(), asyncio.Event()
-
-        async def held(*asked):
-            written.set()
-            await go_on.wait()
-            await exchange(*asked)
+        current = theirs.store.points.current
+        written, go_on = held(ours)
 
         async def looked(found):
             answer = await current(found)
@@ -92,7 +101,7 @@ async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
             await storing
             return answer
 
-        ours.store.points.exchange, theirs.store.points.current = held, looked
+        theirs.store.points.current = looked
         storing = asyncio.create_task(ours.store.store(NewDocument(GARDENS, id="x"), "notes"))
         await written.wait()
         # Its clock is ahead, or this machine slept.
@@ -107,13 +116,8 @@ async def test_a_sweep_leaves_a_write_that_ends_while_it_looks(kind, tmp_path):
 async def test_a_text_that_is_stored_again_while_it_is_being_deleted_is_whole(kind, tmp_path):
     async with two_servers(kind, tmp_path / "engine") as (ours, theirs):
         await ours.store.store(NewDocument(HARBOURS, id="x"), "notes", create=True)
-        exchange, keep = ours.store.points.exchange, theirs.store.history.keep
-        written, go_on = asyncio.Event(), asyncio.Event()
-
-        async def held(*asked):
-            written.set()
-            await go_on.wait()
-            await exchange(*asked)
+        keep = theirs.store.history.keep
+        written, go_on = held(ours)
 
         async def kept(*asked, **how):
             version = await keep(*asked, **how)
@@ -121,7 +125,7 @@ async def test_a_text_that_is_stored_again_while_it_is_being_deleted_is_whole(ki
             await storing
             return version
 
-        ours.store.points.exchange, theirs.store.history.keep = held, kept
+        theirs.store.history.keep = kept
         named = await theirs.deletion.named(["x"], "notes")
         storing = asyncio.create_task(ours.store.store(NewDocument(HARBOURS, id="x"), "notes"))
         await written.wait()
@@ -140,13 +144,8 @@ async def test_what_a_cancelled_store_of_the_same_text_wrote_goes_with_the_text(
     async with engine_of as engine, memory_services(engine=engine) as services:
         store, points = services.store, services.store.points
         await store.store(NewDocument(HARBOURS, id="x"), "notes", create=True)
-        exchange, written = points.exchange, asyncio.Event()
-
-        async def hang(*_):
-            written.set()
-            await asyncio.Event().wait()
-
-        points.exchange = hang
+        exchange = points.exchange
+        written, _ = held(services)
         storing = asyncio.create_task(store.store(NewDocument(HARBOURS, id="x"), "notes"))
         await written.wait()
         storing.cancel()
