@@ -36,16 +36,19 @@ def corrects_meanwhile(services: Services, name: str) -> None:
     services.store.history.keep = slow
 
 
-def before_the_swap(services: Services, write: Callable[[], Awaitable[Any]]) -> None:
+def before_the_swap(
+    services: Services, write: Callable[[], Awaitable[Any]], step: str = "exchange"
+) -> None:
     """Have another server write just before the next text takes its place."""
-    exchange = services.store.points.exchange
+    points = services.store.points
+    swap = getattr(points, step)
 
     async def late(*given: Any) -> None:
-        services.store.points.exchange = exchange
+        setattr(points, step, swap)
         await write()
-        await exchange(*given)
+        await swap(*given)
 
-    services.store.points.exchange = late
+    setattr(points, step, late)
 
 
 async def test_a_text_of_which_only_some_parts_match_stays_whole_and_is_named(engine):
@@ -177,30 +180,19 @@ async def test_parts_that_another_server_writes_meanwhile_are_not_taken_for_left
     assert (found.text, found.torn) == (theirs, False)
 
 
-async def test_of_two_servers_that_replace_a_text_of_another_tool_neither_loses_its_own(
+async def test_of_two_servers_that_correct_a_text_of_another_tool_neither_loses_its_own(
     engine,
 ):
     payload = {"text": "roses are red"}
     await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
     async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:
-        before_the_swap(one, lambda: remember(other, "notes", "theirs", id="7"))
+        before_the_swap(one, lambda: remember(other, "notes", "theirs", id="7"), "rewrite")
         await one.store.store(NewDocument("ours", id="7"), "notes")
         versions = await one.history.versions("7", "notes")
+        (now,) = await one.store.points.by_id("notes", [7])
 
+    assert now.text == "ours"
     assert {version.document.text for version in versions} == {"roses are red", "theirs"}
-
-
-async def test_a_point_of_another_tool_that_is_changed_while_a_text_replaces_it_stays(engine):
-    payload = {"text": "roses are red"}
-    await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
-    async with memory_services(engine=engine) as services:
-        change = {"text": "roses are white"}
-        before_the_swap(services, lambda: engine.set_payload("notes", change, [7]))
-        await services.store.store(NewDocument("ours", id="7"), "notes")
-        found, _ = await engine.scroll("notes", with_payload=True)
-
-    texts = {one.payload.get("document") or one.payload["text"] for one in found}
-    assert texts == {"ours", "roses are white"}
 
 
 @pytest.mark.parametrize("fields", [("body", "summary"), ("title", "document")])

@@ -339,12 +339,12 @@ class TestChange:
             assert (again.unchanged, again.changed, again.new) == (1, [], [])
             assert after.tags == ("sea",)
 
-    async def test_a_text_of_another_tool_becomes_one_of_ours(self, kind, tmp_path):
+    async def test_a_text_of_another_tool_is_changed_in_place(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, engine):
             await foreign(engine, "notes", {7: {"page_content": "from elsewhere"}}, sparse=BM25)
             one = await seen(services, "7", "notes")
             await services.revision.revise(one, Changes(tags=("new",)))
-            after = await whole(services, "7", "notes")
+            (after,) = await services.store.points.by_id("notes", [7])
 
             assert (after.text, after.tags) == ("from elsewhere", ("new",))
             assert await points_in(services, "notes") == 1

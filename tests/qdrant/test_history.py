@@ -118,10 +118,12 @@ async def test_more_than_has_room_erases_the_oldest(kept, monkeypatch):
     assert listed[0].document.text.startswith("5")
 
 
-async def test_a_point_without_a_text_is_not_kept_and_that_is_said(kept):
-    bare = await kept.history().keep((await kept.text("here"))._replace(textless=True))
+async def test_a_point_without_a_text_that_is_deleted_is_not_kept_and_that_is_said(kept):
+    bare = (await kept.text("here"))._replace(textless=True)
+    gone = await kept.history().keep(bare, deleted=True)
 
-    assert (bare.id, bare.fault) == (None, "it has no text.")
+    assert (gone.id, gone.fault) == (None, "it has no text.")
+    assert (await kept.history().keep(bare)).id
 
 
 async def test_what_was_deleted_while_it_ran_is_made_again(kept):

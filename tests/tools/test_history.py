@@ -197,7 +197,7 @@ async def test_what_a_filter_deletes_comes_back_whole(engine):
         assert (await memory.get("x"))["text"] == "the boat is red"
 
 
-async def test_a_text_of_another_tool_comes_back_as_a_text_of_this_id(engine):
+async def test_a_text_of_another_tool_comes_back_as_it_was(engine):
     async with memory_of(engine) as memory:
         payload = {"text": "roses are red", "url": "https://example.org", "year": 1999}
         await foreign(

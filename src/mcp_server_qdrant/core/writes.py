@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from mcp_server_qdrant.core.datatypes import Dense, Document, Sparse
+from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Sparse
 from mcp_server_qdrant.core.notation import called, line
 
 # How often a word of a title counts in the BM25 vectors that are stored.
@@ -75,7 +75,7 @@ class Stored:
 
     collection: str
     document: str
-    ids: tuple[str, ...]
+    ids: tuple[PointId, ...]
     updated: bool = False
     created_collection: bool = False
     pending: bool = False

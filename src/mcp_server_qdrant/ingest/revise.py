@@ -11,7 +11,7 @@ from mcp_server_qdrant.core.context import ADMIN, caller
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
-from mcp_server_qdrant.core.notation import called, stamp
+from mcp_server_qdrant.core.notation import as_point_id, called, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
 from mcp_server_qdrant.ingest.delete import Deletion
 from mcp_server_qdrant.ingest.store import Store, check_seen
@@ -60,6 +60,15 @@ class Revision:
         place, first = version.collection, version.parts[0]
         async with self.store.lock(place, str(first.document)):
             made = await self.store.ensure(place, create=True)
+            if foreign := await self._foreign(place, str(first.document)):
+                changes = _back(foreign, first)
+                text = None if first.textless else first.text
+                return replace(await self.store.alter(foreign, changes, text), restored=True)
+            if first.textless:
+                raise RequestError(
+                    f"{called(str(first.document))} is not there any more, and no text of it is "
+                    "kept: store a new one."
+                )
             now = stamp(self.store.now())
             before = await self.store.points.first(place, str(first.document))
             parts = [
@@ -73,13 +82,11 @@ class Revision:
         document = one.document or str(one.id)
         async with self.store.lock(one.collection, document):
             parts = await self._parts(one, seen)
+            if parts[0].document is None:
+                return await self.store.alter(parts[0], changes)
             now = stamp(self.store.now())
-            if parts[0].document is None:  # a point of another tool becomes a text of its id
-                foreign, before = parts[0], await self.store.points.first(one.collection, document)
-            else:
-                foreign, before = None, parts[0]
-            new = [changes.made(part)._replace(document=document, updated_at=now) for part in parts]
-            return await self.store.put(self.store.numbered(new, before), before, foreign)
+            new = [changes.made(part)._replace(updated_at=now) for part in parts]
+            return await self.store.put(self.store.numbered(new, parts[0]), parts[0])
 
     async def _move(
         self, one: Document, changes: Changes, to: str, seen: str | None, *, create: bool
@@ -93,6 +100,12 @@ class Revision:
         document = one.document or str(one.id)
         async with self.store.lock(to, document):
             parts = await self._parts(one, seen)
+            if parts[0].document is None:
+                target, points = (
+                    await self.store.writable(one.collection, dry=True),
+                    self.store.points,
+                )
+                points.check_replaceable(target, await points.record(parts[0]), moved=True)
             made = await self.store.ensure(to, create=create)
             moved = [_at(to, changes.made(part))._replace(document=document) for part in parts]
             new = self.store.numbered(moved, None)
@@ -145,9 +158,25 @@ class Revision:
         check_seen(first or one, seen)
         return await self.deletion.lookup.parts(first or one)
 
+    async def _foreign(self, place: str, own: str) -> Document | None:
+        """The point of another tool that has this id."""
+        point = as_point_id(own)
+        found = await self.store.points.by_id(place, [] if point is None else [point])
+        return next((one for one in found if one.document is None), None)
+
     async def _first(self, one: Document) -> Document | None:
         found = await self.store.points.by_id(one.collection, [one.head or one.id])
         return found[0] if found else None
+
+
+def _back(now: Document, then: Document) -> Changes:
+    """What makes the present point of another tool what it was."""
+    new, old = now.metadata or {}, then.metadata or {}
+    return Changes(
+        title=None if now.title == then.title else then.title or "",
+        tags=None if now.tags == then.tags else then.tags,
+        metadata={key: old.get(key) for key in {**new, **old} if new.get(key) != old.get(key)},
+    )
 
 
 def _at(place: str, part: Document) -> Document:

@@ -27,13 +27,13 @@ from mcp_server_qdrant.core.notation import (
     misspelled,
     stamp,
 )
-from mcp_server_qdrant.core.writes import Kept, Stored
+from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
-from mcp_server_qdrant.ingest.encoding import shortened
+from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
 from mcp_server_qdrant.ingest.near import near_memory
 from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
@@ -101,7 +101,10 @@ class Store:
             for more in range(RACES, -1, -1):
                 try:
                     made = await self.ensure(collection, create=create)
-                    done = await self._store(new, collection, document, foreign, seen)
+                    if foreign is not None:
+                        done = await self._correct(foreign, new, seen)
+                    else:
+                        done = await self._store(new, collection, document, seen)
                     break
                 except (UnknownCollection, Outdated) as error:
                     # Another process deleted the collection since we looked, or was quicker: its
@@ -133,10 +136,10 @@ class Store:
             ) from error
 
     async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
-        """The document that is written, the caller's id or the content's, and what it replaces.
+        """The document that is written, by the caller's id or the content's; another tool's point.
 
-        A search shows points: the id of one stands for the document that it is a part of, and a
-        point of another tool is replaced by the new version.
+        A search shows points: the id of one stands for the document that it is a part of. A point
+        of another tool stays one.
         """
         if new.id is None:
             return hashlib.sha256(new.text.encode()).hexdigest()[:32], None
@@ -160,7 +163,6 @@ class Store:
         new: NewDocument,
         collection: str,
         document: str,
-        foreign: Document | None,
         seen: str | None,
     ) -> Stored:
         before = await self.points.first(collection, document)
@@ -168,15 +170,53 @@ class Store:
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
             before = await self.points.first(collection, document)
-        check_seen(foreign or before, seen)
-        new, kept = attributes.kept(new, foreign or before)
+        check_seen(before, seen)
+        new, kept = attributes.kept(new, before)
         ready = await self.ready(collection)
-        encoder = ready[1]
-        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
-        spans = await cut(encoder, new.text, limit, int(limit * OVERLAP))
+        spans = await self._cut(ready[1], new)
         parts = self.parts(new, collection, document, before, spans)
-        done = await self.put(parts, before, foreign, ready=ready, compared=True)
-        return replace(done, kept=kept, replaced=before.chunks if before and not foreign else 0)
+        done = await self.put(parts, before, ready=ready, compared=True)
+        return replace(done, kept=kept, replaced=before.chunks if before else 0)
+
+    async def _correct(self, foreign: Document, new: NewDocument, seen: str | None) -> Stored:
+        """Give a point of another tool another text."""
+        now = await self.points.by_id(foreign.collection, [foreign.id])
+        if not now or now[0].document is not None:
+            raise Outdated
+        check_seen(now[0], seen)
+        done = await self.alter(now[0], Changes(new.title, new.tags, new.metadata), new.text)
+        return replace(done, kept=attributes.kept(new, now[0])[1])
+
+    async def alter(self, one: Document, changes: Changes, text: str | None = None) -> Stored:
+        """Change a point of another tool in place: keys of its payload, its text with its vectors.
+
+        Raises RequestError where that cannot be done, Outdated where it is not as it was seen.
+        """
+        record = await self.points.record(one)
+        edits = self.points.edits(record, changes)
+        new, encoded = changes.made(one), None
+        if text is not None and text != one.text:
+            new = new._replace(text=text)
+            target, encoder = await self.ready(one.collection)
+            self.points.check_replaceable(target, record)
+            if len(await self._cut(encoder, new)) > 1:
+                raise RequestError(
+                    f"The text is too long for {called(one.id)}, which another tool stored: store "
+                    f"it without id, with supersedes={called(one.id)}."
+                )
+            writer = self.writer(target, encoder.encode_documents if target.dense else None)
+            (encoded,) = await writer.encoded([new])
+        kept = await self.history.keep(one) if new != one else Kept()
+        if encoded is not None:
+            await self.points.rewrite(target, encoded, one)
+        await self.points.amend(one, edits)
+        self.written(one.collection, [encoded_text(new)] if encoded else [])
+        return Stored(one.collection, str(one.id), (one.id,), updated=True, before=kept)
+
+    async def _cut(self, encoder: Encoder, new: NewDocument | Document) -> list[Span]:
+        """The parts of a text, with room for its title in each."""
+        limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
+        return await cut(encoder, new.text, limit, int(limit * OVERLAP))
 
     def writer(
         self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
@@ -188,14 +228,12 @@ class Store:
         self,
         parts: Sequence[Document],
         before: Document | None,
-        foreign: Document | None = None,
         *,
         ready: tuple[Target, Encoder] | None = None,
         compared: bool = False,
     ) -> Stored:
         """Encode the parts of a text and write them in the place of what was before.
 
-        So is the point of another tool that it replaces (`foreign`), unless that was changed.
         Raises Outdated where somebody else has written the text since.
         `compared`: the text that it nearly repeats is looked for.
         """
@@ -203,10 +241,9 @@ class Store:
         target, encoder = ready or await self.ready(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
         kept = Kept()
-        for old in filter(None, (before, foreign)):
-            if content_of(old) != content_of(parts[0]):
-                kept = await self.history.keep(old)
         if before is not None:
+            if content_of(before) != content_of(parts[0]):
+                kept = await self.history.keep(before)
             job.earlier = self.points.part_ids(before)
         try:
             try:
@@ -217,13 +254,10 @@ class Store:
         finally:
             if parts[0].writing is not None:
                 await asyncio.shield(writer.tidy(job))
-        gone = before.chunks if before else 0
-        if foreign is not None:
-            gone += await self._remove(foreign)
         near = None
         if compared and job.head and job.head.dense:
             near = await near_memory(self.queries, self.points, parts[0], target, job.head.dense)
-        self.catalog.count_stored(name, len(parts) - gone)
+        self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points
             self.pending()
@@ -231,20 +265,12 @@ class Store:
             collection=name,
             document=str(parts[0].document),
             ids=tuple(str(part.id) for part in parts),
-            updated=bool(before or foreign),
+            updated=before is not None,
             pending=writer.pending,
             without_vector=target.note if target.dense is None else None,
             near=near,
             before=kept,
         )
-
-    async def _remove(self, seen: Document) -> int:
-        """Remove a point of another tool that is as it was seen; how many that were."""
-        now = await self.points.by_id(seen.collection, [seen.id])
-        if not now or now[0].revision != seen.revision:
-            return 0
-        await self.points.delete_seen([seen])
-        return 1
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Target
 from mcp_server_qdrant.core.errors import (
@@ -164,7 +165,7 @@ class Writer:
         items = [(job, part) for job in jobs for part in job.parts]
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
-            encoded = await self._encoded([part for _, part in some], known)
+            encoded = await self.encoded([part for _, part in some], known)
             await self._upsert([one for one in encoded if one.part.chunk])
             due = []
             for (job, part), one in zip(some, encoded, strict=True):
@@ -185,10 +186,10 @@ class Writer:
                 return {encoded_text(part): vector for part, vector in found}
         return {}
 
-    async def _encoded(
-        self, parts: Sequence[Document], known: Mapping[str, Dense]
+    async def encoded(
+        self, parts: Sequence[Document], known: Mapping[str, Dense] = MappingProxyType({})
     ) -> list[Encoded]:
-        """Raises EncoderUnavailable."""
+        """The parts with their vectors, some of which are known. Raises EncoderUnavailable."""
         dense: Sequence[Dense | None] = [None] * len(parts)
         if self.encode is not None:
             texts = [encoded_text(part) for part in parts]
@@ -243,7 +244,7 @@ class Writer:
                 settled = [part._replace(writing=None) for part in further]
                 await self.points.delete_seen([*further, *settled])
             elif await self.points.existing(head.collection, ids) < len(ids):  # taken for leftovers
-                await self._upsert(await self._encoded(further, {}))
+                await self._upsert(await self.encoded(further))
                 await self._settle(ids)
 
     async def _version(self, head: Document) -> str | None:

@@ -167,7 +167,7 @@ class History:
 
     async def _point(self, one: Document, until: str, *, deleted: bool) -> models.PointStruct:
         """A text as it is kept; the same version again is the same point."""
-        if one.textless:
+        if one.textless and deleted:
             raise RequestError("it has no text.")
         parts = [one]
         for start in range(1, one.chunks, PAGE):
@@ -183,7 +183,7 @@ class History:
             "by": speaker(),
             "deleted": deleted,
             "title": one.title,
-            "begins": one.text[:BEGINNING],
+            "begins": "" if one.textless else one.text[:BEGINNING],
         }
         if held["shown"] != held["ids"][0]:  # where it was before a move, it had another id
             same = [equal(COLLECTION, one.collection), equal(IDS, held["head"])]

@@ -1,7 +1,8 @@
 """Payload <-> Document: the official format, ours, and whatever other tools wrote."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -14,13 +15,16 @@ from mcp_server_qdrant.core.datatypes import (
     PointId,
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
+    called,
     is_part_id,
     part_id,
     point_id,
     stamp,
 )
+from mcp_server_qdrant.core.writes import Changes
 
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
@@ -37,6 +41,9 @@ FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 HASH_KEY = "doc.file.hash"
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
+_PLAIN_KEY = re.compile(r"[\w-]+", re.ASCII)
+# Keys at the top of a payload that mean something to this server.
+_RESERVED = frozenset({"doc", "metadata", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY})
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
 
@@ -54,7 +61,7 @@ def document_of(
     the first part of a document is that has no versions.
     """
     payload = payload or {}
-    key = next((k for k in content_fields if isinstance(payload.get(k), str)), None)
+    key = text_key(payload, content_fields)
     doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
     by = _string((payload,), SUPERSEDED_KEY)
     place = _string((payload,), SUPERSEDED_IN) if by else None
@@ -96,11 +103,12 @@ def document_of(
 def stored_payload(document: Document) -> Payload:
     """The payload of a chunk as it is written: the official format, and our additions.
 
-    All chunks share one object of metadata, which may be large.
+    All chunks share one object of metadata, which may be large. What is shown in the place of a
+    missing text is not stored.
     """
     held = document.metadata
     payload: Payload = {
-        "document": document.text,
+        "document": None if document.textless else document.text,
         "metadata": held if held is None or isinstance(held, dict) else dict(held),
         "title": document.title,
         "source": document.source,
@@ -129,6 +137,39 @@ def stored_payload(document: Document) -> Payload:
     if document.sections:
         kept["doc"]["sections"] = [list(one) for one in document.sections]
     return kept
+
+
+def edits_of(
+    payload: Payload, changes: Changes, text_keys: Container[str]
+) -> tuple[Payload, Payload]:
+    """The new values of keys of another tool's payload, and of keys of its `metadata`.
+
+    None removes one. A title or tags that lie in the metadata are changed there. Raises
+    RequestError for a key that holds the text, or means something to this server.
+    """
+    edits, inside, held = Payload(), Payload(), payload.get("metadata")
+    nested = held if isinstance(held, dict) else None
+    edited = edits if nested is None else inside
+    edited.update(changes.metadata or {})
+    for key in edits:
+        if key in text_keys or key in _RESERVED:
+            raise RequestError(
+                f"The key {called(key)} of another tool's point cannot be changed as metadata: "
+                "leave it out."
+            )
+    given = {"title": changes.title, "tags": None if changes.tags is None else list(changes.tags)}
+    for key, value in given.items():
+        if value is not None:
+            there = nested is not None and key not in payload and key in nested
+            (inside if there else edits)[key] = value or None
+    if changes.title == "" and title_of({**payload, "title": None, "metadata": None}):
+        raise RequestError("The title is the point's own name: give another one instead.")
+    return edits, inside
+
+
+def key_path(*keys: str) -> str:
+    """The path to a value in a payload, as engines read it."""
+    return ".".join(key if _PLAIN_KEY.fullmatch(key) else f'"{key}"' for key in keys)
 
 
 def head_of(
@@ -185,6 +226,12 @@ def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
     ours = ("doc", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY)
     inside = (f"metadata.{key}" for key in described)
     return tuple(dict.fromkeys((*content_fields, *ours, *described, *more, *inside)))
+
+
+def text_key(payload: Payload | None, content_fields: Iterable[str]) -> str | None:
+    """The key of the text of a point; None where it has none."""
+    held = payload or {}
+    return next((key for key in content_fields if isinstance(held.get(key), str)), None)
 
 
 def title_of(payload: Payload | None) -> str | None:

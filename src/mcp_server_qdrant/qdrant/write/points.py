@@ -8,6 +8,7 @@ from typing import Any
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import (
+    OURS,
     SPARSE_NAME,
     SUPERSEDED_IN,
     SUPERSEDED_KEY,
@@ -20,16 +21,17 @@ from mcp_server_qdrant.core.datatypes import (
     Target,
 )
 from mcp_server_qdrant.core.dates import DATE_KEY
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
+    called,
     first_id,
     moment,
     name_fault,
     point_id,
     sibling_id,
 )
-from mcp_server_qdrant.core.writes import Encoded
+from mcp_server_qdrant.core.writes import Changes, Encoded
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
     among,
@@ -51,7 +53,10 @@ from mcp_server_qdrant.qdrant.payload import (
     WRITERS,
     WRITING_KEY,
     document_of,
+    edits_of,
+    key_path,
     stored_payload,
+    text_key,
 )
 
 PENDING = "dense"
@@ -167,6 +172,78 @@ class Points:
         else:
             only, mode = models.Filter(must=as_seen(seen)), models.UpdateMode.UPDATE_ONLY
             await self.upsert(target, [one], update_filter=only, update_mode=mode)
+
+    # Points of other tools
+
+    async def record(self, one: Document) -> Any:
+        """The point as the engine has it, with all its vectors.
+
+        Raises Outdated where it was changed or deleted since it was seen.
+        """
+        found = await self._client.retrieve(
+            one.collection, [one.id], with_payload=True, with_vectors=True
+        )
+        if not found or self._document(one.collection, found[0]) != one:
+            raise Outdated
+        return found[0]
+
+    def check_replaceable(self, target: Target, record: Any, *, moved: bool = False) -> None:
+        """Raise RequestError where the point has what would be lost if it were written anew.
+
+        `moved`: as a text of ours, in another place.
+        """
+        vectors, payload = record.vector or {}, record.payload or {}
+        held = vectors.keys() if isinstance(vectors, dict) else {""}
+        made = {leg.vector for leg in (target.dense, target.written) if leg is not None}
+        lost = [f"the vector {called(name)}" for name in sorted(held - made)]
+        key = text_key(payload, self._content_fields)
+        if moved and isinstance(payload.get("metadata"), dict):  # else all keys become metadata
+            lost += [f"the key {called(name)}" for name in sorted(payload.keys() - OURS - {key})]
+        if key is None:
+            lost = ["no text that is known"]
+        if lost:
+            raise RequestError(
+                f"Another tool stored {called(record.id)}, with {lost[0]}: the text stays as it is "
+                f"and where it is. Store a new one with supersedes={called(record.id)}."
+            )
+
+    async def rewrite(self, target: Target, one: Encoded, seen: Document) -> None:
+        """Give the point another text and its vectors; the rest of the payload is as it was.
+
+        Raises Outdated where it is not as it was seen.
+        """
+        payload = (await self.record(seen)).payload
+        key = text_key(payload, self._content_fields) or ""
+        point = models.PointStruct(
+            id=seen.id, vector=_vectors(target, one), payload=payload | {key: one.part.text}
+        )
+        await self._client.upsert(
+            seen.collection,
+            [point],
+            update_filter=models.Filter(must=[equal(key_path(key), seen.text)]),
+            update_mode=models.UpdateMode.UPDATE_ONLY,
+        )
+        self._tally.written += 1
+        now = await self.by_id(seen.collection, [seen.id])
+        if not now or now[0].text != one.part.text:
+            raise Outdated
+
+    def edits(self, record: Any, changes: Changes) -> list[tuple[str | None, Payload]]:
+        """What changes in the payload of another tool's point; see `edits_of`."""
+        top, inside = edits_of(record.payload or {}, changes, self._content_fields)
+        return [(None, top), ("metadata", inside)]
+
+    async def amend(self, one: Document, edits: Iterable[tuple[str | None, Payload]]) -> None:
+        """Change keys of a payload, or of an object in it; None removes one, the others stay."""
+        for place, values in edits:
+            given = {key: value for key, value in values.items() if value is not None}
+            gone = [key_path(*filter(None, [place]), key) for key in values if key not in given]
+            if given:
+                await self._client.set_payload(one.collection, given, [one.id], key=place)
+            if gone:
+                await self._client.delete_payload(one.collection, gone, [one.id])
+
+    # All points
 
     async def upsert(self, target: Target, parts: Sequence[Encoded], **only: Any) -> None:
         """Write the parts with the vectors that the collection has. Acknowledged when durable."""

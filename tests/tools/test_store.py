@@ -1,0 +1,174 @@
+"""qdrant-store on what is stored already: points of other tools, ids that are no more, files."""
+
+from typing import Any
+
+import pytest
+from qdrant_client import models
+
+from mcp_server_qdrant.core.notation import short_id
+from tests.support import COSINE, IDF, dense, foreign, memory_server, refusal, said
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
+
+UUID = "6f1ca6a5-6dd5-4d1b-9f0e-4b1f3cf0a2a7"
+MANY = models.VectorParams(
+    size=2,
+    distance=models.Distance.COSINE,
+    multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+)
+VECTORS = {"fast-bag-of-words": COSINE, "colbert": MANY}
+PAYLOADS = [
+    {"doc_content": "the berth is wet", "source": "f1"},
+    {"text": "the berth is wet", "lang": "en", "a.b": 1, "tags": "old"},
+    {"page_content": "the berth is wet", "metadata": {"tags": ["old"], "k": 1, "a b": 2}, "_x": 3},
+]
+
+
+def vectors(_: int) -> dict[str, Any]:
+    bm25 = models.SparseVector(indices=[3, 5], values=[1.0, 2.0])
+    return {"fast-bag-of-words": dense("wet"), "colbert": [[1.0, 0.0], [0.0, 1.0]], "bm25": bm25}
+
+
+async def made(engine: Any, payload: Any, point: Any = 2, **how: Any) -> models.Record:
+    """The only point of the collection `old`, of another tool."""
+    how = {"vectors": VECTORS, "sparse": {"bm25": IDF}, "values": vectors} | how
+    await foreign(engine, "old", {point: payload}, **how)
+    return await the_point(engine)
+
+
+async def the_point(engine: Any) -> models.Record:
+    (record,), _ = await engine.scroll("old", with_payload=True, with_vectors=True)
+    return record
+
+
+async def stored(client: Any, **arguments: Any) -> Any:
+    result = await client.call_tool("qdrant-store", arguments)
+    assert not result.is_error, said(result)
+    return result
+
+
+class TestPointsOfOtherTools:
+    @pytest.mark.parametrize("point", [2, 123456789012345, UUID])
+    @pytest.mark.parametrize("payload", PAYLOADS)
+    async def test_their_tags_title_and_metadata_change_in_place_and_nothing_else(
+        self, engine, payload, point
+    ):
+        nested = "metadata" in payload
+        before = await made(engine, payload, point)
+        async with memory_server(engine=engine) as client:
+            changes = {"tags": ["berth"], "title": "Berth", "metadata": {"year": 1, "a.b": None}}
+            done = await stored(client, id=str(point), **changes)
+            after = await the_point(engine)
+            version = done.structured_content["before"]
+            await stored(client, id=version)
+            again = await the_point(engine)
+
+        changed = dict(payload) | {"title": "Berth"} | ({} if nested else {"year": 1})
+        changed.pop("a.b", None)
+        if nested:
+            changed["metadata"] = {"tags": ["berth"], "k": 1, "a b": 2, "year": 1}
+        else:
+            changed["tags"] = ["berth"]
+        assert (after.id, after.vector) == (before.id, before.vector)
+        assert after.payload == changed
+        assert done.structured_content["id"] == short_id(point)
+        old = dict(payload) | ({"tags": ["old"]} if "tags" in payload else {})
+        assert (again.payload, again.vector) == (old, before.vector)
+
+    async def test_what_was_given_and_is_taken_back_leaves_no_key(self, engine):
+        payload = {"text": "wet", "metadata": {"say \u00fc": 1, "k": 2}, "title": "Wet", "name": 7}
+        await made(engine, payload)
+        async with memory_server(engine=engine) as client:
+            await stored(client, id="2", tags=["a"])
+            await stored(client, id="2", tags=[], title="", metadata={"say \u00fc": None})
+            after = await the_point(engine)
+
+        assert after.payload == {"text": "wet", "metadata": {"k": 2}, "name": 7}
+
+    @pytest.mark.parametrize(
+        ("payload", "arguments", "sentence"),
+        [
+            (PAYLOADS[0], {"information": "dry"}, "with no text that is known"),
+            (PAYLOADS[1], {"information": "dry"}, "with the vector colbert"),
+            (PAYLOADS[0], {"collection_name": "archive"}, "with no text that is known"),
+            (PAYLOADS[1], {"collection_name": "archive"}, "with the vector colbert"),
+            (PAYLOADS[0], {"metadata": {"text": "dry"}}, "The key text of another tool's point"),
+            (PAYLOADS[1], {"metadata": {"doc": {"id": "x"}}}, "The key doc of another tool's"),
+            ({"text": "wet", "name": "Wet"}, {"title": ""}, "The title is the point's own name"),
+        ],
+    )
+    async def test_what_would_rewrite_them_is_refused(self, engine, payload, arguments, sentence):
+        before = await made(engine, payload)
+        async with memory_server(engine=engine) as client:
+            asked = {"id": "2", "collection_name": "old", "create": True} | arguments
+            result = await client.call_tool("qdrant-store", asked)
+            if "collection_name" not in arguments:
+                result = await client.call_tool("qdrant-store", asked)
+
+        assert sentence in refusal(result)
+        assert await the_point(engine) == before
+
+    async def test_a_point_without_a_text_is_retired_and_none_is_made_for_it(self, engine):
+        before = await made(engine, PAYLOADS[0])
+        async with memory_server(engine=engine) as client:
+            done = await stored(
+                client, information="the berth is dry", collection_name="notes", supersedes="2"
+            )
+            after = await the_point(engine)
+            told = refusal(await client.call_tool("qdrant-store", {"id": "2@2020-01-01"}))
+
+        assert "Superseded: id 2." in said(done)
+        assert after.vector == before.vector
+        assert after.payload == PAYLOADS[0] | {
+            "superseded_by": after.payload["superseded_by"],
+            "superseded_in": "notes",
+        }
+        assert told.startswith("There is no text 2@2020-01-01")
+
+    async def test_a_text_whose_vectors_are_ours_is_corrected_in_place(self, engine):
+        values = {"fast-bag-of-words": dense("wet"), "bm25": vectors(2)["bm25"]}
+        payload = PAYLOADS[2] | {"title": "Berth"}
+        only = {"fast-bag-of-words": COSINE}
+        before = await made(engine, payload, UUID, vectors=only, values=lambda _: values)
+        async with memory_server(engine=engine) as client:
+            asked = {"information": "the berth is dry", "id": UUID, "metadata": {"k": 5}}
+            done = await stored(client, collection_name="old", **asked)
+            after = await the_point(engine)
+            await stored(client, id=done.structured_content["before"])
+            again = await the_point(engine)
+            long = " ".join(f"word{n}" for n in range(2000))
+            refused = await client.call_tool(
+                "qdrant-store", asked | {"information": long, "collection_name": "old"}
+            )
+
+        inside = {"tags": ["old"], "k": 5, "a b": 2}
+        assert after.id == before.id
+        assert after.payload == payload | {"page_content": "the berth is dry", "metadata": inside}
+        expected = dense("Berth\nthe berth is dry")
+        assert after.vector["fast-bag-of-words"] == pytest.approx(expected, abs=1e-6)
+        assert after.vector["bm25"] != before.vector["bm25"]
+        assert again.payload == payload
+        assert "is too long for" in refusal(refused)
+
+    @pytest.mark.parametrize("change", [{"text": "white"}, {"lang": "de"}])
+    async def test_a_point_that_is_changed_meanwhile_is_not_overwritten(self, engine, change):
+        payload = {"text": "wet", "lang": "en"}
+        only = {"fast-bag-of-words": COSINE}
+        await made(engine, payload, vectors=only, values=lambda _: {})
+        async with memory_server(engine=engine) as client:
+            upsert = engine.client.upsert
+
+            async def late(*given: Any, **how: Any) -> Any:
+                engine.client.upsert = upsert
+                await engine.set_payload("old", change, [2])
+                return await upsert(*given, **how)
+
+            await stored(client, information="seed", collection_name="notes", id="seed")
+            engine.client.upsert = late
+            done = await stored(client, information="dry", id="2", collection_name="old")
+            after = await the_point(engine)
+            asked = {"ids": [done.structured_content["before"]]}
+            (kept,) = (await client.call_tool("qdrant-get", asked)).structured_content["documents"]
+
+        assert after.payload == payload | change | {"text": "dry"}
+        assert kept["text"] == (payload | change)["text"]
