@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import pytest
+from qdrant_client import models
 
 from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
@@ -20,6 +22,7 @@ from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     Engine,
+    dense,
     find,
     foreign,
     make_settings,
@@ -86,6 +89,45 @@ async def test_while_vectors_are_made_an_answer_may_say_so(engine):
         assert services.coming() == {}
     assert told[0] == {}
     assert told[-1] == {"notes": f"notes: {VECTORLESS}"}
+
+
+@pytest.mark.parametrize("model", ["ready", "failed"])
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_text_that_is_stored_while_one_is_encoded_never_gets_its_vector(
+    engine, model, again
+):
+    """Between the last look at the old text and the writing of its vector."""
+    encoder, written = FakeEncoder(), engine.client.update_vectors
+    encoder.be("failed")
+    dated = {"id": "x", "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
+    async with memory_services(encoder, engine=engine) as services:
+        await remember(services, "notes", "roses need sun", **dated)
+        encoder.be("ready")
+
+        async def late(*given, **how):
+            engine.client.update_vectors = written
+            encoder.be(model)
+            if again:  # the new text is as old as the old one says to be
+                await services.deletion.by_ids(await services.deletion.named(["x"]))
+            await remember(services, "notes", "boats lie still", **dated)
+            encoder.be("ready")
+            await written(*given, **how)
+
+        engine.client.update_vectors = late
+        await backfill_of(services).fill_all()
+        (record,), _ = await engine.scroll("notes", with_payload=True, with_vectors=True)
+
+    assert record.payload["document"] == "boats lie still"
+    assert "pending" not in record.payload["doc"]
+    expected = dense("boats lie still")
+    assert record.vector["fast-bag-of-words"] == pytest.approx(expected, abs=1e-6)
+
+
+async def test_marks_of_earlier_versions_are_filled_too(engine):
+    async with with_pending(engine, FakeEncoder(), 2) as services:
+        await engine.set_payload("notes", {"pending": "dense"}, models.Filter(), key="doc")
+        assert await backfill_of(services).fill_all() == 2
+        assert await pending(engine) == 0
 
 
 async def pending(engine: Engine, collection: str = "notes") -> int:

@@ -153,7 +153,7 @@ class Document(NamedTuple):
     `superseded_by` is the id of the text that retired it, `superseded_in` its collection where that
     is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
     `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
-    the file that a sync took it from.
+    the file that a sync took it from. `pending` marks this very text while it waits for its vector.
     """
 
     id: PointId
@@ -184,6 +184,7 @@ class Document(NamedTuple):
     stored_by: Mapping[str, str] | None = None
     dated: bool = False
     file: Payload | None = None
+    pending: str | None = None
 
     @property
     def revision(self) -> str:

@@ -91,6 +91,7 @@ class Backfill:
         if target.dense is None or not self.catalog.ours_or_indexed(target.collection, PENDING_KEY):
             return 0
         filled, refused = 0, self._refused.setdefault(target.collection, set())
+        tried = set[tuple[PointId, str]]()
         while True:
             found = await self.points.pending(target.collection, BATCH + len(refused))
             chunks = [chunk for chunk in found if chunk.id not in refused]
@@ -100,30 +101,33 @@ class Backfill:
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             made = await _encoded(encode, chunks, refused)
-            # A text that was replaced while it was encoded is not given the old one's vector.
-            same = await still_same(self.points, [one for one in chunks if one.id in made])
-            await self.points.fill(target, {point: made[point] for point in same})
+            same = set(await still_same(self.points, [one for one, _ in made]))
+            made = [(one, vector) for one, vector in made if one.id in same]
+            await self.points.fill(target, made)
             self.filling.add(target.collection)
-            filled += len(same)
+            filled += len(made)
+            # One that still waits, though nobody replaced it, would be made again without end.
+            refused |= {one.id for one, _ in made if (one.id, one.revision) in tried}
+            tried |= {(one.id, one.revision) for one, _ in made}
         return filled
 
 
 async def _encoded(
     encode: Encode, chunks: Sequence[Document], refused: set[PointId]
-) -> dict[PointId, Dense]:
-    """The vectors of the chunks by id. Those that the model will not have go to the `refused`.
+) -> list[tuple[Document, Dense]]:
+    """The chunks with their vectors. Those that the model will not have go to the `refused`.
 
     Raises EncoderUnavailable where it will have no text at all.
     """
     try:
         vectors = await encode([encoded_text(chunk) for chunk in chunks])
-        return dict(zip((chunk.id for chunk in chunks), vectors, strict=True))
+        return list(zip(chunks, vectors, strict=True))
     except EncoderUnavailable:
         await try_model(encode)
-    made: dict[PointId, Dense] = {}
+    made: list[tuple[Document, Dense]] = []
     for chunk in chunks:
         try:
-            (made[chunk.id],) = await encode([encoded_text(chunk)])
+            made += zip([chunk], await encode([encoded_text(chunk)]), strict=True)
         except EncoderUnavailable as error:
             refused.add(chunk.id)
             logger.warning("A text of %r gets no vector: %s", chunk.collection, error)

@@ -97,6 +97,7 @@ def document_of(
         heir=identify(place or collection, by, 0) if by and identify else None,
         dated=doc.get("dated") is True,
         file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
+        pending=next(reversed(_tags((doc,), "pending")), None),
     )
 
 
@@ -268,9 +269,9 @@ def _string(places: Iterable[Mapping[str, Any]], key: str) -> str | None:
     return None
 
 
-def _tags(places: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def _tags(places: Iterable[Mapping[str, Any]], key: str = "tags") -> tuple[str, ...]:
     for place in places:
-        tags = place.get("tags")
+        tags = place.get(key)
         if isinstance(tags, str):
             return (tags,)
         if isinstance(tags, list) and tags:

@@ -117,8 +117,8 @@ async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine
         expected = await find(services, TEXTS[30], "notes")
         seen = []
 
-        async def give(name, vector, vectors):
-            await give.given(name, vector, vectors)
+        async def give(*given):
+            await give.given(*given)
             services.catalog.forget("notes")
             seen.append(await find(services, TEXTS[30], "notes"))
 
@@ -192,6 +192,28 @@ async def test_a_text_replaced_while_it_is_encoded_gets_the_words_of_the_new_one
     vector = (await stored(engine))[7].vector["bm25"]
     expected = Bm25Encoder().encode_document("a zebra crossing")
     assert sorted(vector.indices) == sorted(expected.indices)
+
+
+async def test_a_text_stored_after_the_last_look_keeps_its_own_words(engine):
+    """Between the last look at the old text and the writing of its vector."""
+    written = engine.client.update_vectors
+    async with memory_services(engine=engine) as services:
+        await remember(services, "notes", "an old boat", id="x")
+        point = services.store.points.identify("notes", "x", 0)
+
+        async def late(*given, **how):
+            engine.client.update_vectors = written
+            services.catalog.forget("notes")
+            await remember(services, "notes", "a zebra crossing", id="x")
+            await written(*given, **how)
+
+        engine.client.update_vectors = late
+        await upgrades(engine).keywords("notes")
+
+    (record,) = await engine.retrieve("notes", [point], with_payload=True, with_vectors=True)
+    expected = Bm25Encoder().encode_document("a zebra crossing")
+    assert record.payload["document"] == "a zebra crossing"
+    assert sorted(record.vector["bm25"].indices) == sorted(expected.indices)
 
 
 async def test_a_point_deleted_while_it_is_encoded_stops_nothing(engine):

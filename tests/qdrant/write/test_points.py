@@ -271,7 +271,8 @@ async def test_pending_points_are_found_filled_and_then_pending_no_more():
         assert len(first) == 2
         assert {d.id for d in everything} == {IDS[1], IDS[2], IDS[3]}
 
-        await points.fill(BOTH, {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]})
+        made = {IDS[1]: [1.0, 0.0], IDS[2]: [0.0, 1.0]}
+        await points.fill(BOTH, [(d, made[d.id]) for d in everything if d.id in made])
 
         assert [d.id for d in await points.pending("c", 10)] == [IDS[3]]
         assert (await vectors_of(engine, IDS[1]))["v"] == pytest.approx([1.0, 0.0])
@@ -295,7 +296,7 @@ async def test_errors_are_ours():
             points.existing("gone", [1]),
             points.delete_seen([Document(1, "gone", "", document="d")]),
             points.pending("gone", 1),
-            points.fill(gone, {IDS[0]: [1.0, 0.0]}),
+            points.fill(gone, [(Document(IDS[0], "gone", "", pending="x"), [1.0, 0.0])]),
             points.expect_pending("gone"),
         ):
             with pytest.raises(UnknownCollection):

@@ -15,7 +15,7 @@ from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, still_same
 from mcp_server_qdrant.ingest.writer import try_model
-from mcp_server_qdrant.qdrant.write.bulk import Bulk
+from mcp_server_qdrant.qdrant.write.bulk import Bulk, lacking_still
 
 WORDS = 64  # texts per batch of BM25: searches get in between
 MEANINGS = 32  # and of a model
@@ -128,7 +128,7 @@ class Upgrades:
                 same = await still_same(self.bulk, texts)
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
-                    await self.bulk.give(name, vector, given)
+                    await self.bulk.give(name, vector, given, lacking_still(texts, vector))
                 done += len(given)
                 self.progress(name, done, max(total, done))  # there may be more by now
             if done == before:

@@ -168,8 +168,13 @@ class Writes:
             shard.apply(update)
             await self._pause()
 
-    async def update_vectors(self, name: str, blobs: Sequence[bytes]) -> None:
-        """Replace some vectors of points that exist; refused from the first that does not."""
+    async def update_vectors(
+        self, name: str, blobs: Sequence[bytes], where: Mapping[str, Any] | None = None
+    ) -> None:
+        """Replace some vectors of points that exist; refused from the first that does not.
+
+        `where` leaves out those that do not match.
+        """
         shard = self._shards.get(name)
         for points in await self._checked(shard, blobs):
             ids = {point_id for point_id, *_ in points}
@@ -180,7 +185,7 @@ class Writes:
                 edge.PointVectors(point_id, types.to_vectors(vector))
                 for point_id, vector, _ in points
             ]
-            shard.apply(Update.update_vectors(converted))
+            shard.apply(Update.update_vectors(converted, types.to_filter(where)))
             await self._pause()
 
     async def _checked(self, shard: Shard, blobs: Sequence[bytes]) -> list[list[Any]]:

@@ -1,6 +1,6 @@
 """Whole collections: read and written page by page, given more vectors, put in another's place."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.errors import status_of
+from mcp_server_qdrant.qdrant.filters import among
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.write.points import Points
+from mcp_server_qdrant.qdrant.write.points import Points, as_seen
 
 TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
 _UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
@@ -186,6 +187,12 @@ class Bulk(Points):
             for point in points
         ]
         await self._client.upsert(name, structs)
+
+
+def lacking_still(seen: Iterable[Document], vector: str) -> models.Filter:
+    """The points that were not written since they were seen, and still lack that vector."""
+    same = [models.Filter(must=[among([one.id]), *as_seen(one)]) for one in seen]
+    return models.Filter(must=[models.Filter(should=same), _without(vector)])
 
 
 def _without(vector: str) -> models.Filter:

@@ -473,21 +473,37 @@ class Points:
             these = among(ids[first : first + PAGE])
             await self._client.delete(collection, models.Filter(must=[these, old]))
 
-    async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
-        """Give pending points their dense vector, then take the mark off."""
+    async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
+        """Give pending points the dense vectors of their texts, then take the marks off.
+
+        Those that have another text by now get neither.
+        """
         assert target.dense is not None
-        if vectors:
-            await self.give(target.collection, target.dense.vector, vectors)
-            await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
+        if made:
+            waiting = [
+                models.Filter(
+                    must=[among([one.id]), *as_seen(one), equal(PENDING_KEY, one.pending)]
+                )
+                for one, _ in made
+            ]
+            where, vectors = models.Filter(should=waiting), {one.id: dense for one, dense in made}
+            await self.give(target.collection, target.dense.vector, vectors, where)
+            await self._client.delete_payload(target.collection, [PENDING_KEY], where)
             self._tally.filled += len(vectors)
 
-    async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
-        """Write one vector of points that exist; the rest of them stays as it is."""
+    async def give(
+        self,
+        name: str,
+        vector: str,
+        vectors: Mapping[PointId, Sparse | Dense],
+        where: models.Filter,
+    ) -> None:
+        """Write one vector of points that exist and match; the rest of them stays as it is."""
         updates = [
             models.PointVectors(id=point, vector={vector: held} if vector else held)
             for point, held in zip(vectors, map(as_vector, vectors.values()), strict=True)
         ]
-        await self._client.update_vectors(name, updates)
+        await self._client.update_vectors(name, updates, update_filter=where)
 
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
@@ -539,5 +555,5 @@ def _vectors(target: Target, one: Encoded) -> Any:
 def _payload(target: Target, one: Encoded) -> Payload:
     payload = stored_payload(one.part)
     if target.dense is not None and one.dense is None:
-        payload["doc"]["pending"] = PENDING
+        payload["doc"]["pending"] = [PENDING, one.part.revision]
     return payload
