@@ -103,8 +103,84 @@ async def test_versions_end_after_some_days(kept):
     assert await kept.history().versions("a") == []
     assert await kept.history().version("a@2026-05-01") is None
     await kept.history().keep(await kept.text("other", "b"))
+    kept.now += timedelta(days=1)
+    await kept.history().keep(await kept.text("another", "c"))
 
-    assert (await kept.engine.count(HISTORY)).count == 1
+    assert (await kept.engine.count(HISTORY)).count == 2
+
+
+async def test_a_clock_that_is_ahead_for_a_while_erases_nothing(kept):
+    for day in range(3):
+        await kept.history().keep(await kept.text(f"state {day}"))
+        kept.now += timedelta(days=1)
+    there = kept.now
+    kept.now += timedelta(days=31)
+    for hour in range(3):
+        await kept.history().keep(await kept.text(f"from the future {hour}", "y"))
+        kept.now += timedelta(hours=1)
+    kept.now = there
+    for day in range(3):
+        kept.now += timedelta(days=day)
+        await kept.history().keep(await kept.text(f"later {day}", "z"))
+
+    assert [one.document.text for one in await kept.history().versions("x")] == [
+        f"state {day}" for day in (2, 1, 0)
+    ]
+
+
+async def test_a_clock_that_was_set_back_years_makes_no_version_old(kept):
+    await kept.history().keep(await kept.text("before", "x"))
+    there, kept.now = kept.now, datetime(2019, 1, 1, tzinfo=UTC)
+    await kept.history().keep(await kept.text("by a wrong clock", "x"))
+    kept.now = there
+    for day in range(1, 4):
+        kept.now += timedelta(days=day)
+        await kept.history().keep(await kept.text(f"later {day}", "z"))
+    await kept.text("the present text")
+
+    assert (await kept.engine.count(HISTORY)).count == 5
+    assert (await kept.history().version("x@2026-05-02")) is None  # that is the present text
+
+
+async def test_versions_follow_each_other_whatever_the_clock_said(kept):
+    """The clock is two days ahead, then right again."""
+    history, real = kept.history(), kept.now
+    kept.now = real + timedelta(days=2)
+    await history.keep(await kept.text("first"))
+    kept.now = real
+    second = await history.keep(await kept.text("second"))
+    kept.now = real + timedelta(days=1)
+    third = await history.keep(await kept.text("third"))
+    await kept.text("the present text")
+
+    async def at(when: str) -> str | None:
+        found = await history.version(f"x@{when}")
+        return found.document.text if found else None
+
+    listed = await history.versions("x")
+    assert [one.document.text for one in listed] == ["third", "second", "first"]
+    assert await at("2026-04-30") == "first"
+    assert await at("2026-05-02T11:00") == "third"
+    assert await at("2026-05-02T13:00") is None
+    for exact, text in ((second, "second"), (third, "third"), (listed[-1], "first")):
+        assert (await history.version(exact.id)).document.text == text
+
+
+async def test_versions_have_room_in_bytes_and_the_oldest_go_first(kept, monkeypatch):
+    monkeypatch.setattr(kept_history, "MOST_BYTES", 40_000)
+    history = kept.history()
+    for number in range(30):
+        await history.keep(await kept.text(f"{number} " + "long " * 1000, "a"))
+        kept.now += timedelta(minutes=1)
+    records, _ = await kept.engine.scroll(HISTORY, limit=100, with_payload=True)
+    sizes = [len(one.payload["parts"].encode()) for one in records]
+    listed = await kept.history().versions("a")
+
+    assert sum(sizes) < 1.25 * 40_000
+    assert 4 <= len(listed) < 10
+    assert [one.document.text.split()[0] for one in listed] == [
+        str(29 - n) for n in range(len(listed))
+    ]
 
 
 async def test_more_than_has_room_erases_the_oldest(kept, monkeypatch):

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from qdrant_client import models
@@ -39,17 +39,20 @@ from mcp_server_qdrant.qdrant.read.lookup import joined
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
 MOST = 10_000  # versions, of a tenant where these are apart
-TENDED = 500  # versions that are kept between two looks at that limit
+MOST_BYTES = 256 << 20  # of their texts
+TENDED = 500  # versions that are kept between two looks at the limits; fewer of long texts
+DAY = timedelta(days=1)
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters
 PAGE = 500
 KEY, PARTS = "history", "parts"  # of the payload
 IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
+NUMBER, BYTES = f"{KEY}.number", f"{KEY}.bytes"
 INDEXES = {
     **dict.fromkeys((IDS, COLLECTION), models.PayloadSchemaType.KEYWORD),
     UNTIL: DATE_INDEX,
+    NUMBER: models.PayloadSchemaType.INTEGER,
 }
-OLDEST, NEWEST = models.Direction.ASC, models.Direction.DESC
 
 
 class History:
@@ -86,12 +89,11 @@ class History:
         until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
         until = until.replace("+00:00", "Z")
         try:
-            point = await self._point(one, until, deleted=deleted)
             try:
-                await self._write(point)
+                await self._write(one, until, deleted=deleted)
             except UnknownCollection:
                 self._untended = 0
-                await self._write(point)
+                await self._write(one, until, deleted=deleted)
         except QdrantMcpError as error:
             return Kept(fault=str(error))
         shown = self._identity(one, one.collection)["shown"]
@@ -101,8 +103,9 @@ class History:
         self, wanted: str | None = None, collection: str | None = None
     ) -> list[Version]:
         """The last versions of the text of an id, or of all texts, the newest first."""
-        found = await self._found([*_of(wanted, collection), _until(gte=self._oldest())], NEWEST)
-        return [_version(record.payload[KEY]) for record in found]
+        of = [*_of(wanted, collection), _until(gte=self._oldest())]
+        found = _in_order(await self._found(of, every=wanted is not None))
+        return [_version(record.payload[KEY]) for _, record in reversed(found[-LISTED:])]
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
         """A whole version by `ID@TIME`: that of its id, else the text as it was at that time.
@@ -112,9 +115,13 @@ class History:
         if (named := at_time(wanted)) is None:
             return None
         own, when = named
-        since = _until(gte=max(when, self._oldest()))
-        found = await self._found([*_of(own, collection), since], OLDEST)
-        found = [one for one in found if wanted == f"{own}@{one.payload[KEY]['until']}"] or found
+        ends, oldest = (
+            _in_order(await self._found(_of(own, collection), every=True)),
+            self._oldest(),
+        )
+        ends = [pair for pair in ends if _end(pair[1]) >= oldest]
+        found = [one for _, one in ends if wanted == f"{own}@{one.payload[KEY]['until']}"]
+        found = found or [one for end, one in ends if end >= when]
         if not found:
             return None
         if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
@@ -144,16 +151,17 @@ class History:
         if named := at_time(wanted):
             own, when = named
             of = [*_of(own, collection), _until(gte=when, lte=when)]
-        while found := await self._found(of, NEWEST):
+        while found := await self._found(of):
             await self._client.delete(HISTORY, models.Filter(must=[among(r.id for r in found)]))
             erased += len(found)
         return erased
 
-    async def _found(self, of: Sequence[Any], order: models.Direction) -> list[Any]:
-        """The points of versions that meet the conditions, without their texts."""
-        ordered = models.OrderBy(key=UNTIL, direction=order)
+    async def _found(self, of: Sequence[Any], *, every: bool = False) -> list[Any]:
+        """The points of the last versions that meet the conditions, or of all, without texts."""
+        ordered = models.OrderBy(key=UNTIL, direction=models.Direction.DESC)
         where = models.Filter(must=list(of))
-        for most in (LISTED, MOST):  # the last ones may all be of hidden collections
+        # The last ones may all be of hidden collections.
+        for most in (MOST,) if every else (LISTED, MOST):
             try:
                 found, _ = await self._client.scroll(
                     HISTORY, where, limit=most, order_by=ordered, with_payload=[KEY]
@@ -163,9 +171,11 @@ class History:
             seen = [one for one in found if self._visible(one.payload[KEY]["collection"])]
             if len(seen) == len(found) or len(found) < most:
                 break
-        return seen[:LISTED]
+        return seen if every else seen[:LISTED]
 
-    async def _point(self, one: Document, until: str, *, deleted: bool) -> models.PointStruct:
+    async def _point(
+        self, one: Document, until: str, number: int, *, deleted: bool
+    ) -> models.PointStruct:
         """A text as it is kept; the same version again is the same point."""
         if one.textless and deleted:
             raise RequestError("it has no text.")
@@ -180,6 +190,8 @@ class History:
         text = json.dumps(payloads, ensure_ascii=False, default=str)
         held = self._identity(one, one.collection) | {
             "until": until,
+            "number": number,
+            "bytes": len(text.encode("utf-8", "replace")),
             "by": speaker(),
             "deleted": deleted,
             "title": one.title,
@@ -206,21 +218,25 @@ class History:
 
     async def _with_known_ids(self, held: dict[str, Any], of: Sequence[Any]) -> dict[str, Any]:
         """The same with the ids by which the versions that meet the conditions are known, too."""
-        known = [one.payload[KEY]["ids"] for one in await self._found(of, NEWEST)]
+        known = [one.payload[KEY]["ids"] for one in await self._found(of)]
         return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
         return self._now() - timedelta(days=self.days)
 
-    async def _write(self, point: models.PointStruct) -> None:
-        if not self._untended:
+    async def _write(self, one: Document, until: str, *, deleted: bool) -> None:
+        if self._untended <= 0:
             await self._tend()
             self._untended = TENDED
+        last = models.OrderBy(key=NUMBER, direction=models.Direction.DESC)
+        found, _ = await self._client.scroll(HISTORY, limit=1, order_by=last, with_payload=[NUMBER])
+        number = 1 + (_number(found[0]) if found else 0)
+        point = await self._point(one, until, number, deleted=deleted)
         await self._client.upsert(HISTORY, [point])
-        self._untended -= 1
+        self._untended -= 1 + TENDED * 8 * _bytes(point) // MOST_BYTES
 
     async def _tend(self) -> None:
-        """Make the collection where it is new, and erase what is too old or too much."""
+        """Make the collection where it is new, and erase what is surely too old, or too much."""
         client = self._client
         if not await client.collection_exists(HISTORY):
             sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
@@ -228,11 +244,54 @@ class History:
         there = (await client.get_collection(HISTORY)).payload_schema
         missing = {key: one for key, one in self._indexes.items() if key not in there}
         await client.create_payload_indexes(HISTORY, missing)
-        newest = models.OrderBy(key=UNTIL, direction=NEWEST)
-        kept, _ = await client.scroll(HISTORY, limit=MOST, order_by=newest, with_payload=[UNTIL])
-        last = kept[-1].payload[KEY]["until"] if len(kept) == MOST else None
-        rest = max(datetime.fromisoformat(last), self._oldest()) if last else self._oldest()
-        await client.delete(HISTORY, models.Filter(must=[_until(lt=rest)]))
+        counted = [UNTIL, NUMBER, BYTES]
+        kept, _ = await client.scroll(HISTORY, limit=2 * MOST, with_payload=counted)
+        if over := [one.id for one in _over(kept, self._now(), timedelta(days=self.days))]:
+            await client.delete(HISTORY, models.Filter(must=[among(over)]))
+
+
+def _over(kept: list[Any], now: datetime, days: timedelta) -> list[Any]:
+    """The versions that have no room, and those that are surely older than so many days.
+
+    Clocks go wrong. Versions are in the order of their numbers, and none is taken for older than
+    one before it. Time has surely come as far as the last version that is a day old: a clock that
+    is ahead for less than a day erases nothing.
+    """
+    kept = sorted(kept, key=lambda one: (_number(one), _end(one)))
+    sizes = accumulate(map(_bytes, reversed(kept)))
+    room = sum(size <= MOST_BYTES for size in islice(sizes, MOST))
+    sure = max((end for end in map(_end, kept) if end <= now - DAY), default=None)
+    ends = accumulate(map(_end, kept), max)
+    old = sum(end < sure - days for end in ends) if sure else 0
+    return kept[: max(len(kept) - room, old)]
+
+
+def _in_order(found: Sequence[Any]) -> list[tuple[datetime, Any]]:
+    """Versions as they followed each other, each with its end, the oldest first.
+
+    Of a version that ended, by a clock that was ahead, after a later one did, the end is that of
+    the later one.
+    """
+    ends: dict[str, datetime] = {}
+    ordered = []
+    for one in sorted(found, key=lambda one: (_number(one), _end(one)), reverse=True):
+        place, end = one.payload[KEY]["collection"], _end(one)
+        ends[place] = min(end, ends.get(place, end))
+        ordered.append((ends[place], one))
+    return sorted(ordered, key=lambda pair: (pair[0], _number(pair[1])))
+
+
+def _end(one: Any) -> datetime:
+    return datetime.fromisoformat(one.payload[KEY]["until"])
+
+
+def _number(one: Any) -> int:
+    """The place of a version among all; 0 of those that were kept before they were counted."""
+    return int(one.payload[KEY].get("number", 0))
+
+
+def _bytes(one: Any) -> int:
+    return int(one.payload[KEY].get("bytes", 0))
 
 
 def _until(**limits: Any) -> models.FieldCondition:
