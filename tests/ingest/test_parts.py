@@ -13,12 +13,14 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import is_part_id, part_id, point_id, point_ids_of, sibling_id
+from mcp_server_qdrant.ingest import parts
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.ingest.parts import numbered, version_of
+from mcp_server_qdrant.qdrant import payload
 from mcp_server_qdrant.qdrant.write.points import PATIENCE, WRITING, Points
 from mcp_server_qdrant.search.understand import DEPTH
-from tests.support import Engine, either_engine, find, memory_services, remember
+from tests.support import LONG, Engine, either_engine, find, memory_services, remember
 
 OLD = " ".join(f"Old sentence {n} speaks of harbour {n} and of boat {n}." for n in range(60))
 NEW = " ".join(f"New sentence {n} speaks of harbour {n} and of crane {n}." for n in range(90))
@@ -509,3 +511,22 @@ async def test_the_id_of_a_part_that_was_replaced_makes_no_second_memory():
         await remember(services, "notes", NEW, id="x")
         with pytest.raises(RequestError, match="was a part of was replaced or deleted"):
             await services.store.store(NewDocument("more", id=before.ids[3]), "notes")
+
+
+async def test_a_text_of_more_parts_than_can_be_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "MOST_PARTS", 5)
+    monkeypatch.setattr(payload, "MOST_PARTS", 5)
+    (tmp_path / "a.md").write_text(LONG)
+    (tmp_path / "b.md").write_text("a short text")
+    async with memory_services() as services:
+        with pytest.raises(RequestError, match=r"The text has \d+ parts, of 5 at most: split it."):
+            await remember(services, "notes", LONG, id="x")
+        report = await services.sync(SyncRequest(sources([tmp_path]), "notes"))
+        (five,) = await remember(services, "notes", LONG[:1400], id="y")
+        ((text,), *_) = await services.lookup.get(["y"])
+
+    assert [(one.path, "split it" in one.reason) for one in report.problems] == [
+        (f"{tmp_path.name}/a.md", True)
+    ]
+    assert report.new == [f"{tmp_path.name}/b.md"]
+    assert (len(five.ids), text.text) == (5, LONG[:1400])

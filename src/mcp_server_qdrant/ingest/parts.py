@@ -8,9 +8,11 @@ from functools import partial
 from hashlib import blake2b
 
 from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.core.notation import Identify, chain, part_id
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE
 from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
+from mcp_server_qdrant.qdrant.payload import MOST_PARTS
 
 Span = tuple[int, int]  # start and end of a part
 Section = tuple[int, str]  # where it starts, and its name behind those around it
@@ -89,7 +91,12 @@ def parts_of(whole: Document, text: str, chunks: Sequence[Span], offset: int = 0
 
 
 def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:
-    """The parts of one text with their ids, those of several with their version."""
+    """The parts of one text with their ids, those of several with their version.
+
+    Raises UnusableFile where there are more than can be read as one text.
+    """
+    if len(parts) > MOST_PARTS:
+        raise UnusableFile(f"has {len(parts):,} parts, of {MOST_PARTS:,} at most: split it")
     one = parts[0]
     first = identify(one.collection, one.document or "", 0)
     if len(parts) == 1:

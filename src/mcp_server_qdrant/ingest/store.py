@@ -18,6 +18,7 @@ from mcp_server_qdrant.core.errors import (
     Outdated,
     RequestError,
     UnknownCollection,
+    UnusableFile,
 )
 from mcp_server_qdrant.core.notation import (
     as_point_id,
@@ -372,7 +373,11 @@ class Store:
         """
         several = len(parts) > 1 or (before and (before.chunks > 1 or before.writing))
         writing = int(self.now().timestamp()) if several else None
-        return numbered([part._replace(writing=writing) for part in parts], self.points.identify)
+        try:
+            marked = [part._replace(writing=writing) for part in parts]
+            return numbered(marked, self.points.identify)
+        except UnusableFile as error:
+            raise RequestError(f"The text {error}.") from error
 
 
 async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Span]:
