@@ -241,6 +241,37 @@ class TestFind:
         )
         assert result.structured_content["collections"]["notes"].startswith("degraded: ")
 
+    async def test_what_the_model_cannot_read_is_found_by_keywords_and_both_sides_are_told(self):
+        encoder = FakeEncoder()
+        encoder.unread = {"ፀሐይ"}
+        async with memory_engine() as engine, memory_server(encoder, engine=engine) as client:
+            stored = await store(client, "ፀሐይ roses")
+            await store(client, "tulips")
+            found, asked = await find(client, "roses"), await find(client, "ፀሐይ")
+            points, _ = await engine.scroll("notes", limit=9, with_vectors=True)
+
+        assert "Found by keywords only: the model does not know its characters." in said(stored)
+        assert sorted(len(one.vector) for one in points) == [1, 2]
+        assert not any("pending" in one.payload["doc"] for one in points)
+        assert [one["text"] for one in found.structured_content["results"]] == ["ፀሐይ roses"]
+        assert "Note: notes: keywords only: The model does not know these characters." in said(
+            asked
+        )
+
+    async def test_a_text_is_refused_that_neither_vectors_nor_keywords_could_find(self):
+        encoder = FakeEncoder()
+        encoder.unread = {"ፀሐይ"}
+        async with memory_engine() as engine, memory_server(encoder, engine=engine) as client:
+            await foreign(
+                engine, "dense", {1: {"document": "a"}}, vectors=COSINE, values=lambda _: dense("a")
+            )
+            asked = {"information": "ፀሐይ roses", "collection_name": "dense"}
+            text = refusal(await client.call_tool("qdrant-store", asked))
+            count = (await engine.count("dense")).count
+
+        assert text.startswith("The model does not know the characters of this text")
+        assert count == 1
+
     async def test_a_foreign_point_without_text_is_shown_as_such(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
             await foreign(

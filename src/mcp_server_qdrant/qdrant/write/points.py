@@ -397,12 +397,13 @@ class Points:
             await self._client.delete(collection, models.Filter(must=[these, old]))
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
-        """Give pending points their dense vector, then take the mark off."""
+        """Give pending points their dense vector, if they get one, then take the mark off."""
         assert target.dense is not None
+        if given := {point: vector for point, vector in vectors.items() if vector}:
+            await self.give(target.collection, target.dense.vector, given)
         if vectors:
-            await self.give(target.collection, target.dense.vector, vectors)
             await self._client.delete_payload(target.collection, [PENDING_KEY], list(vectors))
-            self._tally.filled += len(vectors)
+            self._tally.filled += len(given)
 
     async def give(self, name: str, vector: str, vectors: Mapping[PointId, Sparse | Dense]) -> None:
         """Write one vector of points that exist; the rest of them stays as it is."""
@@ -450,7 +451,7 @@ def as_vector(value: Sparse | Dense) -> Any:
 def _vectors(target: Target, one: Encoded) -> Any:
     vectors: dict[str, Any] = {}
     sparse = target.written
-    if target.dense is not None and one.dense is not None:
+    if target.dense is not None and one.dense:
         if target.dense.vector == "" and sparse is None:
             return as_vector(one.dense)
         vectors[target.dense.vector] = as_vector(one.dense)
