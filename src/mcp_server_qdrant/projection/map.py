@@ -119,8 +119,9 @@ class Projector:
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
         """The map of the targets: the kept one, or one that is being made, or a new one."""
         key = (limit, *(target.collection for target in targets))
-        newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
-        state = [(one.points, self._writes[one.collection]) for one in targets], newest
+        names = [one.collection for one in targets]
+        newest = await gathered(names, self.catalog.changed_at)
+        state = [(one.points, self._writes[one.collection]) for one in targets], newest[0]
         entry = self._maps.get(key)
         old = entry and entry.state != state and (patience or not entry.busy)
         if entry is None or old or entry.failed:
