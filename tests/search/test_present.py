@@ -9,7 +9,6 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.search.present import faults, present
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked
-from mcp_server_qdrant.search.retrieve import Retrieved
 from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules
 from mcp_server_qdrant.search.words.terms import Terms
 from tests.support import read_hit
@@ -38,7 +37,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         left=lambda: 5.0,
         reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits, None, None), Retrieved(hits, {}, []), query, statuses)
+    return present(Ranked(hits, None, None), query, statuses)
 
 
 def test_what_was_not_searched_is_said():

@@ -24,7 +24,6 @@ from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
-from mcp_server_qdrant.search.retrieve import Retrieved
 from mcp_server_qdrant.search.understand import Query
 from mcp_server_qdrant.search.words.terms import Words, share
 
@@ -54,7 +53,6 @@ Sections = Sequence[tuple[int, str]]
 
 def present(
     ranked: Ranked,
-    found: Retrieved,
     query: Query,
     statuses: Sequence[Status],
     room: int = ROOM,
@@ -79,11 +77,6 @@ def present(
     lacking = absent(ranked.hits, query) if results else []
     weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
     nothing = None if results else nothing_found(request, statuses, ranked.best)
-    silent = [
-        one.target.collection
-        for one in found.found.values()
-        if query.period and not one.candidates and not one.target.dates
-    ]
     return SearchPage(
         query=request.query,
         results=results,
@@ -93,7 +86,6 @@ def present(
             *weakly,
             *faults(statuses),
             *([nothing] if nothing else []),
-            *undated(silent),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
@@ -193,12 +185,6 @@ def faults(statuses: Iterable[Status]) -> list[str]:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
     return [f"{names(several)}: {reason}" for reason, several in found.items()]
-
-
-def undated(silent: Sequence[str]) -> list[str]:
-    """The sentence on collections where no text has a date of the period, maybe none at all."""
-    sentence = f"{names(silent)}: no text of that time; those without a date are left out."
-    return [sentence] if silent else []
 
 
 def names(several: Sequence[str]) -> str:
