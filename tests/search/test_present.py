@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.present import faults, present
+from mcp_server_qdrant.search.present import faults, order, present
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules
@@ -82,3 +82,12 @@ def test_a_pattern_that_matches_nothing_is_named():
     shown = page([], statuses=[], collections=("zzz*",))
 
     assert shown.notes == ["No collection matches 'zzz*': see qdrant-collections."]
+
+
+def test_what_else_the_order_follows_is_said_where_relevance_alone_would_be_another():
+    older = hit(1, 0.34).rescored("recency", 0.9)
+    spelled = hit(2, 0.32).rescored("fuzzy", 1.05).rescored("recency", 1.0)
+
+    assert order([spelled, older]) == ["In order of relevance and age, spelling."]
+    assert order([older, spelled]) == []
+    assert order([spelled._replace(reranked=0.9), older]) == []

@@ -337,9 +337,7 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is empty: say what to look for, or give collections, since, until, tags or"),
-    ({"query": ""}, "query is empty: say what to look for"),
-    ({"query": " \n\t"}, "query is empty: say what to look for"),
+    ({"within": "x"}, "query is empty: say what to look for within that text"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
     ({"query": 7}, "query must be a string."),
     ({"query": "q", "tags": [1]}, "each of tags must be a string."),
@@ -1090,3 +1088,14 @@ async def test_a_part_is_shown_by_its_number_behind_the_id_of_its_document(engin
     number = int(re.search(rf"\(id plan:(\d+)/{len(points)}, \S{{10}}\)", found)[1])
     assert "harbour 280" in parts["documents"][number - 1]["text"]
     assert said(gone).startswith(f"Deleted: notes (id plan, {len(points)} parts) · Sentence")
+
+
+async def test_an_id_of_another_collection_is_told_with_its_place():
+    async with memory_server() as client:
+        await store(client, "roses", "notes", id="r")
+        await store(client, "moss", "garden")
+        asked = {"ids": ["r"], "collection_name": "garden"}
+        text = refusal(await client.call_tool("qdrant-get", asked))
+
+    assert text.startswith("Not found: 'r'. ")
+    assert text.endswith("Note: Not in garden, but in notes: name that collection.")

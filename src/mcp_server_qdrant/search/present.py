@@ -29,6 +29,7 @@ from mcp_server_qdrant.search.words.terms import Words, share
 
 ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
+WEAK, MORE_NOTES = 150, 20  # of a page without an answer, and of that for its further notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
@@ -43,6 +44,13 @@ MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 LONGEST = 20_000  # characters of a part that are looked at
 AFTER = 0.5  # what the words of a sentence count for the one after it
+ORDERING = {  # what the factors of a score are about
+    "priority": "preferred collections",
+    "recency": "age",
+    "superseded": "newer texts",
+    "tags": "tags",
+    "fuzzy": "spelling",
+}
 BEGINNING = 200  # characters of a part in which no word of the query is found
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
@@ -60,6 +68,10 @@ def present(
     """The page of the best hits, as many as the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
+    lacking = absent(ranked.hits, query) if shown else []
+    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if shown else []
+    if weakly and request.limit is None:
+        room = min(room, WEAK - MORE_NOTES)
     chosen = [()] * len(shown) if full else _chosen(shown, query, room)
     results = [
         Result(
@@ -74,8 +86,6 @@ def present(
         )
         for hit, passages in zip(shown, chosen, strict=True)
     ]
-    lacking = absent(ranked.hits, query) if results else []
-    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
     nothing = None if results else nothing_found(request, statuses, ranked.best)
     return SearchPage(
         query=request.query,
@@ -84,6 +94,7 @@ def present(
         notes=[
             *([f"No text found contains {every(lacking)}."] if lacking else []),
             *weakly,
+            *order(shown),
             *faults(statuses),
             *([nothing] if nothing else []),
         ],
@@ -176,6 +187,18 @@ def why(hit: Hit, query: Query) -> dict[str, Any]:
         "tags": list(hit.tags),
     }
     return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
+
+
+def order(shown: Sequence[Hit]) -> list[str]:
+    """The sentence on what else the order of the results follows, where one is out of order.
+
+    A reranker says itself that it made the order.
+    """
+    seen = [round(hit.relevance, 2) for hit in shown]
+    if seen == sorted(seen, reverse=True) or any(hit.reranked is not None for hit in shown):
+        return []
+    counted = {ORDERING[name] for hit in shown for name, factor in hit.factors if factor != 1}
+    return [f"In order of relevance and {every(sorted(counted))}."] if counted else []
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:
