@@ -14,6 +14,7 @@ from mcp_server_qdrant.encoders.local.model import State
 class FakeEncoder(Encoder):
     """An encoder whose unit vectors count hashed words: texts that share words are near.
 
+    It cannot read texts with one of the `unread` words.
     `be` puts it into a state; while `gate` is set to an asyncio.Event, encoding waits for it.
     """
 
@@ -25,6 +26,7 @@ class FakeEncoder(Encoder):
         self.documents: list[str] = []
         self.starts = 0
         self.words: set[str] = set()
+        self.unread: set[str] = set()
         self._size = size
 
     @property
@@ -52,12 +54,14 @@ class FakeEncoder(Encoder):
     async def query_vector(self, text: str) -> tuple[float, ...]:
         await self._turn()
         self.queries.append(text)
+        if self.unread & {*text.split()}:
+            raise EncoderUnavailable("The model does not know these characters.")
         return self._vector(text)
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         await self._turn()
         self.documents.extend(texts)
-        return [list(self._vector(text)) for text in texts]
+        return [[] if self.unread & {*text.split()} else list(self._vector(text)) for text in texts]
 
     async def size(self) -> int:
         return self._size

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from mcp_server_qdrant.core.context import (
+    MOMENT,
     READ,
     Caller,
     caller,
@@ -37,9 +38,9 @@ async def test_tasks_started_inside_have_the_same_end():
     assert 9 < await task <= 10
 
 
-def test_an_end_that_is_past_binds_nobody():
-    with within(0):
-        assert left() is None
+def test_after_the_end_a_call_has_a_moment_and_not_all_of_its_own_time():
+    with within(-5):
+        assert left() == MOMENT
 
 
 def test_the_inner_end_counts_inside():

@@ -53,6 +53,17 @@ async def with_pending(engine: Engine, encoder: FakeEncoder, count: int) -> Asyn
         yield services
 
 
+async def test_a_text_that_the_model_cannot_read_waits_for_no_vector(engine):
+    encoder = FakeEncoder()
+    encoder.unread = {"1"}
+    async with with_pending(engine, encoder, 3) as services:
+        await backfill_of(services).fill_all()
+        points, _ = await engine.scroll("notes", limit=9, with_vectors=True)
+
+    assert sorted(len(one.vector) for one in points) == [1, 2, 2]
+    assert not any("pending" in one.payload["doc"] for one in points)
+
+
 async def test_a_text_that_the_model_refuses_holds_up_no_other(engine):
     encoder, asked = FakeEncoder(), []
     async with with_pending(engine, encoder, BATCH + 3) as services:

@@ -9,9 +9,12 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.app.services import Services
+from mcp_server_qdrant.core.context import WRITE, Caller, calling
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.maps import View
+from mcp_server_qdrant.projection import map as maps
+from mcp_server_qdrant.projection.map import KEPT
 from mcp_server_qdrant.projection.panels import unit
 from tests.fakes import FakeEncoder
 from tests.support import (
@@ -142,13 +145,55 @@ async def test_what_another_process_writes_is_seen():
         assert (await view(services, "notes")).map is not first
 
 
-async def test_the_last_eight_maps_are_kept():
+async def test_the_last_maps_are_kept():
     async with memory_services() as services:
         await remember(services, "notes", *corpus(9))
-        seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, 10)]
+        seen = [(await view(services, "notes", limit=limit)).map for limit in range(1, KEPT + 2)]
 
-        assert (await view(services, "notes", limit=9)).map is seen[-1]
+        assert (await view(services, "notes", limit=KEPT + 1)).map is seen[-1]
         assert (await view(services, "notes", limit=1)).map is not seen[0]
+
+
+async def test_all_tenants_together_keep_so_many_maps_and_none_is_taken_from_who_waits():
+    async with memory_services(
+        tenant_field="tenant", tenant_claim="team", tenant_id="0"
+    ) as services:
+        shared, tenants = services.shared, [str(n) for n in range(KEPT + 5)]
+        callers = [Caller(name, frozenset({WRITE}), {"team": name}) for name in tenants]
+
+        async def seen(who: Caller) -> View:
+            with calling(who):
+                own = shared.of_caller()
+                await remember(own, "notes", "alpha", "beta")
+                return await view(own, "notes")
+
+        views = await asyncio.gather(*map(seen, callers))
+
+        assert [one.map.panels[0].count for one in views] == [2] * len(callers)
+        with calling(callers[0]):
+            await view(shared.of_caller(), "notes")
+        assert len(shared.maps.maps) <= KEPT
+
+
+async def test_one_layout_is_made_at_a_time_whoever_asked_for_it(monkeypatch):
+    running = most = 0
+
+    async def slow(panel):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        raise BackendError("no layout")
+
+    monkeypatch.setattr(maps, "installed", lambda: True)
+    monkeypatch.setattr(maps, "neighbours", slow)
+    async with memory_services() as services:
+        await remember(services, "notes", *corpus(30))
+        own = [Services(services.shared, None) for _ in range(4)]
+        await asyncio.gather(*(view(one, "notes", patience=60) for one in own))
+
+    assert most == 1
 
 
 @dataclass

@@ -88,9 +88,9 @@ async def test_a_map_that_changed_is_laid_out_anew_and_the_old_one_no_further(go
     async with memory_services() as services:
         await remember(services, "notes", *corpus(30))
         waiting = asyncio.create_task(services.projector.view(("notes",), patience=60))
-        while not any(entry.laying for entry in services.projector._maps.values()):
+        while not any(entry.laying for entry in services.projector.shelf.maps.values()):
             await asyncio.sleep(0)
-        (old,) = services.projector._maps.values()
+        (old,) = services.projector.shelf.maps.values()
         await remember(services, "notes", "one more about copper")
         go[31].set()
         seen = await services.projector.view(("notes",), patience=60)
@@ -106,7 +106,7 @@ async def test_a_stream_of_texts_does_not_put_the_layout_off(go):
         seen = await services.projector.view(("notes",))
         assert (seen.map.coming, seen.map.panels[0].neighbours) == (True, None)
         assert "in a minute or two" in seen.map.notes[-1]
-        (first,) = services.projector._maps.values()
+        (first,) = services.projector.shelf.maps.values()
         await remember(services, "notes", "one more about copper")
         await services.projector.view(("notes",))
         go[30].set()

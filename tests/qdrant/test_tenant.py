@@ -1,5 +1,6 @@
 """One tenant's view of an engine, on both engines."""
 
+import asyncio
 import inspect
 import math
 import shutil
@@ -233,6 +234,36 @@ async def test_what_was_emptied_is_not_seen_any_longer(engine):
     await view.delete("blues", [60])
 
     assert not await view.collection_exists("blues")
+
+
+async def test_names_that_anybody_may_invent_are_not_remembered(engine):
+    view = view_of(engine)
+    await view.collection_exists("both")
+
+    for number in range(50):
+        assert not await view.collection_exists(f"invented-{number}")
+
+    assert [*view._seen] == ["both"]
+
+
+async def test_a_look_that_began_before_a_store_does_not_hide_the_collection_after_it(engine):
+    view = view_of(engine, clock=Clock())
+    scroll, held = engine.scroll, asyncio.Event()
+
+    async def slow(*args, **kwargs):
+        found = await scroll(*args, **kwargs)
+        await held.wait()
+        return found
+
+    engine.scroll = slow
+    look = asyncio.ensure_future(view.get_collections())
+    await asyncio.sleep(0.05)
+    await view.upsert("blues", [point(60)])
+    held.set()
+    await look
+
+    names = [one.name for one in (await view.get_collections()).collections]
+    assert sorted(names) == ["blues", "both"]
 
 
 async def test_what_is_not_confined_is_not_there():

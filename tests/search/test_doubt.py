@@ -2,8 +2,10 @@
 
 import pytest
 
+from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.search.present import doubt
 from mcp_server_qdrant.search.relevance import Hit
+from tests.support import memory_server, said
 
 
 def best(relevance: float, dense: float | None = 0.2, sparse: float | None = 1.0, **fields) -> Hit:
@@ -34,3 +36,26 @@ def test_a_match_is_weak_below_what_the_legs_that_were_searched_can_be_trusted_w
 
 def test_the_sentence_says_how_relevant_the_best_is():
     assert doubt(best(0.184), 0.5) == ["Weak matches only: the best has relevance 0.18."]
+
+
+async def test_a_page_without_an_answer_takes_a_quarter_of_one_with():
+    words = ["harbour", "mast", "crane", "rope", "anchor", "captain", "sail", "buoy"]
+    async with memory_server(collection_name="garden") as client:
+        for number, word in enumerate(words):
+            own = f"docs/the-harbour/{word}-of-the-pier.md"
+            text = f"The {word} of pier {number} was painted again. " * 12
+            about = {
+                "title": f"On the {word} and what became of it",
+                "collection_name": "garden",
+                "id": own,
+            }
+            await client.call_tool("qdrant-store", {"information": text} | about)
+        far = {"information": "zeppelin prices", "collection_name": "ships", "create": True}
+        await client.call_tool("qdrant-store", far)
+        weak = await client.call_tool("qdrant-find", {"query": "zeppelin prices of 1923 painted"})
+        good = await client.call_tool("qdrant-find", {"query": "the harbour of pier 0 painted"})
+
+    assert "Weak matches only" in said(weak)
+    assert "Better elsewhere" in said(weak)
+    assert said(weak).count("\n>") == 1
+    assert tokens(said(weak)) <= 150 < tokens(said(good))

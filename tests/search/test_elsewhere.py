@@ -6,6 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.search import elsewhere
+from tests.fakes import FakeEncoder
 from tests.support import find, memory_engine, memory_services, remember
 
 QUERY = "zeppelin harbour mast"
@@ -24,6 +25,16 @@ async def fill(services, default=WEAK, **others) -> None:
 
 def better(page) -> list[str]:
     return [note for note in page.notes if "elsewhere" in note]
+
+
+async def test_the_query_is_embedded_once():
+    encoder = FakeEncoder()
+    async with memory_services(encoder, collection_name="garden") as services:
+        await fill(services, ships=FAR)
+        page = await find(services, QUERY)
+
+    assert better(page)
+    assert encoder.queries == [QUERY]
 
 
 @pytest.mark.parametrize(

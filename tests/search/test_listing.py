@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.notation import point_id
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.qdrant.read.newest import SCANNED
+from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
     either_engine,
@@ -60,7 +61,7 @@ async def test_the_newest_come_first_whichever_collection_they_are_in(engine):
         worded = {"must": [{"key": "document", "match": {"text": "Sentence 199"}}]}
         parts = await listed(services, query_filter=worded)
 
-    undated = "official: no text of that time; those without a date are left out."
+    undated = "1 text without a date left out by since and until."
     assert everything == (
         ["four", "three", "two", "long", 7],
         ["5 texts, the newest first. Those without a date come last."],
@@ -110,7 +111,7 @@ async def test_a_collection_without_an_index_of_dates_is_read_as_far_as_time_all
     assert ids == [27, 55, 83]
     assert notes == [
         f"3 of {SCANNED:,} texts, the newest first. For older ones raise limit, or set until.",
-        "large: has no index of dates, so that only some were looked at.",
+        "large: only some texts were looked at, since it has no index of dates.",
     ]
 
 
@@ -145,17 +146,14 @@ async def test_an_agent_browses_without_a_query():
             await client.call_tool("qdrant-store", {"information": text, "id": text})
         found = await client.call_tool("qdrant-find", {"collections": ["notes"]})
         whole = await client.call_tool("qdrant-find", {"since": "1d", "mode": "full"})
-        refused = await client.call_tool("qdrant-find", {"limit": 3})
+        bare = await client.call_tool("qdrant-find", {})
 
     assert "1. notes (id " in said(found)
     assert "> moss" in said(found)
     assert said(found).endswith("Note: 2 texts, the newest first.")
     assert "relevance" not in found.structured_content["results"][0]
     assert {one["text"] for one in whole.structured_content["results"]} == {"moss", "roses"}
-    assert said(refused) == (
-        "query is empty: say what to look for, or give collections, since, until, tags or "
-        "query_filter to list the newest texts."
-    )
+    assert said(bare) == said(found)
 
 
 async def test_texts_of_files_are_dated_by_what_they_say_and_else_not_at_all(engine, tmp_path):
@@ -189,3 +187,72 @@ async def test_a_text_stored_before_texts_had_a_date_is_found_by_the_dates_it_ha
 
         assert (await listed(services))[0] == ["new", "old"]
         assert (await listed(services, until="2026-10-04"))[0] == ["old"]
+
+
+async def test_what_was_changed_lately_is_listed_though_its_own_date_is_old(engine):
+    async with memory_services(engine=engine) as services:
+        services.store.now = lambda: datetime(2026, 11, 20, tzinfo=UTC)
+        for day in (1, 2, 3):
+            await remember(services, day, f"meeting {day}", id=f"m{day}")
+        services.store.now = lambda: datetime(2026, 11, 28, 9, tzinfo=UTC)
+        corrected = NewDocument("meeting 1, at noon", id="m1")
+        await services.store.store(corrected, "notes")
+
+        assert (await listed(services, since="2026-11-28"))[0] == ["m1"]
+        assert (await listed(services, limit=2))[0] == ["m1", "m3"]
+        assert (await listed(services, until="2026-10-02"))[0] == ["m1", "m2"]
+        page = await find(services, "meeting", "notes", since="2026-11-28")
+        assert page.results == []  # with a query the date of the text itself counts
+
+
+async def test_how_many_texts_without_a_date_were_left_out_is_said(engine):
+    async with memory_services(engine=engine) as services:
+        await remember(services, 3, "roses in October", id="dated")
+        named = {"vectors": {"v": COSINE}}
+        payloads = {n: {"document": f"roses {n}", "tags": ["a"] if n < 3 else []} for n in range(5)}
+        await foreign(engine, "official", payloads, **named)
+        said = "5 texts without a date left out by since and until."
+        found = await find(services, "roses", "*", since="2026-10")
+        tagged = await find(services, "roses", "*", since="2026-10", tags=("a",))
+        without = await find(services, "roses", "notes", since="2026-10")
+
+        assert found.notes[-1] == (await listed(services, since="2026-10"))[1][-1] == said
+        assert tagged.notes[-1] == said.replace("5", "3")
+        assert not any("without a date" in note for note in without.notes)
+
+
+HAMLET = "Act three. To be, or not to be:\nthat is the question."
+COMMON = [
+    ("to be or not to be", ["hamlet"]),
+    ('"to be or not to be"', ["hamlet"]),
+    ('"the who"', ["band"]),
+    ("THE WHO", ["band"]),
+    ("what will it be", []),
+    ("🌹", ["rose"]),
+]
+
+
+@pytest.mark.parametrize(("query", "expected"), COMMON)
+async def test_a_query_of_stop_words_alone_finds_texts_that_have_them_as_written(
+    engine, query, expected
+):
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_services(encoder, engine=engine) as services:
+        await remember(services, 1, HAMLET, id="hamlet")
+        await remember(services, 2, "Tickets for The Who, who play in the park", id="band")
+        await remember(services, 3, "Those who know the way will not be late 🌹 to it", id="rose")
+        page = await find(services, query, "notes")
+
+    assert [one.document.document for one in page.results] == expected
+    assert any("Words so common do not rank" in note for note in page.notes) is bool(expected)
+
+
+async def test_a_phrase_far_down_in_a_text_is_quoted():
+    encoder = FakeEncoder()
+    encoder.be("failed")
+    async with memory_services(encoder) as services:
+        await remember(services, 1, f"{'A long way to go. ' * 25}Then came The Who.", id="band")
+        page = await find(services, '"the who"', "notes")
+
+    assert "The Who" in page.results[0].passage

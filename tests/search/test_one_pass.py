@@ -62,6 +62,14 @@ async def test_within_a_text_its_passages_alone_are_found_as_many_as_the_limit()
     assert {one.document.document for one in again.results} == {"book"}
 
 
+async def test_an_id_of_a_collection_that_was_not_named_is_told_with_its_place():
+    async with memory_services() as services:
+        await remember(services, "notes", "roses need sun", id="roses")
+        await remember(services, "garden", "moss needs shade")
+        with pytest.raises(RequestError, match=r"^Not in garden, but in notes: name that"):
+            await find(services, "sun", "garden", within="roses")
+
+
 async def test_an_id_that_is_nowhere_is_told_in_one_sentence():
     async with memory_services() as services:
         await remember(services, "notes", "roses need sun")

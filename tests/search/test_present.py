@@ -6,10 +6,9 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.search.present import faults, present
+from mcp_server_qdrant.search.present import faults, order, present
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked
-from mcp_server_qdrant.search.retrieve import Retrieved
 from mcp_server_qdrant.search.understand import Query, QueryVectors, Rules
 from mcp_server_qdrant.search.words.terms import Terms
 from tests.support import read_hit
@@ -38,7 +37,7 @@ def page(hits, *, limit=10, shown=None, statuses=OK, **request):
         left=lambda: 5.0,
         reader=lambda _: lambda text: [len(word) for word in text.split()],  # "zeppelin." has 9
     )
-    return present(Ranked(hits, None, None), Retrieved(hits, {}, []), query, statuses)
+    return present(Ranked(hits, None, None), query, statuses)
 
 
 def test_what_was_not_searched_is_said():
@@ -83,3 +82,12 @@ def test_a_pattern_that_matches_nothing_is_named():
     shown = page([], statuses=[], collections=("zzz*",))
 
     assert shown.notes == ["No collection matches 'zzz*': see qdrant-collections."]
+
+
+def test_what_else_the_order_follows_is_said_where_relevance_alone_would_be_another():
+    older = hit(1, 0.34).rescored("recency", 0.9)
+    spelled = hit(2, 0.32).rescored("fuzzy", 1.05).rescored("recency", 1.0)
+
+    assert order([spelled, older]) == ["In order of relevance and age, spelling."]
+    assert order([older, spelled]) == []
+    assert order([spelled._replace(reranked=0.9), older]) == []

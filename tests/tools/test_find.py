@@ -9,8 +9,9 @@ from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPa
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import LINES, FilterableField, SearchRequest
 from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.search.present import ROOM
 from mcp_server_qdrant.tools.find import FindArguments, arguments_with, concluded
-from mcp_server_qdrant.tools.rendering import as_data, as_meta
+from mcp_server_qdrant.tools.rendering import as_data, as_meta, as_text
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 
@@ -42,11 +43,11 @@ def test_tags_fields_of_an_operator_and_a_filter_must_all_hold():
     assert own == {"must": [LEAF, {"key": "metadata.bed", "range": {"gte": 3}}]}
 
 
-def test_nothing_to_look_for_is_listed_only_where_something_says_what():
-    assert request(tags=["a"]).query == ""
-    for nothing in ({}, {"query": " "}, {"within": "x"}, {"query_filter": {}}):
-        with pytest.raises(RequestError, match=r"^query is empty"):
-            request(**nothing)
+def test_without_a_query_the_newest_are_listed_but_not_within_a_text():
+    for nothing in ({}, {"query": " "}, {"tags": ["a"]}, {"query_filter": {}}, {"limit": 3}):
+        assert request(**nothing).query.strip() == ""
+    with pytest.raises(RequestError, match=r"^query is empty"):
+        request(within="x")
 
 
 @pytest.mark.parametrize(
@@ -118,3 +119,31 @@ def test_a_program_gets_values_where_an_agent_gets_advice():
 
     assert as_data(shown, "minimal")["notes"] == ["Said.", "5 more results: raise limit."]
     assert as_meta(shown) == {"notes": ["Said."], "more": 5, "weak": False}
+
+
+def test_more_passages_of_the_text_that_is_searched_need_a_higher_limit():
+    found = page(1)
+    found = replace(found, results=[replace(found.results[0], left=51)])
+
+    for limit, said in ((None, ["51 more passages: raise limit."]), (100, [])):
+        asked = SearchRequest(query="q", within="x", limit=limit)
+        assert concluded(found, asked).advice == said
+
+
+def test_a_page_of_whole_texts_without_a_limit_has_as_many_as_have_room():
+    found = page(9)
+    long = [
+        replace(one, document=one.document._replace(text="roses need sun " * 60, title=None))
+        for one in found.results
+    ]
+    found = replace(found, results=long)
+
+    shown = concluded(found, SearchRequest(query="q", mode="full"))
+    assert (len(shown.results), shown.more) == (5, 4)
+    assert tokens(as_text(shown, "full")) <= 2 * ROOM
+    assert shown.advice[-1] == "4 more results: raise limit."
+    assert len(concluded(found, SearchRequest(query="q", mode="full", limit=9)).results) == 9
+    assert (
+        len(concluded(replace(found, weak=True), SearchRequest(query="q", mode="full")).results)
+        == 1
+    )

@@ -230,6 +230,14 @@ def test_a_result_takes_few_words_more():
     )
 
 
+def test_a_line_without_a_passage_says_what_the_text_is_about():
+    own = Document(7, "notes", "whole", "The shed", document="home/7.md")
+
+    assert as_text(SearchPage("q", [Result(own, 0.5, 0.5)], ()), "minimal") == (
+        "1. [0.50] notes (id 7, home/7.md) · The shed"
+    )
+
+
 def noted(number: int, letters: int) -> Document:
     return Document(number, "notes", "text", metadata={"k": "v" * letters})
 

@@ -241,6 +241,37 @@ class TestFind:
         )
         assert result.structured_content["collections"]["notes"].startswith("degraded: ")
 
+    async def test_what_the_model_cannot_read_is_found_by_keywords_and_both_sides_are_told(self):
+        encoder = FakeEncoder()
+        encoder.unread = {"ፀሐይ"}
+        async with memory_engine() as engine, memory_server(encoder, engine=engine) as client:
+            stored = await store(client, "ፀሐይ roses")
+            await store(client, "tulips")
+            found, asked = await find(client, "roses"), await find(client, "ፀሐይ")
+            points, _ = await engine.scroll("notes", limit=9, with_vectors=True)
+
+        assert "Found by keywords only: the model does not know its characters." in said(stored)
+        assert sorted(len(one.vector) for one in points) == [1, 2]
+        assert not any("pending" in one.payload["doc"] for one in points)
+        assert [one["text"] for one in found.structured_content["results"]] == ["ፀሐይ roses"]
+        assert "Note: notes: keywords only: The model does not know these characters." in said(
+            asked
+        )
+
+    async def test_a_text_is_refused_that_neither_vectors_nor_keywords_could_find(self):
+        encoder = FakeEncoder()
+        encoder.unread = {"ፀሐይ"}
+        async with memory_engine() as engine, memory_server(encoder, engine=engine) as client:
+            await foreign(
+                engine, "dense", {1: {"document": "a"}}, vectors=COSINE, values=lambda _: dense("a")
+            )
+            asked = {"information": "ፀሐይ roses", "collection_name": "dense"}
+            text = refusal(await client.call_tool("qdrant-store", asked))
+            count = (await engine.count("dense")).count
+
+        assert text.startswith("The model does not know the characters of this text")
+        assert count == 1
+
     async def test_a_foreign_point_without_text_is_shown_as_such(self):
         async with memory_engine() as engine, memory_server(engine=engine) as client:
             await foreign(
@@ -306,9 +337,7 @@ class TestFind:
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
 BAD_FINDS = [
-    ({}, "query is empty: say what to look for, or give collections, since, until, tags or"),
-    ({"query": ""}, "query is empty: say what to look for"),
-    ({"query": " \n\t"}, "query is empty: say what to look for"),
+    ({"within": "x"}, "query is empty: say what to look for within that text"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
     ({"query": 7}, "query must be a string."),
     ({"query": "q", "tags": [1]}, "each of tags must be a string."),
@@ -1059,3 +1088,14 @@ async def test_a_part_is_shown_by_its_number_behind_the_id_of_its_document(engin
     number = int(re.search(rf"\(id plan:(\d+)/{len(points)}, \S{{10}}\)", found)[1])
     assert "harbour 280" in parts["documents"][number - 1]["text"]
     assert said(gone).startswith(f"Deleted: notes (id plan, {len(points)} parts) · Sentence")
+
+
+async def test_an_id_of_another_collection_is_told_with_its_place():
+    async with memory_server() as client:
+        await store(client, "roses", "notes", id="r")
+        await store(client, "moss", "garden")
+        asked = {"ids": ["r"], "collection_name": "garden"}
+        text = refusal(await client.call_tool("qdrant-get", asked))
+
+    assert text.startswith("Not found: 'r'. ")
+    assert text.endswith("Note: Not in garden, but in notes: name that collection.")

@@ -29,7 +29,7 @@ from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.pending import Backfill
 from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
-from mcp_server_qdrant.projection.map import Projector
+from mcp_server_qdrant.projection.map import Projector, Shelf
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import document_of, paths
@@ -93,7 +93,9 @@ class Services:
             Newest(client, shared.dates, fields),
             self.facets,
         )
-        self.projector = Projector(self.catalog, drawer, self.encoders, self.pipeline.search)
+        self.projector = Projector(
+            self.catalog, drawer, self.encoders, self.pipeline.search, shared.maps
+        )
         self.history = History(client, points, settings.history_days, self.catalog.visible, indexes)
         self.store = Store(
             self.catalog,
@@ -224,6 +226,7 @@ class Shared:
         self.encoders = encoders
         self.bm25 = Bm25Encoder(settings.bm25_language)
         self.rerank = open_rerank(settings, encoders.host)
+        self.maps = Shelf()
         self._tally = Tally()
         self.filterable = [(each.name, each.field_type) for each in settings.filterable_fields]
         self.dates = tuple(dict.fromkeys((*DATES, *date_paths(settings.qdrant_recency_fields))))

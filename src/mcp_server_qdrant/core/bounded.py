@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 
+TOGETHER = 512_000_000  # bytes of all answers that are being read
 LARGEST = 4_000_000  # bytes of an answer; as text each may take four more, and once again
 HEAVIEST = 32_000_000  # bytes that its objects, lists and items may take
 # The bytes that these signs of a JSON text stand for at most, when it is parsed.
@@ -14,6 +15,28 @@ PLAIN = {"Accept-Encoding": "identity"}  # of a request, so that its answer is n
 
 class TooLarge(Exception):
     """An answer would take more memory than it may."""
+
+
+class Reading:
+    """The bytes of an answer that is being read, a part of what all of them may take together."""
+
+    together = 0
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._size = 0
+
+    def add(self, size: int) -> None:
+        """So many more were read. Raises TooLarge."""
+        self._size += size
+        Reading.together += size
+        if self._size > self._largest or Reading.together > TOGETHER:
+            raise TooLarge
+
+    def end(self) -> None:
+        """The answer was read, or given up."""
+        Reading.together -= self._size
+        self._size = 0
 
 
 def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
@@ -42,17 +65,16 @@ class _Bounded(httpx.AsyncByteStream):
     ) -> None:
         self._inner = inner
         self._costs = costs
-        self._largest = largest
+        self._reading = Reading(largest)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size, pieces = 0, []
+        pieces = []
         async for piece in self._inner:
-            size += len(piece)
-            if size > self._largest:
-                raise TooLarge
+            self._reading.add(len(piece))
             pieces.append(piece)
             yield piece
         weigh(pieces, self._costs)
 
     async def aclose(self) -> None:
+        self._reading.end()
         await self._inner.aclose()

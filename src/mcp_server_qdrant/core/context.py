@@ -18,6 +18,7 @@ Phase = Literal["embed", "probe", "retrieve", "rank", "rerank"]
 PHASES: tuple[Phase, ...] = ("embed", "probe", "retrieve", "rank", "rerank")
 Answer = Literal["found", "weak", "empty"]
 ANSWERS: tuple[Answer, ...] = ("found", "weak", "empty")
+MOMENT = 0.001  # seconds for what begins after the deadline
 Outcome = Literal["ok", "rejected", "failed", "crashed", "cancelled"]
 
 T = TypeVar("T")
@@ -81,10 +82,9 @@ def within(seconds: float) -> AbstractContextManager[None]:
 
 
 def left() -> float | None:
-    """Seconds that are left; None where no end was set, or it is past."""
+    """Seconds that are left, a moment at least; None where no end was set."""
     end = _END.get()
-    seconds = None if end is None else end - time.monotonic()
-    return seconds if seconds is not None and seconds > 0 else None
+    return None if end is None else max(end - time.monotonic(), MOMENT)
 
 
 def calling(who: Caller | None) -> AbstractContextManager[None]:

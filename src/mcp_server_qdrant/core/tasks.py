@@ -11,6 +11,8 @@ from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 300.0
 
+AT_ONCE = 64
+
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ class Tasks:
 
 
 async def gathered(
-    names: Sequence[str], ask: Callable[[str], Awaitable[T]], at_once: int = 10_000
+    names: Sequence[str], ask: Callable[[str], Awaitable[T]], at_once: int = AT_ONCE
 ) -> tuple[dict[str, T], dict[str, QdrantMcpError]]:
     """The answers by name, and our errors by name; any other error is raised."""
     gate = asyncio.Semaphore(at_once)

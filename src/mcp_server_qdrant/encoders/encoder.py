@@ -52,7 +52,7 @@ class Encoder:
         return await self.query_vector(self.prefixes.query + text)
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
-        """One vector per text, in order."""
+        """One vector per text, in order; an empty one of a text that the model cannot read."""
         return await self.vectors([self.prefixes.passage + text for text in texts])
 
     async def query_vector(self, text: str) -> Any:  # noqa: ARG002

@@ -47,6 +47,7 @@ from mcp_server_qdrant.qdrant.write.points import Blueprint, Points
 LOAD_SECONDS = 30.0
 RACES = 5  # how often a text is stored again that another process has written meanwhile
 FALLBACK_TOKENS = 128
+UNREAD = "the model does not know its characters"
 OVERLAP = 0.15
 NUMBER = re.compile(r"\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
@@ -258,6 +259,9 @@ class Store:
         near = None
         if compared and job.head and job.head.dense:
             near = await near_memory(self.queries, self.points, parts[0], target, job.head.dense)
+        without = target.note if target.dense is None else UNREAD if job.unread else None
+        if without and 0 < job.unread < len(parts):
+            without = f"{without} in {job.unread} parts"
         self.catalog.count_stored(name, len(parts) - (before.chunks if before else 0))
         if writer.pending:
             self.catalog.forget(name)  # it may have got the index of pending points
@@ -268,7 +272,7 @@ class Store:
             ids=tuple(str(part.id) for part in parts),
             updated=before is not None,
             pending=writer.pending,
-            without_vector=target.note if target.dense is None else None,
+            without_vector=without,
             near=near,
             before=kept,
         )

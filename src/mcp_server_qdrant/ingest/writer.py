@@ -34,6 +34,10 @@ BATCH = 256  # parts that are encoded together
 WRITTEN = 128  # parts in one call to the engine
 WORKERS = 3  # one encodes, one writes, one has its texts ready
 RETRIES = (1.0, 4.0, 15.0)  # seconds before an engine that is away is asked again
+UNFINDABLE = (
+    "The model does not know the characters of this text, and the collection has no keywords: "
+    "nothing would find it. Store it in another collection."
+)
 AWAY = EngineTimeout, EngineUnavailable
 
 Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises EncoderUnavailable
@@ -45,7 +49,8 @@ class Job:
 
     `before` is the first part of the version that a single text replaces; with `exact` it is
     replaced only if it is still as it was. `earlier` are points of which unchanged parts take
-    their vectors. `head` is the first part of the text that is being written.
+    their vectors. `head` is the first part of the text that is being written; `unread` counts the
+    parts that the model cannot read.
     """
 
     parts: Sequence[Document]
@@ -53,6 +58,7 @@ class Job:
     exact: bool = False
     earlier: Sequence[PointId] = ()
     head: Encoded | None = None
+    unread: int = 0
 
     def wrote(self, count: int) -> None:
         """So many of its parts were written just now."""
@@ -159,13 +165,19 @@ class Writer:
     async def store(self, jobs: Sequence[Job]) -> None:
         """Encode and write the parts of jobs, the first one of each text after all its others.
 
-        Raises EncoderUnavailable, and Outdated where an `exact` write came too late.
+        Raises EncoderUnavailable, RequestError for a text that nothing could find, and Outdated
+        where an `exact` write came too late.
         """
         known = await self._vectors([point for job in jobs for point in job.earlier])
         items = [(job, part) for job in jobs for part in job.parts]
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
             encoded = await self.encoded([part for _, part in some], known)
+            for (job, part), one in zip(some, encoded, strict=True):
+                if one.dense is not None and not one.dense:
+                    job.unread += 1
+                    if self.target.written is None and part.chunk == 0:
+                        raise RequestError(UNFINDABLE)
             await self._upsert([one for one in encoded if one.part.chunk])
             due = []
             for (job, part), one in zip(some, encoded, strict=True):

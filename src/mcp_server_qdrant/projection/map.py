@@ -5,6 +5,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
@@ -23,7 +24,8 @@ from mcp_server_qdrant.qdrant.read.draw import Drawer
 
 Point = tuple[str, PointId]  # of a collection
 
-KEPT = 8
+KEPT = 16  # of all tenants together
+DRAWN_AT_ONCE = 4
 AT_ONCE = 4  # collections read at the same time
 LACKING = (
     "A map with regions, on which near means alike, needs the extra 'map': pip install opentsne "
@@ -60,6 +62,18 @@ class _KeptMap:
 
 
 @dataclass(eq=False)
+class Shelf:
+    """What the projectors of all tenants share: the last maps, and the turns to make one.
+
+    A layout by neighbours is a process of some 450 MB: there is one at a time.
+    """
+
+    maps: OrderedDict[Any, _KeptMap] = field(default_factory=OrderedDict)
+    drawing: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, DRAWN_AT_ONCE))
+    laying: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(eq=False)
 class Projector:
     """Maps of any collections, the last ones kept while what they show stays as it is.
 
@@ -74,9 +88,8 @@ class Projector:
     drawer: Drawer
     encoders: Registry
     search: Callable[[SearchRequest], Awaitable[SearchPage]]
-    _maps: OrderedDict[Any, _KeptMap] = field(default_factory=OrderedDict, init=False)
+    shelf: Shelf = field(default_factory=Shelf)
     _writes: Counter[str] = field(default_factory=Counter, init=False)
-    _laying: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def changed(self, collection: str) -> None:
         """The collection was written to."""
@@ -111,27 +124,30 @@ class Projector:
 
     async def close(self) -> None:
         """Stop drawing."""
-        if tasks := [task for entry in self._maps.values() for task in entry.tasks]:
-            for entry in self._maps.values():
+        own = [entry for (owner, *_), entry in self.shelf.maps.items() if owner is self]
+        if tasks := [task for entry in own for task in entry.tasks]:
+            for entry in own:
                 entry.stop()
             await asyncio.wait(tasks)
 
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
         """The map of the targets: the kept one, or one that is being made, or a new one."""
-        key = (limit, *(target.collection for target in targets))
-        newest = await asyncio.gather(*(self.catalog.changed_at(one.collection) for one in targets))
-        state = [(one.points, self._writes[one.collection]) for one in targets], newest
-        entry = self._maps.get(key)
+        names = [one.collection for one in targets]
+        maps, key = self.shelf.maps, (self, limit, *names)
+        newest = await gathered(names, self.catalog.changed_at)
+        state = [(one.points, self._writes[one.collection]) for one in targets], newest[0]
+        entry = maps.get(key)
         old = entry and entry.state != state and (patience or not entry.busy)
         if entry is None or old or entry.failed:
             laid = entry.laid if entry else None
             if entry and entry.laying:
                 entry.laying.cancel()
             drawing = asyncio.ensure_future(self._draw(targets, limit))
-            entry = self._maps[key] = _KeptMap(state, drawing, laid)
-        self._maps.move_to_end(key)
-        if len(self._maps) > KEPT:
-            self._maps.popitem(last=False)[1].stop()
+            entry = maps[key] = _KeptMap(state, drawing, laid)
+        maps.move_to_end(key)
+        drawn_ones = [one for one, kept in maps.items() if kept.drawing.done()]
+        for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # somebody waits for the others
+            maps.pop(old).stop()
         drawn = await asyncio.shield(entry.drawing)
         if not (installed() and any(map(_large, drawn.panels))):
             return drawn
@@ -145,7 +161,7 @@ class Projector:
     async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
         """Give a map its layout by neighbours, or a note why it has none."""
         try:
-            async with self._laying:
+            async with self.shelf.laying:
                 panels = [
                     replace(panel, neighbours=await neighbours(panel)) if _large(panel) else panel
                     for panel in drawn.panels
@@ -165,14 +181,15 @@ class Projector:
         drawable = [target for target in targets if target.dense and not target.failed]
         counts = shares([target.points for target in drawable], limit)
         wanted = {one.collection: (one, count) for one, count in zip(drawable, counts, strict=True)}
-        found, failures = await gathered(
-            [*wanted], lambda name: self.drawer.draw(*wanted[name]), AT_ONCE
-        )
-        failed = unread + [f"{called(name)}: {error}" for name, error in failures.items()]
-        if failed and len(failed) == len(drawable) + len(unread):
-            raise BackendError(f"No collection could be read for the map: {failed[0]}")
-        drawn = [(wanted[name][0], points) for name, points in found.items()]
-        made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
+        async with self.shelf.drawing:
+            found, failures = await gathered(
+                [*wanted], lambda name: self.drawer.draw(*wanted[name]), AT_ONCE
+            )
+            failed = unread + [f"{called(name)}: {error}" for name, error in failures.items()]
+            if failed and len(failed) == len(drawable) + len(unread):
+                raise BackendError(f"No collection could be read for the map: {failed[0]}")
+            drawn = [(wanted[name][0], points) for name, points in found.items()]
+            made = await asyncio.to_thread(lay_out, drawn, [*notes, *failed])
         if any(map(_large, made.panels)) and not installed():
             return replace(made, notes=(*made.notes, LACKING))
         return made

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from qdrant_client import models
 
-from mcp_server_qdrant.core.dates import DATE_KEY, Period
+from mcp_server_qdrant.core.dates import DATE_KEY, LATEST, Period
 from mcp_server_qdrant.core.errors import InvalidFilter
 from mcp_server_qdrant.core.notation import as_point_id
 
@@ -18,6 +18,7 @@ MAX_LENGTH = 100_000  # characters as JSON: the ids of a list of the page, and m
 SHOWN = 80  # characters of what a caller wrote that a sentence repeats
 MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
 
+CHANGED = "updated_at"
 CLAUSES = ("must", "should", "must_not")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
 FieldType = Literal["keyword", "integer", "float", "boolean"]
@@ -73,11 +74,16 @@ def both(one: models.Filter, other: Any) -> models.Filter:
 
 
 def dated(
-    where: models.Filter | None, period: Period | None, paths: Sequence[str]
+    where: models.Filter | None,
+    period: Period | None,
+    paths: Sequence[str],
+    *,
+    changed: bool = False,
 ) -> models.Filter | None:
     """The filter, and that the point has a date of this period at one of the paths.
 
-    Where it has the date of a text, that one decides.
+    Where it has the date of a text, that one decides; with `changed` the day of its last change
+    counts as well.
     """
     if period is None:
         return where
@@ -89,6 +95,10 @@ def dated(
     if own == DATE_KEY:
         unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=own))
         either = [models.Filter(must=[unsaid], should=either)] if either else []
+        if changed and CHANGED in paths:
+            any_day = models.FieldCondition(key=own, range=models.DatetimeRange(lte=LATEST))
+            change = models.FieldCondition(key=CHANGED, range=limits)
+            either.append(models.Filter(must=[any_day, change]))
     either.append(models.FieldCondition(key=own, range=limits))
     return both(models.Filter(should=either), where)
 

@@ -96,15 +96,18 @@ class TenantClient:
         return await self._sees(collection_name, again=True)
 
     async def _sees(self, name: str, *, again: bool = False) -> bool:
-        until, seen = self._seen.get(name, (0.0, False))
+        known = self._seen.get(name)
+        until, seen = known or (0.0, False)
         if until > self._clock() and (seen or not again):
             return seen
         try:
             async with self._gate:
                 records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
         except UnknownCollection:
-            records = []
-        self._see(name, seen=bool(records))
+            self._seen.pop(name, None)  # anybody can invent names
+            return False
+        if self._seen.get(name) == known:  # else the tenant has written there meanwhile
+            self._see(name, seen=bool(records))
         return bool(records)
 
     def _see(self, name: str, *, seen: bool) -> None:

@@ -14,7 +14,14 @@ from mcp_server_qdrant.search.present import weak
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import candidates_of
-from mcp_server_qdrant.search.understand import SHALLOW, Query, Understanding, embed, narrowed
+from mcp_server_qdrant.search.understand import (
+    NO_VECTORS,
+    SHALLOW,
+    Query,
+    Understanding,
+    embed,
+    narrowed,
+)
 
 SECONDS = 0.5
 AHEAD = 0.1  # of the page's best
@@ -54,8 +61,10 @@ async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     others = [t for t in await understanding.catalog.resolve(["*"]) if t.collection not in searched]
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
     targets = [narrowed(one, query.request.algorithm) for one in largest]
+    known = query.vectors if query.terms.query == text else NO_VECTORS  # else it was corrected
     terms, vectors = await asyncio.gather(
-        understanding.terms.weighed(text, targets), embed(text, targets, understanding.encode)
+        understanding.terms.weighed(text, targets),
+        embed(text, targets, understanding.encode, known),
     )
     query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
     found, _ = await candidates_of(understanding.queries, query)

@@ -1,12 +1,14 @@
-"""The newest texts of collections, for a request without a query."""
+"""The newest texts, for a request without a query, or with words too common to be ranked."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
+from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.notation import amount, line
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
@@ -16,12 +18,15 @@ from mcp_server_qdrant.search.present import (
     faults,
     names,
     nothing_found,
-    undated,
 )
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import Fetch, told_apart
 
 BEGINNING = 300  # characters of a text
+BEFORE = 60  # characters before a phrase
+UNDATED_SECONDS = 1.0
+COMMON = "Words so common do not rank: these are the newest texts that have them as written."
+_WORD = re.compile(r"\w+|[\u2190-\u2bff\U0001f000-\U0001faff]")  # or a picture
 
 AllListed = Mapping[str, Listed]  # by collection
 
@@ -33,15 +38,38 @@ async def newest_points(
     period: Period | None,
     limit: int,
     seconds: float,
+    phrases: Sequence[re.Pattern[str]] = (),
 ) -> tuple[AllListed, list[Status]]:
     """The newest points of each collection; one that fails is a status."""
 
     async def listing(some: Sequence[Target]) -> Sequence[Listed]:
-        return [await newest.listed(target, condition, period, limit) for target in some]
+        return [await newest.listed(one, condition, period, limit, phrases) for one in some]
 
     answers = await in_time([[target] for target in targets], listing, seconds)
     listed, late = told_apart([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
+
+
+async def undated(newest: Newest, targets: Sequence[Target], condition: Any) -> list[str]:
+    """The sentences on texts that a period left out since they have no date."""
+
+    async def counted(some: Sequence[Target]) -> Sequence[int]:
+        return [await newest.undated(target, condition) for target in some]
+
+    answers = await in_time([[target] for target in targets], counted, UNDATED_SECONDS)
+    counts, failed = told_apart([target.collection for target in targets], answers)
+    count = sum(counts.values())
+    said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []
+    if unknown := [one.collection for one in failed]:
+        said.append(f"{names(unknown)}: texts without a date are left out by since and until.")
+    return said
+
+
+def phrases_of(query: str) -> list[re.Pattern[str]]:
+    """The quoted phrases of a query, or the whole of it: its words in a row, however separated."""
+    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (query,)]
+    patterns = [r"\W+".join(map(re.escape, row)) for row in rows]
+    return [re.compile(rf"(?<!\w){one}(?!\w)", re.IGNORECASE) for one in patterns if one]
 
 
 async def newest_hits(
@@ -62,14 +90,9 @@ def listing_page(
     listed: AllListed,
     statuses: Sequence[Status],
     request: SearchRequest,
-    targets: Sequence[Target],
-    *,
-    dated: bool,
+    phrases: Sequence[re.Pattern[str]] = (),
 ) -> SearchPage:
-    """The page of these texts, with their number and how to see older ones.
-
-    `dated`: only texts of some period were asked for.
-    """
+    """The page of these texts, with their number and how to see older ones."""
     full, room = request.mode == "full", BEGINNING
     if request.limit is None and hits:  # else the page may be as long as it was asked for
         room = min(room, max(4 * (ROOM // len(hits) - LINE), SHORT))
@@ -79,13 +102,13 @@ def listing_page(
             one,
             relevance=None,
             score=0.0,
-            passages=() if full else (Passage(line(one.text, room), one, one.section),),
+            passages=()
+            if full
+            else (Passage(_beginning(one.text, room, phrases), one, one.section),),
         )
         for one in documents
     ]
     count = sum(one.total for one in listed.values())
-    empty = {target.collection for target in targets if not target.dates}
-    empty -= {name for name, one in listed.items() if one.total}
     nothing = None if results else nothing_found(request, statuses)
     return SearchPage(
         query=request.query,
@@ -94,15 +117,22 @@ def listing_page(
         notes=[
             *faults(statuses),
             *([nothing] if nothing else []),
-            *_counted(listed, count, len(documents)),
-            *undated(sorted(empty) if dated else ()),
+            *([COMMON] if phrases and results else []),
+            *_counted(listed, count, len(documents), common=bool(phrases)),
         ],
         more=max(count - len(documents), 0),
         nothing=nothing,
     )
 
 
-def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
+def _beginning(text: str, room: int, phrases: Sequence[re.Pattern[str]]) -> str:
+    """How a text begins, or what is around the first phrase, on one line."""
+    found = next(filter(None, (phrase.search(text) for phrase in phrases)), None)
+    start = max(found.start() - BEFORE, 0) if found and found.end() > room else 0
+    return line(text[start:], room)
+
+
+def _counted(listed: AllListed, count: int, shown: int, *, common: bool) -> list[str]:
     """The number of texts, and where not all were looked at."""
     if not count:
         return []
@@ -112,5 +142,6 @@ def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        said.append(f"{names(parts)}: has no index of dates, so that only some were looked at.")
+        lack = "no index has words so common" if common else "it has no index of dates"
+        said.append(f"{names(parts)}: only some texts were looked at, since {lack}.")
     return said

@@ -1,19 +1,28 @@
 """The read path: understand -> retrieve -> rank -> reread -> complete -> present."""
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mcp_server_qdrant.core.context import Answer, recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
+from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.search.elsewhere import better_elsewhere
-from mcp_server_qdrant.search.listing import listing_page, newest_hits, newest_points
+from mcp_server_qdrant.search.listing import (
+    listing_page,
+    newest_hits,
+    newest_points,
+    phrases_of,
+    undated,
+)
 from mcp_server_qdrant.search.present import ROOM, gist, present
 from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.relevance import Hit
@@ -40,7 +49,8 @@ class Pipeline:
         Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
         """
         if not request.query.strip():
-            return await self._list(request)
+            targets = await self.understanding.catalog.resolve(request.collections)
+            return await self._list(request, targets, self.fetch.queries.prepare(request.where()))
         query = await self.understanding.query(request)
         found = await retrieve(self.fetch, query)
         hits = rank(found.hits, query)
@@ -48,24 +58,38 @@ class Pipeline:
             query = query.deeper(self.fetch.queries.without(query.condition, found.replaced))
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
+        if not hits and (phrases := _common(query)):
+            return await self._list(request, query.targets, query.condition, phrases)
         ranked = await self._reread(hits, query)
         return await self._present(ranked, found, query, room)
 
-    async def _list(self, request: SearchRequest) -> SearchPage:
-        """The newest texts, for a request without a query."""
+    async def _list(
+        self,
+        request: SearchRequest,
+        targets: Sequence[Target],
+        condition: Any,
+        phrases: Sequence[re.Pattern[str]] = (),
+    ) -> SearchPage:
+        """The newest texts, for a request without a query; those in which all phrases occur."""
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
-        targets = await understanding.catalog.resolve(request.collections)
-        limit = understanding.shown(request, targets)
-        condition = self.fetch.queries.prepare(request.where())
+        limit = request.limit or understanding.shown(request, targets)
         listed, statuses = await newest_points(
-            self.newest, targets, condition, period, limit, seconds
+            self.newest, targets, condition, period, limit, seconds, phrases
         )
         hits, late = await newest_hits(self.fetch, listed, limit, seconds)
         if not hits:
             await self._doubt(request, targets, seconds)
-        statuses, dated = self._settle([*statuses, *late]), period is not None
-        return listing_page(hits, listed, statuses, request, targets, dated=dated)
+        page = listing_page(hits, listed, self._settle([*statuses, *late]), request, phrases)
+        return await self._with_undated(page, targets, condition, period)
+
+    async def _with_undated(
+        self, page: SearchPage, targets: Sequence[Target], condition: Any, period: Period | None
+    ) -> SearchPage:
+        """The page, with a note on the texts that a period left out since they have no date."""
+        if period is None:
+            return page
+        return replace(page, notes=[*page.notes, *await undated(self.newest, targets, condition)])
 
     def _short(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
         """True where a page lacks results that were asked for, and there may be more.
@@ -102,7 +126,8 @@ class Pipeline:
         hits = await completed(self.fetch, ranked.hits, query)
         ranked = replace(ranked, hits=hits)
         statuses = self._settle(found.statuses)
-        page = present(ranked, found, query, statuses, room)
+        page = present(ranked, query, statuses, room)
+        page = await self._with_undated(page, query.targets, query.condition, query.period)
         answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
@@ -134,6 +159,14 @@ class Pipeline:
         if worst and len(broken) == len(worst):
             raise BackendError(_all_failed(broken))
         return list(worst.values())
+
+
+def _common(query: Query) -> list[re.Pattern[str]]:
+    """The phrases of a query whose words are all too common for keyword search."""
+    request, searched = query.request, any(target.sparse for target in query.targets)
+    if query.terms.idf or not searched or request.score_threshold is not None:
+        return []
+    return phrases_of(request.query)
 
 
 def _all_failed(statuses: Sequence[Status]) -> str:

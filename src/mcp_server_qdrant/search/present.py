@@ -24,12 +24,12 @@ from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
-from mcp_server_qdrant.search.retrieve import Retrieved
 from mcp_server_qdrant.search.understand import Query
 from mcp_server_qdrant.search.words.terms import Words, share
 
 ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
+WEAK, MORE_NOTES = 150, 20  # of a page without an answer, and of that for its further notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
@@ -44,6 +44,13 @@ MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 LONGEST = 20_000  # characters of a part that are looked at
 AFTER = 0.5  # what the words of a sentence count for the one after it
+ORDERING = {  # what the factors of a score are about
+    "priority": "preferred collections",
+    "recency": "age",
+    "superseded": "newer texts",
+    "tags": "tags",
+    "fuzzy": "spelling",
+}
 BEGINNING = 200  # characters of a part in which no word of the query is found
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
@@ -54,7 +61,6 @@ Sections = Sequence[tuple[int, str]]
 
 def present(
     ranked: Ranked,
-    found: Retrieved,
     query: Query,
     statuses: Sequence[Status],
     room: int = ROOM,
@@ -62,6 +68,10 @@ def present(
     """The page of the best hits, as many as the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
+    lacking = absent(ranked.hits, query) if shown else []
+    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if shown else []
+    if weakly and request.limit is None:
+        room = min(room, WEAK - MORE_NOTES)
     chosen = [()] * len(shown) if full else _chosen(shown, query, room)
     results = [
         Result(
@@ -76,14 +86,7 @@ def present(
         )
         for hit, passages in zip(shown, chosen, strict=True)
     ]
-    lacking = absent(ranked.hits, query) if results else []
-    weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
     nothing = None if results else nothing_found(request, statuses, ranked.best)
-    silent = [
-        one.target.collection
-        for one in found.found.values()
-        if query.period and not one.candidates and not one.target.dates
-    ]
     return SearchPage(
         query=request.query,
         results=results,
@@ -91,9 +94,9 @@ def present(
         notes=[
             *([f"No text found contains {every(lacking)}."] if lacking else []),
             *weakly,
+            *order(shown),
             *faults(statuses),
             *([nothing] if nothing else []),
-            *undated(silent),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,
@@ -186,6 +189,18 @@ def why(hit: Hit, query: Query) -> dict[str, Any]:
     return reasons if hit.reranked is None else reasons | {"reranked": hit.reranked}
 
 
+def order(shown: Sequence[Hit]) -> list[str]:
+    """The sentence on what else the order of the results follows, where one is out of order.
+
+    A reranker says itself that it made the order.
+    """
+    seen = [round(hit.relevance, 2) for hit in shown]
+    if seen == sorted(seen, reverse=True) or any(hit.reranked is not None for hit in shown):
+        return []
+    counted = {ORDERING[name] for hit in shown for name, factor in hit.factors if factor != 1}
+    return [f"In order of relevance and {every(sorted(counted))}."] if counted else []
+
+
 def faults(statuses: Iterable[Status]) -> list[str]:
     """The sentences on collections that were not, or not wholly, searched; one for each reason."""
     found: dict[str, list[str]] = {}
@@ -193,12 +208,6 @@ def faults(statuses: Iterable[Status]) -> list[str]:
         if status.reason and status.state != "ok":
             found.setdefault(status.reason, []).append(status.collection)
     return [f"{names(several)}: {reason}" for reason, several in found.items()]
-
-
-def undated(silent: Sequence[str]) -> list[str]:
-    """The sentence on collections where no text has a date of the period, maybe none at all."""
-    sentence = f"{names(silent)}: no text of that time; those without a date are left out."
-    return [sentence] if silent else []
 
 
 def names(several: Sequence[str]) -> str:

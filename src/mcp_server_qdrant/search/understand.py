@@ -48,6 +48,9 @@ class QueryVectors:
     failures: Mapping[str, str]
 
 
+NO_VECTORS = QueryVectors({}, {})
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The operator's rules of ranking, which no request changes.
@@ -165,7 +168,9 @@ class Understanding:
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()
-        terms, vectors, tags = await self._words_and_vectors(preferred, resolved, targets, tagged)
+        terms, vectors, tags = await self._words_and_vectors(
+            preferred, resolved, targets, tagged, end
+        )
         limit = self.shown(request, targets)
         passages = request.group_size or PASSAGES
         if text is not None:
@@ -209,6 +214,7 @@ class Understanding:
         resolved: Sequence[Target],
         targets: Sequence[Target],
         tagged: Sequence[Target],
+        end: float,
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
         """The query for each leg; where a word is misspelled, corrected and encoded again.
 
@@ -223,7 +229,10 @@ class Understanding:
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
-            text, corrections = await self.speller.correct(replace(terms, unknown=suspect), probed)
+            until = (monotonic() + end) / 2  # the search itself has the other half of the time
+            text, corrections = await self.speller.correct(
+                replace(terms, unknown=suspect), probed, until
+            )
             better = await self._probe(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)
@@ -254,18 +263,23 @@ def narrowed(target: Target, algorithm: Algorithm) -> Target:
     return target
 
 
-async def embed(query: str, targets: Sequence[Target], encode: Encode) -> QueryVectors:
+async def embed(
+    query: str, targets: Sequence[Target], encode: Encode, known: QueryVectors = NO_VECTORS
+) -> QueryVectors:
     """Encode the query once for each model that a target needs, concurrently.
 
-    A model that cannot encode does not fail the search: its reason is kept.
+    Not for those of which its vector is `known`, or why there is none. A model that cannot encode
+    does not fail the search: its reason is kept.
     """
-    models = sorted({target.dense.model for target in targets if target.dense})
+    needed = {target.dense.model for target in targets if target.dense}
+    models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:
         return list(await encode(model, query))
 
     made, failed = await gathered(models, vector)
-    return QueryVectors(made, {model: str(error) for model, error in failed.items()})
+    reasons = {model: str(error) for model, error in failed.items()}
+    return QueryVectors({**known.dense, **made}, {**known.failures, **reasons})
 
 
 def dense_share(semantic: float | None, keyword: float | None) -> float | None:

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from typing_extensions import override
 
-from mcp_server_qdrant.core.datatypes import SearchPage
+from mcp_server_qdrant.core.datatypes import Mode, Result, SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import Word, choices, json_object, sound, without_null
 from mcp_server_qdrant.core.find import (
@@ -26,8 +26,17 @@ from mcp_server_qdrant.core.find import (
     offered,
 )
 from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
+from mcp_server_qdrant.core.sentences import tokens
+from mcp_server_qdrant.search.present import LINE, ROOM, WEAK
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import MAX_METADATA, as_data, as_meta, as_text, described
+from mcp_server_qdrant.tools.rendering import (
+    MAX_METADATA,
+    as_data,
+    as_meta,
+    as_text,
+    compact,
+    described,
+)
 from mcp_server_qdrant.tools.services import Services
 
 FIND = (
@@ -36,7 +45,7 @@ FIND = (
 )
 _TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-BROWSED = ("since", "until", "tags", "query_filter")  # enough to list the newest texts
+WHOLE = 2 * ROOM  # tokens of a page of whole texts
 
 Found = Annotated[
     dict[str, Any],
@@ -93,7 +102,7 @@ class FindArguments(SearchRequest, ArgModelBase):
         return {"asked": self}
 
     def request(self) -> SearchRequest:
-        """The search. Raises RequestError where there is nothing to look for or to list."""
+        """The search. Raises RequestError where its arguments do not fit together."""
         said = {name: getattr(self, name) for name in self.model_fields_set}
         if tuning := said.pop("tuning", None):
             said |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
@@ -106,11 +115,6 @@ class FindArguments(SearchRequest, ArgModelBase):
         if not request.query.strip() and request.within:
             raise RequestError(
                 "query is empty: say what to look for within that text, or read it with qdrant-get."
-            )
-        if not (request.query.strip() or any(map(said.get, (*BROWSED, "collections")))):
-            raise RequestError(
-                "query is empty: say what to look for, or give collections, since, until, tags or "
-                "query_filter to list the newest texts."
             )
         if len(request.query) > MAX_QUERY:
             raise RequestError(f"query is longer than {MAX_QUERY} characters: ask for less.")
@@ -243,11 +247,15 @@ def concluded(
     """The page as far as an agent can afford it, with advice on what is not shown.
 
     Of whole texts the metadata is cut to `room` characters. Without a limit the results with
-    passages are shown, and a few more on a line each. Where files are still `coming`, nothing is
-    ruled out.
+    passages are shown, and a few more on a line each, or as many whole texts as have room. Where
+    files are still `coming`, nothing is ruled out.
     """
-    results, more, notes = list(page.results), page.more, [*coming, *page.notes]
+    results, notes = list(page.results), [*coming, *page.notes]
     advice: list[str] = []
+    brief = request.limit is None and not request.explain
+    if brief:
+        results = results[: _shown(results, request.mode)]
+    more = page.more + len(page.results) - len(results)
     if coming and not results:
         notes = [note for note in notes if note != page.nothing]
     if request.mode == "full":
@@ -258,14 +266,30 @@ def concluded(
         if parts:
             ids = some(list(dict.fromkeys(parts)))
             advice.append(f"Parts of longer texts, which qdrant-get gives whole: id {ids}.")
-    elif request.limit is None and not request.explain:
-        last = max((n for n, one in enumerate(results, 1) if one.passages), default=0)
-        more += max(len(results) - last - LINES, 0)
-        results = results[: last + LINES]
-    if deep := next((n for n, one in enumerate(results, 1) if one.left), 0):
+    if not page.weak and (deep := next((n for n, one in enumerate(results, 1) if one.left), 0)):
         passages = amount(results[deep - 1].left, "more passage")
-        advice.append(f"{passages} in result {deep}: give its id as within.")
-    listed = not request.query.strip()  # whose notes say how to see older texts
+        if not request.within:
+            advice.append(f"{passages} in result {deep}: give its id as within.")
+        elif (request.limit or 0) < MAX_LIMIT:
+            advice.append(f"{passages}: raise limit.")
+    listed = any(one.relevance is None for one in results)  # its notes say how to see older texts
     if more and not page.weak and not listed and len(results) < MAX_LIMIT:
         advice.append(f"{amount(more, 'more result')}: raise limit.")
-    return replace(page, results=results, more=more, notes=notes, advice=advice)
+    page = replace(page, results=results, more=more, notes=notes, advice=advice)
+    while brief and page.weak and results[1:] and tokens(as_text(page, request.mode)) > WEAK:
+        results, more = results[:-1], more + 1
+        page = replace(page, results=results, more=more)
+    return page
+
+
+def _shown(results: Sequence[Result], mode: Mode) -> int:
+    """How many results a page without a limit has at most."""
+    if mode == "minimal":
+        last = max((n for n, one in enumerate(results, 1) if one.passages), default=0)
+        return last + LINES
+    used = 0
+    for number, one in enumerate(results):
+        used += LINE + tokens(one.document.text) + tokens(compact(one.document.metadata or {}))
+        if number and used > WHOLE:
+            return number
+    return len(results)

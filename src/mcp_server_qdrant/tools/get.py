@@ -78,6 +78,8 @@ async def get(
     earlier, said = await _earlier(services, missing, collection_name, size)
     missing = [one for one in missing if one not in earlier]
     found += [one for one, _ in earlier.values()]
+    if missing and collection_name:
+        said += filter(None, [await services.lookup.elsewhere(missing, collection_name)])
     if not found:
         said += unseen(failures)
         raise RequestError(whole_texts([], missing, said))

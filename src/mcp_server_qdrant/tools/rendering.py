@@ -234,8 +234,7 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     """One result: relevance, collection, id, title, its passages (or the whole text)."""
     document = one.document
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    short = document if one.passages or one.relevance is None else _unnamed(document)
-    place = heading(document) if mode == "full" else _brief(short, dated=dated)
+    place = heading(document) if mode == "full" else _brief(document, dated=dated)
     lines = [f"{number}. {relevance}{place}"]
     if mode == "full":
         lines += [*quoted(document.text), *details(document)]
@@ -248,12 +247,6 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     if one.also:
         lines.append(f"also in: {some(one.also, shown=placed)}")
     return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
-
-
-def _unnamed(document: Document) -> Document:
-    """A text that only its id shall name, where that is its own."""
-    known = is_numbered(document) or document.document == document_id(document)
-    return document._replace(title=None, section=None) if known else document
 
 
 def _brief(document: Document, *, dated: bool) -> str:

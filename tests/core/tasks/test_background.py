@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.core.tasks import FIRST_PAUSE, LONGEST_PAUSE, Tasks
+from mcp_server_qdrant.core.tasks import FIRST_PAUSE, LONGEST_PAUSE, Tasks, gathered
 from tests.support import Clock
 
 
@@ -93,3 +93,20 @@ async def test_closing_ends_them_all():
     for task in (one, other, dying):
         with pytest.raises(asyncio.CancelledError):
             await task
+
+
+async def test_of_many_calls_few_are_under_way_at_the_same_time():
+    running = most = 0
+
+    async def ask(name: str) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return name
+
+    found, failed = await gathered([str(n) for n in range(1_000)], ask)
+
+    assert (len(found), failed) == (1_000, {})
+    assert 1 < most <= 64

@@ -62,13 +62,51 @@ def test_the_model_knows_what_is_common_in_its_language(encoder, word, known):
 
 
 def test_one_odd_text_does_not_lose_the_batch(encoder):
-    odd = ["\ud800 lone", "\ud83d\ude00", "", "a\x00b", "x" * 100_000, "hello world"]
+    odd = ["\ud800 lone", "\ud83d\ude00 smile", "", "a\x00b", "x" * 100_000, "hello world"]
 
     vectors = encoder.documents(odd)
 
-    assert [len(vector) for vector in vectors] == [384] * 6
-    assert vectors[1] == pytest.approx(encoder.query("😀"), abs=1e-5)
+    assert [len(vector) for vector in vectors] == [384, 384, 384, 384, 0, 384]
+    assert vectors[1] == pytest.approx(encoder.query("😀 smile"), abs=1e-5)
     assert vectors[-1][:5] == pytest.approx(HELLO_WORLD, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix"),
+    [
+        ("ประชุมวันจันทร์", 0),  # no token of it is known: it is one with every other such text
+        ("ราคา 20 บาท, 10:30!!!", 0),
+        ("บันทึกการประชุมวันจันทร์ server", 0),
+        ("ក្ដីស្រឡាញ់", 0),
+        ("ክላሲክ ሙዚቃ", 0),
+        ("გამარჯობა მსოფლიო", 0),
+        ("🎉", 0),
+        ("🎉🚀 2026!", 0),
+        ("QmFzZTY0" * 20, 0),  # a word beyond the tokenizer's longest
+        ("search_query: ስንት ሰዓት", 14),  # a prefix is none of the text's words
+    ],
+)
+def test_what_the_tokenizer_knows_only_as_unknown_has_no_vector(encoder, text, prefix):
+    assert encoder.documents([text, "hello world"], prefix)[0].tolist() == []
+    with pytest.raises(EncoderUnavailable, match="does not know these characters"):
+        encoder.query(text, prefix=prefix)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🎉 party",
+        "встреча в десять",
+        "你好世界 今天的天气怎么样",
+        "猫 in Japanese is a cat",
+        "key of the harbour gate: " + "QmFzZTY0" * 20,
+        "Tom Smith asked about ประชุมวันจันทร์",
+        "10:30",
+        "",
+    ],
+)
+def test_what_is_known_for_the_most_part_keeps_its_vector(encoder, text):
+    assert len(encoder.documents([text])[0]) == len(encoder.query(text)) == 384
 
 
 # What the model is

@@ -161,15 +161,19 @@ async def test_a_failure_is_told_and_does_not_end_it(notes):
     assert background.status() == {"things": "in step with notes, 1 file"}
 
 
-async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
+async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path, monkeypatch):
+    """The other says so once it is sure; the only one never does."""
+    monkeypatch.setattr("mcp_server_qdrant.ingest.files.background.TOLD_SECONDS", 0.01)
     syncing, other = Syncing(), Syncing()
     folders = [SyncedFolder(notes, "things")]
     one, two = (Background(each.run, folders, tmp_path / "locks") for each in (syncing, other))
     one.start()
+    await asyncio.sleep(0)
+    first = one.status()
     await syncing.next()
     two.start()
-    await asyncio.sleep(0)
-    told = two.status()
+    while "not looked at" in (told := two.status())["things"]:
+        await asyncio.sleep(0.01)
     await one.close()
     await two.close()
     three = Background(other.run, folders, tmp_path / "locks")
@@ -177,6 +181,7 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path):
     await other.next()
     await three.close()
 
+    assert first == {"things": "not in step with notes: not looked at yet"}
     assert told == {"things": "not in step with notes: another server does it"}
 
 

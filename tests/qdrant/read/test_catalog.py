@@ -559,3 +559,32 @@ async def test_a_time_that_no_calendar_has_is_not_the_newest(bad, tmp_path):
         infos = {info.name: info.updated_at for info in await catalog_of(engine).describe()}
 
     assert infos == {"other": "2026-01-02T00:00:00Z", "both": "2026-01-03T00:00:00Z"}
+
+
+async def test_an_answer_from_before_a_change_is_not_remembered_after_it():
+    async with memory_engine() as engine:
+        catalog = catalog_of(engine, clock=Clock())
+        await made(engine, "a")
+        listing, reading = engine.client.get_collections, engine.client.get_collection
+
+        async def listed():
+            found = await listing()
+            await made(engine, "b")
+            catalog.forget("b")
+            return found
+
+        async def read(name):
+            found = await reading(name)
+            await engine.client.upsert(
+                name, [models.PointStruct(id=1, vector={NAME: [0.1] * SIZE})]
+            )
+            catalog.forget(name)
+            return found
+
+        engine.client.get_collections, engine.client.get_collection = listed, read
+        before = await catalog.names(), (await catalog.target("a")).points
+        engine.client.get_collections, engine.client.get_collection = listing, reading
+        after = await catalog.names(), (await catalog.target("a")).points
+
+    assert before == (("a",), 0)
+    assert after == (("a", "b"), 1)

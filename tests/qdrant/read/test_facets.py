@@ -1,5 +1,7 @@
 """Which tags and keys a collection has, on both engines."""
 
+from dataclasses import replace
+
 import pytest
 from qdrant_client import models
 
@@ -103,7 +105,11 @@ async def test_a_key_outside_of_the_sample_is_known_and_one_that_is_nowhere_is_n
             await facets.check_keys(known, [TARGET])
         with pytest.raises(InvalidFilter) as caught:
             await facets.check_keys(of("seldom"), [TARGET])
-        await facets.check_keys(of("seldom"), [TARGET] * (MOST_COLLECTIONS + 1))
+        many = [replace(TARGET, collection=f"c{n}") for n in range(MOST_COLLECTIONS + 1)]
+        for one in many:
+            await foreign(engine, one.collection, payloads, vectors=COSINE)
+        with pytest.raises(InvalidFilter, match="'seldom'; there are: often, text"):
+            await facets.check_keys(of("seldom"), many)
 
     assert str(caught.value) == "No text there has the key 'seldom'; there are: often, text."
 

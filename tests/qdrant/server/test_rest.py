@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from qdrant_client import models
 
+from mcp_server_qdrant.core.bounded import Reading, TooLarge
 from mcp_server_qdrant.core.errors import (
     EngineTimeout,
     EngineUnavailable,
@@ -335,6 +336,34 @@ async def test_a_request_that_is_given_up_leaves_no_connection_to_the_next(serve
         found = await client.query_batch_points(NAME, REQUESTS)
 
     assert len(found[0].points) == 3
+
+
+async def test_of_many_requests_few_have_a_connection_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(http, "CONNECTIONS", 3)
+    used = []
+    async with raw_server(said(200, BODY), used, close=False) as url:
+        line = http.Http(url, {})
+        answers = await asyncio.gather(*(line.ask("/", b"{}") for _ in range(30)))
+        line.close()
+
+    assert [status for status, _ in answers] == [200] * 30
+    assert sum(used) == 30
+    assert len(used) <= 3
+
+
+async def test_answers_that_are_too_large_together_are_refused(monkeypatch):
+    """And what was read of them counts no longer."""
+    async with raw_server(said(200, BODY), close=False) as url:
+        line = http.Http(url, {})
+        monkeypatch.setattr("mcp_server_qdrant.core.bounded.TOGETHER", 2 * len(BODY))
+        asked = [line.ask("/", b"{}") for _ in range(4)]
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        alone = await line.ask("/", b"{}")
+        line.close()
+
+    assert any(isinstance(one, TooLarge) for one in found)
+    assert alone == (200, BODY)
+    assert Reading.together == 0
 
 
 async def test_a_request_that_is_given_up_as_its_answer_comes_leaves_the_connection_to_the_next(

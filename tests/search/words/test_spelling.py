@@ -2,13 +2,16 @@
 
 import zlib
 from collections import Counter
+from time import monotonic
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rapidfuzz import process
 
 from mcp_server_qdrant.core.datatypes import Correction, DenseLeg, SparseLeg, Target
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.search.words import spelling
 from mcp_server_qdrant.search.words.spelling import (
     CORRECTED_WORDS,
     Speller,
@@ -237,3 +240,29 @@ def test_what_is_not_similar_is_not_near_nor_is_the_word_itself():
     assert near("unassociated", {"associated": 9}) is None  # a prefix is no misspelling
     assert near("citation", {"citations": 1}) == "citations"
     assert near("word") is None
+
+
+async def test_after_the_deadline_nothing_is_corrected():
+    speller = Speller(tokens, Words(notes=NOTES))
+    terms = unknown("recieve packet", "recieve")
+
+    late, _ = await speller.correct(terms, [BOTH], monotonic() - 1)
+    early, _ = await speller.correct(terms, [BOTH], monotonic() + 60)
+
+    assert (late, early) == ("recieve packet", "receive packet")
+
+
+def test_a_large_vocabulary_is_compared_in_slices_that_hold_up_nobody(monkeypatch):
+    sizes = []
+    inner = process.extract_iter
+
+    def counted(word, choices, **how):
+        sizes.append(len(choices))
+        return inner(word, choices, **how)
+
+    monkeypatch.setattr(spelling.process, "extract_iter", counted)
+    words = Counter({f"word{n}": 1 for n in range(9_999)}) + Counter(NOTES)
+
+    assert nearest("recieve", [words]) == "receive"
+    assert sum(sizes) == len(words)
+    assert max(sizes) <= 2_000

@@ -282,3 +282,23 @@ async def test_the_engine_returns_bm25_under_the_global_idf():
                 held = dict(zip(vector.indices, vector.values, strict=True))
                 by_hand = sum(held.get(t, 0.0) * terms.idf[t] for t in tokens)
                 assert point.score == pytest.approx(by_hand, rel=1e-4)
+
+
+async def test_a_probe_that_began_before_a_store_does_not_say_what_is_absent_after_it():
+    prober = Prober(a=(10, {1: 2}))
+    weights = TermWeights(words, prober)
+    answer = prober.answer
+
+    def stored_meanwhile(collection, terms):
+        found = answer(collection, terms)
+        prober.collections["a"][1][2] = 1
+        weights.changed("a")
+        return found
+
+    prober.answer = stored_meanwhile
+    before = await weights.weighed("1 2", [target("a", 10)])
+    prober.answer = answer
+    after = await weights.weighed("1 2", [target("a", 10)])
+
+    assert before.unknown == {2}
+    assert after.unknown == frozenset()

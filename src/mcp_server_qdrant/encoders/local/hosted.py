@@ -24,7 +24,7 @@ from mcp_server_qdrant.encoders.local.listed import SIZES, Spec
 from mcp_server_qdrant.encoders.text import batches
 from mcp_server_qdrant.hosting.link import Link, Service
 
-WIRE = 8
+WIRE = 9
 IDLE_SECONDS = 5.0
 CALL_SECONDS = 600.0
 QUERY_SECONDS = 6.0
@@ -143,14 +143,16 @@ class HostedEncoder(HostedModel, Encoder):
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        row = await self._call("query", text, QUERY_SECONDS, timeout=QUERY_SECONDS)
+        prefix = len(self.prefixes.query)
+        row = await self._call("query", text, QUERY_SECONDS, prefix, timeout=QUERY_SECONDS)
         return tuple(row)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
         made: list[list[float]] = [[] for _ in texts]
         for places in batches([len(text) for text in texts], SLICE):
-            rows = await self._call("documents", [texts[place] for place in places])
+            some = [texts[place] for place in places]
+            rows = await self._call("documents", some, len(self.prefixes.passage))
             for place, row in zip(places, rows, strict=True):
                 made[place] = row.tolist()
         return made

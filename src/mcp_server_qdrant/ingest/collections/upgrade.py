@@ -137,4 +137,4 @@ class Upgrades:
 
 
 def _empty(vector: Vector | None) -> bool:
-    return vector is None or (isinstance(vector, Sparse) and not vector.indices)
+    return not (vector.indices if isinstance(vector, Sparse) else vector)

@@ -27,6 +27,7 @@ ELSEWHERE = "another server does it"
 NEW = "not looked at yet"
 RETRY_SECONDS = 30.0
 AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
+TOLD_SECONDS = 1.0  # without the lock, until another server is said to have it
 POLL_SECONDS = 10.0  # between two tries to be the server that does it
 # Elsewhere all below a folder would be watched, whatever its links lead to.
 WHOLE = sys.platform in ("darwin", "win32")
@@ -158,8 +159,9 @@ class Background:
             state.fault = None
             return state.last
 
-        state.fault = ELSEWHERE
+        told = asyncio.get_running_loop().call_later(TOLD_SECONDS, state.end, ELSEWHERE)
         async with self._lock(folder):
+            told.cancel()
             state.fault = NEW
             while not os.access(folder.path, os.R_OK):
                 state.fault = "there is no such folder, or none that may be read"

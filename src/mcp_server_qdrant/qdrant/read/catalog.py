@@ -60,6 +60,7 @@ class Catalog:
     _infos: dict[str, models.CollectionInfo] = field(default_factory=dict)
     _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # each until when
     _names: tuple[float, tuple[str, ...]] = 0.0, ()
+    _forgotten: int = 0  # times: what was asked for before is not remembered
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
     _told: set[tuple[str, str]] = field(default_factory=set)  # to the log
@@ -69,6 +70,7 @@ class Catalog:
         expires, names = self._names
         if expires > self.clock():
             return names
+        asked = self._forgotten
         try:
             known = [one.name for one in (await self.client.get_collections()).collections]
         except KeyRefused:
@@ -76,7 +78,8 @@ class Catalog:
         except AccessRefused as refusal:
             known = await self._readable(refusal)
         names = tuple(sorted(filter(self.visible, known)))
-        self._names = (self.clock() + NAMES_SECONDS, names)
+        if asked == self._forgotten:
+            self._names = (self.clock() + NAMES_SECONDS, names)
         return names
 
     async def _readable(self, refusal: AccessRefused) -> list[str]:
@@ -231,7 +234,8 @@ class Catalog:
         return task
 
     def _looked_up(self, name: str, task: "asyncio.Task[Target]") -> None:
-        del self._look_ups[name]
+        if self._look_ups.get(name) is task:
+            del self._look_ups[name]
         if not task.cancelled() and task.exception() is not None:
             self.forget(name)
 
@@ -272,12 +276,13 @@ class Catalog:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
-        self._targets[name] = self.clock() + TARGET_SECONDS, target
+        if self._look_ups.get(name) is asyncio.current_task():  # else it was written to meanwhile
+            self._targets[name] = self.clock() + TARGET_SECONDS, target
         return target
 
     def count_stored(self, name: str, points: int) -> None:
         """Count points just stored here, so that the next search weighs them, at no cost."""
-        if name in self._infos:
+        if name in self._targets:
             until, old = self._targets[name]
             more = replace(old, points=old.points + points, documents=old.documents + points)
             self._targets[name] = until, more
@@ -285,7 +290,9 @@ class Catalog:
     def forget(self, name: str) -> None:
         """Look this collection up anew at its next use: it was written to, or it failed."""
         if self._infos.pop(name, None):
-            del self._targets[name]
+            self._targets.pop(name, None)
+        self._look_ups.pop(name, None)
+        self._forgotten += 1
         self._names = (0.0, ())
 
     def forget_all(self) -> None:
@@ -337,7 +344,10 @@ class Catalog:
         if known := [name for name in wanted if name in self._infos]:
             await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
         targets = await self._resolved(wanted)
-        return list(await asyncio.gather(*map(self._describe, targets.values())))
+        found, failed = await gathered([*targets], lambda name: self._describe(targets[name]))
+        for error in failed.values():
+            raise error
+        return [*found.values()]
 
     async def _describe(self, target: Target) -> CollectionInfo:
         info, metadata = self._infos.get(target.collection), self._metadata(target.collection)

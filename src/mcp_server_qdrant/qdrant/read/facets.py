@@ -16,7 +16,7 @@ from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import bare, conditions
 from mcp_server_qdrant.qdrant.payload import writer
 
-MOST_COLLECTIONS = 16
+MOST_COLLECTIONS = 16  # whose keys are named
 SAMPLE = 30  # texts of each, for their keys
 WRITTEN = 100  # points, for who wrote them
 MOST_KEYS = 30  # named
@@ -64,18 +64,16 @@ class Facets:
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
         """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
 
-        Many collections are not checked, nor is anything concluded where one could not be asked.
+        Nothing is concluded where one could not be asked.
         """
         names = [target.collection for target in targets]
-        if not names or len(names) > MOST_COLLECTIONS:
-            return
         for key in _asked(raw):
             if key in self.configured:
                 continue
             missing = models.IsEmptyCondition(is_empty=models.PayloadField(key=key))
             found, failed = await self._some(names, 1, models.Filter(must_not=[missing]))
-            if not failed and not any(found.values()):
-                texts, _ = await self._some(names, SAMPLE)
+            if names and not failed and not any(found.values()):
+                texts, _ = await self._some(names[:MOST_COLLECTIONS], SAMPLE)
                 payloads = [one.payload or {} for some in texts.values() for one in some]
                 usual = Counter(known for payload in payloads for known in set(_keys(payload)))
                 there = sorted(known for known, _ in usual.most_common(MOST_KEYS))

@@ -1,12 +1,13 @@
 """Documents by id: of a point, with its neighbours, or of a whole document."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, PointId
-from mcp_server_qdrant.core.errors import BackendError, RequestError
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import (
     as_point_id,
     called,
@@ -21,6 +22,7 @@ from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.write.points import Points
 
 PAGE = 256  # chunks read in one trip
+NO_TEXT = "No text has the id {!r}: within takes an id of a result."
 RACES = 5  # versions that may replace each other while one is read
 
 
@@ -125,9 +127,19 @@ class Lookup:
         named = collections[0] if collections and len(collections) == 1 else None
         known = named if named in await self.catalog.names() else None
         found, _ = await self.located([wanted], known, refusal="")
+        if not found and known:
+            raise RequestError(await self.elsewhere([wanted], known) or NO_TEXT.format(wanted))
         if not found:
-            raise RequestError(f"No text has the id {wanted!r}: within takes an id of a result.")
+            raise RequestError(NO_TEXT.format(wanted))
         return found[0]
+
+    async def elsewhere(self, ids: Sequence[str], collection: str) -> str:
+        """The sentence that texts of these ids are in other collections; "" where none is known."""
+        found: list[Document] = []
+        with suppress(QdrantMcpError):
+            found, *_ = await self.get(ids, room=1)
+        there = every(sorted({one.collection for one in found}))
+        return there and f"Not in {called(collection)}, but in {there}: name that collection."
 
     async def located(
         self,

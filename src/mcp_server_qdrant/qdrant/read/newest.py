@@ -1,5 +1,7 @@
 """The newest texts of a collection, for who asks without a query."""
 
+import math
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
@@ -8,6 +10,7 @@ from typing import Any
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
+from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
@@ -18,13 +21,15 @@ from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY
 
 SCANNED = 2_000  # points of a collection that has no index of dates
+MOST_READ = 100_000  # points whose text is looked at
+SPARE_SECONDS = 1.0  # of the time of a search, for the rest of it
 PAGE = 500
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 
 
 class Newest:
-    """Lists what was updated last. `dates` are the paths where a text may have its date.
+    """Lists what is dated or was changed last. `dates` are the paths where a text may have a date.
 
     A text of several parts is listed once; each by itself where a filter asks for words of theirs.
     """
@@ -39,35 +44,52 @@ class Newest:
         self._content = frozenset(content_fields)
 
     async def listed(
-        self, target: Target, where: models.Filter | None, period: Period | None, limit: int
+        self,
+        target: Target,
+        where: models.Filter | None,
+        period: Period | None,
+        limit: int,
+        phrases: Sequence[re.Pattern[str]] = (),
     ) -> Listed:
-        """The `limit` newest points that meet the filter and have a date of the period."""
-        condition = dated(where, period, target.dates or self._dates)
-        if target.dates:
+        """The `limit` newest points that meet the filter and have a date of the period.
+
+        Dated texts also by the day of their last change. Only those in which all `phrases` occur.
+        """
+        condition = dated(where, period, target.dates or self._dates, changed=True)
+        if target.dates and not phrases:
             if not self._asks_for_words(where):
                 condition = both(_FIRST, condition)
             return await self._ordered(target, condition, limit)
-        return await self._scanned(target.collection, condition, limit, self._asks_for_words(where))
+        name, parts = target.collection, bool(phrases) or self._asks_for_words(where)
+        return await self._scanned(name, condition, limit, parts, phrases)
+
+    async def undated(self, target: Target, where: models.Filter | None) -> int:
+        """The number of texts that meet the filter and have no date at all."""
+        some = dated(None, Period(None, LATEST), target.dates or self._dates)
+        without = both(models.Filter(must_not=[some, *(_FIRST.must_not or ())]), where)
+        return int((await self._client.count(target.collection, count_filter=without)).count)
 
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
         """In the order of the indexes; those without a date of one behind the others."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
         records: list[models.Record] = []
+
+        async def read(where: models.Filter | None, most: int, key: str | None) -> None:
+            found, _ = await self._client.scroll(
+                name, where, limit=most, order_by=key and _newest_by(key), with_payload=self._shown
+            )
+            records.extend(found)
+
         for key in (*target.dates, None):
             if len(records) >= min(limit, total):
                 break
-            found, _ = await self._client.scroll(
-                name,
-                left,
-                limit=limit - len(records),
-                order_by=key and _newest_by(key),
-                with_payload=self._shown,
-            )
-            records += found
+            await read(left, limit - len(records), key)
             if key is not None:
                 with_it = models.FieldCondition(key=key, range=models.DatetimeRange(lte=LATEST))
                 left = both(models.Filter(must_not=[with_it]), left)
+        if UPDATED_KEY in target.dates and total > limit:  # what was changed may not be among them
+            await read(condition, limit, UPDATED_KEY)
         return Listed(self._timed(records), total)
 
     async def _scanned(
@@ -76,14 +98,17 @@ class Newest:
         condition: models.Filter | None,
         limit: int,
         parts: bool,  # noqa: FBT001
+        phrases: Sequence[re.Pattern[str]],
     ) -> Listed:
-        """By reading dates point by point, of so many points at most."""
+        """By reading dates, or texts, point by point, of so many points at most."""
         found: list[tuple[PointId, datetime | None]] = []
-        read, complete = 0, True
-        async for page in pages(self._client, name, PAGE, condition, with_payload=self._shown):
-            found += self._timed(record for record in page if parts or not _further(record))
+        read, complete, most = 0, True, MOST_READ if phrases else SCANNED
+        shown = [*self._shown, *self._content, "title"] if phrases else self._shown
+        async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
+            some = [one for one in page if parts or not _further(one)]
+            found += self._timed(one for one in some if self._has(phrases, one))
             read += len(page)
-            if read >= SCANNED:
+            if read >= most or (left() or math.inf) < SPARE_SECONDS:
                 complete = len(page) < PAGE
                 break
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
@@ -92,14 +117,24 @@ class Newest:
     def _timed(self, records: Any) -> list[tuple[PointId, datetime | None]]:
         """Each point once: a field may hold several dates.
 
-        A text without a date is behind all others, by the time of its file.
+        A dated text is as new as its last change. A text without a date is behind all others, by
+        the time of its file.
         """
         found: dict[PointId, tuple[PointId, datetime | None]] = {}
         for record in records:
             when = age_from(record.payload, self._paths)
+            doc = (record.payload or {}).get("doc")
+            if when and isinstance(doc, dict) and "file" not in doc:
+                when = max(when, moment(record.payload.get(UPDATED_KEY)) or when)
             file = None if when else time_of(record.payload, self._paths)
             found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
         return list(found.values())
+
+    def _has(self, phrases: Sequence[re.Pattern[str]], record: Any) -> bool:
+        """True where all phrases are in the text or the title of a point."""
+        payload = record.payload or {}
+        text = "\n".join(str(payload.get(key) or "") for key in (*self._content, "title"))
+        return all(phrase.search(text) for phrase in phrases)
 
     def _asks_for_words(self, where: models.Filter | None) -> bool:
         """True for a filter on the text, which further parts may meet and the first not."""

@@ -14,11 +14,12 @@ import httpx
 import orjson
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from mcp_server_qdrant.core.bounded import TooLarge
+from mcp_server_qdrant.core.bounded import Reading, TooLarge
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.plain_reads import CALLS, PlainRead
 
 LARGEST = 256_000_000  # bytes of an answer
+CONNECTIONS = 100  # at once: a process may have 256 files open, or fewer
 
 
 class RestLine:
@@ -79,7 +80,7 @@ def _fields(model: Any) -> dict[str, Any]:
 
 
 class Http:
-    """The connections to one server, each for one request at a time."""
+    """The connections to one server, each for one request at a time; further requests wait."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -88,6 +89,7 @@ class Http:
         named = {"host": parts.netloc, "content-type": "application/json", **headers}
         self._headers = "".join(f"{name}: {value}\r\n" for name, value in named.items())
         self._tls: Any = None
+        self._gate = asyncio.Semaphore(CONNECTIONS)
         self._idle: list[_Connection] = []
 
     async def ask(self, target: str, body: bytes | None) -> tuple[int, bytes]:
@@ -98,10 +100,15 @@ class Http:
         method = f"POST {target}" if body is not None else f"GET {target}"
         length = f"content-length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} HTTP/1.1\r\n{self._headers}{length}\r\n".encode()
+        async with self._gate:
+            return await self._asked(head + (body or b""))
+
+    async def _asked(self, request: bytes) -> tuple[int, bytes]:
         connection = self._free() or await self._opened()
         try:
-            return await connection.send(head + (body or b""))
+            return await connection.send(request)
         finally:
+            connection.reading.end()
             if connection.ready:  # also where nobody waits for the answer any more as it comes
                 self._idle.append(connection)
             else:
@@ -134,6 +141,7 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: Any = None
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None  # of the request under way
+        self.reading = Reading(LARGEST)
 
     @property
     def ready(self) -> bool:
@@ -147,7 +155,7 @@ class _Connection(asyncio.Protocol):
     def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
         """Send a request in one piece; its answer is to come."""
         self._answer = asyncio.get_running_loop().create_future()
-        self._taken, self._content = 0, list[bytes]()
+        self._content = list[bytes]()
         self._transport.write(request)
         return self._answer
 
@@ -160,12 +168,11 @@ class _Connection(asyncio.Protocol):
         if self._answer is None:
             self.abort()  # nobody asked for it
             return
-        self._taken += len(data)
-        if self._taken > LARGEST:
-            self._fail(TooLarge())
-            return
         try:
+            self.reading.add(len(data))
             self._parser.feed_data(data)
+        except TooLarge as error:
+            self._fail(error)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(ConnectionError(str(error)))
 

@@ -476,7 +476,7 @@ class Points:
     async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
         """Give pending points the dense vectors of their texts, then take the marks off.
 
-        Those that have another text by now get neither.
+        Those that have another text by now get neither; an empty vector is none.
         """
         assert target.dense is not None
         if made:
@@ -486,8 +486,9 @@ class Points:
                 )
                 for one, _ in made
             ]
-            where, vectors = models.Filter(should=waiting), {one.id: dense for one, dense in made}
-            await self.give(target.collection, target.dense.vector, vectors, where)
+            where = models.Filter(should=waiting)
+            if vectors := {one.id: dense for one, dense in made if dense}:
+                await self.give(target.collection, target.dense.vector, vectors, where)
             await self._client.delete_payload(target.collection, [PENDING_KEY], where)
             self._tally.filled += len(vectors)
 
@@ -543,7 +544,7 @@ def as_vector(value: Sparse | Dense) -> Any:
 def _vectors(target: Target, one: Encoded) -> Any:
     vectors: dict[str, Any] = {}
     sparse = target.written
-    if target.dense is not None and one.dense is not None:
+    if target.dense is not None and one.dense:
         if target.dense.vector == "" and sparse is None:
             return as_vector(one.dense)
         vectors[target.dense.vector] = as_vector(one.dense)

@@ -9,10 +9,12 @@ similarity, 1 - edits / length of the longer word, is at least 0.75. Source: DES
 """
 
 import asyncio
+import math
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
@@ -26,6 +28,7 @@ SHORTEST = 5
 CORRECTED_WORDS = 8
 SIMILAR = 0.75
 MOST_EDITS = 2
+SLICE = 2_000  # words compared at once, which takes some 2 ms and holds up everything else
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
 _CLOSE = r"[\"')\]\u2019\u201d\u00bb.,;:!?\u2026]*"
@@ -49,9 +52,10 @@ class Speller:
     language: Callable[[str], str | None] = lambda _: None
 
     async def correct(
-        self, terms: Terms, targets: Sequence[Target]
+        self, terms: Terms, targets: Sequence[Target], until: float = math.inf
     ) -> tuple[str, tuple[Correction, ...]]:
-        """The query with its unknown words replaced, and the replacements.
+        """The query with its unknown words replaced, and the replacements; none of them after
+        `until` (of the monotonic clock).
 
         A collection that was not probed, and has no vocabulary yet, may have any word: then the
         query stays as it is.
@@ -70,10 +74,14 @@ class Speller:
         known = await self.lexicon.vocabularies(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
-        return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()])
+        return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()], until)
 
     def _corrected(
-        self, terms: Terms, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
+        self,
+        terms: Terms,
+        wrong: Sequence[tuple[int, str]],
+        vocabularies: Sequence[Vocabulary],
+        until: float,
     ) -> tuple[str, tuple[Correction, ...]]:
         """The corrected query, unless it was right in a language that the collections lack.
 
@@ -81,7 +89,7 @@ class Speller:
         """
         language = self.language(terms.query)
         foreign = language not in (None, ENGLISH)
-        query, corrections = corrected(terms.query, wrong, vocabularies, slips=foreign)
+        query, corrections = corrected(terms.query, wrong, vocabularies, until, slips=foreign)
         if corrections and foreign:
             known = {ENGLISH, language} if language in terms.languages else {ENGLISH}
             if self.language(query) not in known:
@@ -118,6 +126,7 @@ def corrected(
     query: str,
     wrong: Sequence[tuple[int, str]],
     vocabularies: Sequence[Vocabulary],
+    until: float = math.inf,
     *,
     slips: bool = False,
 ) -> tuple[str, tuple[Correction, ...]]:
@@ -131,7 +140,7 @@ def corrected(
         small = lowered(word)
         if any(small in vocabulary for vocabulary in vocabularies):
             continue
-        near = nearest(small, vocabularies)
+        near = nearest(small, vocabularies, until)
         if near is None or (slips and not is_slip(small, near)):
             continue
         to = near.capitalize() if word[0].isupper() else near
@@ -150,8 +159,8 @@ def is_slip(word: str, near: str) -> bool:
     return word[0] == near[0] and word[-2:] == near[-2:]
 
 
-def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
-    """The word nearest to `word` and at most two edits away.
+def nearest(word: str, vocabularies: Sequence[Vocabulary], until: float = math.inf) -> str | None:
+    """The word nearest to `word` and at most two edits away; None where the time is over first.
 
     By edits, then by frequency in all vocabularies together, then by name. Left out are the word
     itself, words that are not similar, and words made of it by a prefix or ending of two letters
@@ -160,12 +169,15 @@ def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
     edits: dict[str, int] = {}
     counts: Counter[str] = Counter()
     for vocabulary in vocabularies:
-        found = process.extract_iter(
-            word, list(vocabulary), scorer=OSA.distance, score_cutoff=MOST_EDITS
-        )
-        for other, distance, _ in found:
-            edits[other] = distance
-            counts[other] += vocabulary[other]
+        words = list(vocabulary)
+        for first in range(0, len(words), SLICE):
+            if monotonic() > until:
+                return None
+            some = words[first : first + SLICE]
+            found = process.extract_iter(word, some, scorer=OSA.distance, score_cutoff=MOST_EDITS)
+            for other, distance, _ in found:
+                edits[other] = distance
+                counts[other] += vocabulary[other]
     similar = (one for one in edits if _similar(word, one, edits[one]))
     return min(similar, key=lambda one: (edits[one], -counts[one], one), default=None)
 

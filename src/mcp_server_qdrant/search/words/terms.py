@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
@@ -211,9 +211,13 @@ class TermWeights:
         return local, failures
 
     def changed(self, collection: str) -> None:
-        """Something was stored there: it may have terms that it lacked."""
+        """Something was stored there: it may have terms that it lacked.
+
+        A probe under way may have asked before that: its answer goes to the entry as it was.
+        """
         if known := self._known.get(collection):
-            known.terms = {term: one for term, one in known.terms.items() if one[0] > 0}
+            there = {term: one for term, one in known.terms.items() if one[0] > 0}
+            self._known[collection] = replace(known, terms=there)
 
     def forget(self, collection: str) -> None:
         """Something was deleted there: terms may be rarer than they were, or gone."""
