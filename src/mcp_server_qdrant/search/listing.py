@@ -6,14 +6,15 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.notation import clipped
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
     LINE,
     ROOM,
-    SHORT,
+    dedented,
     faults,
+    fitting,
     names,
     nothing_found,
     undated,
@@ -21,7 +22,9 @@ from mcp_server_qdrant.search.present import (
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import Fetch, told_apart
 
-BEGINNING = 300  # characters of a text
+BEGINNING = 75  # tokens of a text
+LEAST = 12  # the same, of many texts
+LONGEST = 2_000  # characters of it that are looked at
 
 AllListed = Mapping[str, Listed]  # by collection
 
@@ -70,16 +73,16 @@ def listing_page(
 
     `dated`: only texts of some period were asked for.
     """
-    full, room = request.mode == "full", BEGINNING
+    full, documents = request.mode == "full", [hit.document for hit in hits]
+    room = BEGINNING
     if request.limit is None and hits:  # else the page may be as long as it was asked for
-        room = min(room, max(4 * (ROOM // len(hits) - LINE), SHORT))
-    documents = [hit.document for hit in hits]
+        room = min(room, max(ROOM // len(hits) - LINE, LEAST))
     results = [
         Result(
             one,
             relevance=None,
             score=0.0,
-            passages=() if full else (Passage(line(one.text, room), one, one.section),),
+            passages=() if full else (Passage(_beginning(one.text, room), one, one.section),),
         )
         for one in documents
     ]
@@ -100,6 +103,12 @@ def listing_page(
         more=max(count - len(documents), 0),
         nothing=nothing,
     )
+
+
+def _beginning(text: str, room: int) -> str:
+    """The lines with which a text begins, in about `room` tokens."""
+    text = dedented(text[:LONGEST])
+    return clipped(text, fitting(text, room, 4 * room))
 
 
 def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
