@@ -15,7 +15,7 @@ from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.notation import line, visible
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.prompts import make_prompts
@@ -136,10 +136,13 @@ def _client(ctx: Any) -> tuple[str, str] | None:
 
 
 def _light(method: str, result: Any) -> Any:
-    """The result without the icon, which the SDK puts into every one, where none looks for it."""
+    """The result without the icon, which the SDK puts into every one, where none looks for it.
+
+    A tool's is also without the characters that nobody sees.
+    """
     if method != "server/discover" and isinstance(result, dict):
         result.get("_meta", {}).get(SERVER_INFO_META_KEY, {}).pop("icons", None)
-    return result
+    return visible(result) if method == "tools/call" else result
 
 
 def options_of(settings: Settings) -> Options:
