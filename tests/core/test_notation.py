@@ -1,5 +1,7 @@
 """How names, ids and times are written."""
 
+import sys
+import unicodedata
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
@@ -13,9 +15,12 @@ from mcp_server_qdrant.core.notation import (
     impossible,
     iso,
     moment,
+    name_fault,
     own_id,
+    plain,
     point_id,
     short_id,
+    visible,
 )
 
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
@@ -167,3 +172,54 @@ def test_a_text_is_shown_by_its_callers_id_where_that_is_short_and_no_id_of_a_po
 
     assert own_id("notes", point, given) == (given if own else short_id(point))
     assert own_id("others", point, given) == short_id(point)
+
+
+# Signs before numbers and verses, which are seen.
+ARABIC = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
+OTHERS = "\u034f\u115f\u1160\u17b4\u180b\u3164\ufe00\ufe0f\uffa0\U000e0100\U000e01ef\u2028"
+
+
+def test_whatever_nobody_sees_is_removed():
+    codes = set(range(sys.maxunicode + 1)) - ARABIC
+    unseen = [chr(one) for one in codes if unicodedata.category(chr(one)) in ("Cf", "Cc")]
+    unseen = [*sorted(set(unseen) - set("\n\r\t")), *OTHERS]
+
+    assert len(unseen) > 200
+    assert [one for one in unseen if visible(f"a{one}b") != "ab" or plain(f"a{one}b") != "ab"] == []
+    assert [one for one in unseen if name_fault(f"a{one}") is None] == []
+    assert visible({"a\u200b": ["b\xad\n\tc", 1, None]}) == {"a": ["b\n\tc", 1, None]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("👩‍💻", "👨‍👩‍👧", "🏳️‍🌈", "🧑🏽‍🚀", "🧔🏻‍♂️", "❤️", "❤️‍🔥", "1️⃣", "™️", "☎︎", "🏴‍☠️"),
+        *("می‌خواهم", "क्‍ष", "e\u0301", "ほげ", "\u3000", "\u0661\u066c\u0660"),
+    ],
+)
+def test_what_an_emoji_or_a_word_needs_stays(text):
+    assert visible(text) == plain(text) == text
+    assert name_fault(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("😀" + "".join(map(chr, range(0xE0100, 0xE0130))), "😀"),
+        ("❤\ufe0f\ufe0f\ufe0e", "❤\ufe0f"),
+        ("a\ufe0f\u200db", "ab"),
+        ("😀\u200dx\u200d😀", "😀x😀"),
+        ("1\ufe0f2", "12"),
+        ("م\u200c\u200cی", "می"),
+    ],
+)
+def test_what_hides_behind_an_emoji_or_a_letter_goes(text, seen):
+    assert visible(text) == seen
+
+
+def test_an_id_with_what_nobody_sees_is_shown_as_that_of_its_point():
+    hidden = "plan\U000e0041"
+
+    assert own_id("notes", point_id("notes", hidden, 0), hidden) == short_id(
+        point_id("notes", hidden, 0)
+    )

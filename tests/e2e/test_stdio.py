@@ -1,5 +1,6 @@
 """The real server over stdio, as a client's configuration starts it."""
 
+import json
 import signal
 import sys
 import time
@@ -100,15 +101,17 @@ def test_a_wrong_setting_is_one_sentence_on_stderr_and_status_2(env, tmp_path):
     assert "QDRANT_SEARCH_LIMIT" in done.stderr
 
 
-def test_broken_unicode_and_garbage_lines_leave_the_server_alive(env, tmp_path):
+def test_broken_unicode_and_garbage_lines_are_answered_and_leave_the_server_alive(env, tmp_path):
     server = RawServer(env, tmp_path)
     for line in ("not json", '{"jsonrpc": "2.0"}', "[]", "\x00"):
         server.process.stdin.write(line + "\n")
     server.process.stdin.flush()
+    errors = [json.loads(server.process.stdout.readline())["error"]["code"] for _ in range(4)]
 
     lone = server.call("qdrant-find", query="a \ud800 b")
     alive = server.call("qdrant-collections")
 
+    assert errors == [-32700, -32600, -32600, -32700]
     assert lone["isError"]
     assert "Unicode" in text_of(lone)
     assert not alive.get("isError")

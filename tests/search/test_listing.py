@@ -10,9 +10,12 @@ from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import point_id
+from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.ingest.files.state import SyncRequest
 from mcp_server_qdrant.ingest.files.walk import sources
 from mcp_server_qdrant.qdrant.read.newest import SCANNED
+from mcp_server_qdrant.search.present import ROOM
+from mcp_server_qdrant.tools.rendering import as_text
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,
@@ -74,6 +77,20 @@ async def test_the_newest_come_first_whichever_collection_they_are_in(engine):
     assert early == (["two", "long"], ["2 texts, the newest first."])
     assert dated == (["four", "three", "two"], ["3 texts, the newest first.", undated])
     assert parts[0] == ["long"]
+
+
+async def test_the_beginning_of_a_text_keeps_its_lines_and_has_its_share_of_the_page():
+    code = "def pop(heap):\n    last = heap[-1]  # May raise\n    del heap[-1]\n    return last\n"
+    async with memory_services() as services:
+        for number in range(9):
+            await remember(services, 1 + number, f"{code}\n# {number} {LONG}", id=f"n{number}")
+        page = await services.pipeline.search(SearchRequest(collections=["*"]))
+        one = await services.pipeline.search(SearchRequest(collections=["*"], limit=1))
+
+    assert one.results[0].passages[0].text.startswith(code.strip())
+    quotes = [result.passages[0].text.removesuffix("…") for result in page.results]
+    assert [quote for quote in quotes if not code.startswith(quote)] == []
+    assert tokens(as_text(page, "minimal")) <= ROOM
 
 
 async def test_superseded_texts_come_last(engine):

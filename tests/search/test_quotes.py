@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.search.present import BEGINNING, folded, quote
+from mcp_server_qdrant.search.present import BEGINNING, dedented, quote
 from mcp_server_qdrant.search.words.terms import Terms, Words
 
 BM25 = Bm25Encoder()
@@ -29,9 +29,9 @@ def shown(text: str, query: str, room: int = ROOM, **weights: float) -> str:
     return cut
 
 
-def test_a_part_that_has_room_is_quoted_whole_with_its_lines_joined():
-    assert shown("one two\nthree\n\nfour  five", "nothing") == "one two\nthree\nfour five"
-    assert shown(f"{FILLER.strip()}\n{ANSWER}", "x") == f"{FILLER}{ANSWER}"
+def test_a_part_that_has_room_is_quoted_whole_line_by_line():
+    assert shown("one two \nthree\n\n\n\n\nfour  five\n", "x") == "one two\nthree\n\n\nfour  five"
+    assert shown(f"  {FILLER.strip()}\n  {ANSWER}", "x") == f"{FILLER.strip()}\n{ANSWER}"
 
 
 @pytest.mark.parametrize("place", [0, 1, 5, 9])
@@ -70,17 +70,71 @@ def test_a_text_without_any_of_the_words_shows_its_beginning():
     assert 3 * len(FILLER) <= BEGINNING
 
 
-def test_rows_code_and_items_keep_their_lines():
-    text = "These are the plans.\n\n| name | keep |\n|---|---|\n| home | 7 |\n\n- one\n- two\n"
-    code = "Prune by hand:\n\n```sh\n    restic prune\n        --dry-run\n```\n"
+RETURN = "returnitem = heap[0]  # the smallest item of all, which is what a caller waits for"
+PYTHON = f"""
+def heappop(heap):
+    \'\'\'Pop the smallest. Maintains the invariant of the heap.\'\'\'
+    lastelt = heap.pop()    # raises appropriate IndexError if heap is empty. Callers catch it
+    if heap:
+        {RETURN}
 
-    assert folded(text).splitlines() == [
-        *("These are the plans.", "| name | keep |", "|---|---|", "| home | 7 |"),
-        *("- one", "- two"),
-    ]
-    assert folded(code).splitlines() == [
-        *("Prune by hand:", "```sh", "restic prune", "    --dry-run", "```"),
-    ]
+        heap[0] = lastelt
+        _siftup(heap, 0)
+        return returnitem
+    return lastelt
+"""
+YAML = """
+services:
+  web:
+    description: the public site of the harbour office with all of its berths
+    owner: Tom. Ask him before noon
+    command: >
+      serve --port 80
+  mail:
+    image: postfix
+"""
+SHELL = """
+sudo systemctl restart nginx postgresql redis memcached rabbitmq
+reboot
+FROM debian with everything that a harbour office needs on its machines
+RUN apt-get install build-essential
+"""
+TABLE = """
+berth   owner            paid
+12      Tom Miller       until the end of October, in cash at the office
+13      Ana. Ask twice   never
+"""
+POEM = """
+Shall I compare thee to a summer's day, when all the boats are out?
+    Thou art more lovely and more temperate.
+Rough winds do shake the darling buds of May
+"""
+
+
+@pytest.mark.parametrize("room", [120, 200, 350, 700])
+@pytest.mark.parametrize("margin", ["", "    ", "\t"])
+@pytest.mark.parametrize("text", [PYTHON, YAML, SHELL, TABLE, POEM])
+def test_a_line_of_a_quote_is_a_line_of_the_text_whatever_it_answers(text, margin, room):
+    lines = [f"{margin}{line}" if line else "" for line in text.splitlines()]
+    stored = f"{FILLER * 3}\n\n" + "\n".join([*lines, "", FILLER])
+    spread = sorted({word for word in text.split() if word.isalnum()})
+
+    for query in spread:
+        quoted = shown(stored, query, room).splitlines()
+        own = [one for one in quoted if one and one.strip() not in stored.replace(text, "")]
+        for one in own:
+            fitting = [line for line in lines if line.endswith(one.strip())]
+            assert fitting, (query, quoted)
+    assert dedented("\n".join(lines)) == text.strip("\n")
+
+
+def test_a_quote_from_within_a_block_of_code_keeps_its_lines():
+    for before, after in [("```python", "```"), ("<pre>", "</pre>"), ("Code::\n", "")]:
+        stored = f"{FILLER * 4}\n{before}{PYTHON}{after}\n{FILLER * 4}"
+
+        assert shown(stored, "smallest waits", 160).splitlines() == [
+            *("if heap:", f"    {RETURN}", "", "    heap[0] = lastelt", "    _siftup(heap, 0)"),
+        ]
 
 
 def test_rules_and_fences_alone_are_shown_as_they_are():
@@ -153,4 +207,4 @@ def test_a_quote_begins_at_the_section_that_answers():
     keys = quote(text, sections, words_of("hang on a nail"), 500)
 
     assert doors == ("The green door opens at six.", "Doors")
-    assert keys == ("They hang on a nail.\n## Doors\nThe green door opens at six.", "Keys")
+    assert keys == ("They hang on a nail.\n\n## Doors\n\nThe green door opens at six.", "Keys")

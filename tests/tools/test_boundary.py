@@ -40,11 +40,11 @@ async def test_every_tool_is_described_in_a_sentence_or_two():
         assert 20 < len(tool.description) < 250
 
 
-async def test_every_schema_is_closed_and_free_of_ballast():
+async def test_every_schema_is_free_of_ballast_and_of_what_clients_refuse():
     for tool in await listed():
         schema = tool.input_schema
         assert schema["type"] == "object"
-        assert schema["additionalProperties"] is False
+        assert "additionalProperties" not in schema  # Google's SDK refuses the tool
         text = json.dumps(schema)
         for ballast in ('"title": "', "anyOf", '"null"', "$ref", '"default": null'):
             assert ballast not in text.replace('"title": {"type"', "")

@@ -195,8 +195,8 @@ async def test_what_cannot_be_asked_is_refused_in_a_sentence():
             ({"query": "a\x00b"}, "query: The text contains a NUL character: remove it."),
             ({"query": "w" * 8_001}, "query is longer than 8000 characters: ask for less."),
             (
-                {"colour": "red"},
-                "There is no argument 'colour'; there are: collections, query, "
+                {"colections": "red"},
+                "There is no argument 'colections'; there are: collections, query, "
                 "dimensions, limit, image, points.",
             ),
         ):

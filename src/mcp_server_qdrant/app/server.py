@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
 from mcp.server.caching import CacheableMethod, CacheHint
-from mcp.types import SERVER_INFO_META_KEY
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, SERVER_INFO_META_KEY
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.app.opening import Opening, open_services
 from mcp_server_qdrant.core.context import speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.notation import line, visible
 from mcp_server_qdrant.http.page.app import app, icon
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.tools.prompts import make_prompts
 from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ NAME = "mcp-server-qdrant"
 HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
+    "prompts/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
 }
 MAX_CLIENT = 60  # characters of a client's name, and of its version
@@ -73,6 +76,8 @@ def make_server(
         ],
         extensions=[app()],
     )
+    for prompt in make_prompts(read_only=settings.qdrant_read_only):
+        mcp.add_prompt(prompt)
     if monitor is not None:
         monitor.register(mcp, opening.begin, {tool.name: tool.scope for tool in tools})
     if page:
@@ -111,6 +116,11 @@ def _beginning(opening: Opening, under_way: set[asyncio.Task[Any]] | None) -> An
         try:
             with speaking(_client(ctx)):
                 return _light(ctx.method, await call_next(ctx))
+        except ValueError as error:
+            if ctx.method != "prompts/get":
+                raise
+            said = "There is no such prompt, or it takes other arguments: see prompts/list."
+            raise MCPError(code=INVALID_PARAMS, message=said) from error
         finally:
             opening.begin()
 
@@ -126,10 +136,13 @@ def _client(ctx: Any) -> tuple[str, str] | None:
 
 
 def _light(method: str, result: Any) -> Any:
-    """The result without the icon, which the SDK puts into every one, where none looks for it."""
+    """The result without the icon, which the SDK puts into every one, where none looks for it.
+
+    A tool's is also without the characters that nobody sees.
+    """
     if method != "server/discover" and isinstance(result, dict):
         result.get("_meta", {}).get(SERVER_INFO_META_KEY, {}).pop("icons", None)
-    return result
+    return visible(result) if method == "tools/call" else result
 
 
 def options_of(settings: Settings) -> Options:

@@ -4,12 +4,22 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterable, AsyncIterator, Collection
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.fields import BROKEN
@@ -19,6 +29,7 @@ from mcp_server_qdrant.settings.environment import Settings
 # After the end of input: for the last line to become a call, and for the calls' answers.
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
+BOM = "\ufeff"  # which some programs write before their first line
 
 
 def run(settings: Settings) -> None:
@@ -39,7 +50,11 @@ async def _serve(settings: Settings) -> None:
     mcp = make_server(settings, under_way=under_way)
     mcp.streamable_http_app()  # only then does the SDK hand out the server that it wraps
     server = mcp.session_manager.app
-    stdin: Any = sound_lines(anyio.wrap_file(_input()), under_way)
+
+    async def refuse(error: JSONRPCError) -> None:
+        await writer.send(SessionMessage(error))
+
+    stdin: Any = sound_lines(anyio.wrap_file(_input()), under_way, refuse)
     async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
@@ -66,18 +81,53 @@ def _input() -> TextIO:
 
 
 async def sound_lines(
-    lines: AsyncIterable[str], under_way: Collection[asyncio.Task[Any]]
+    lines: AsyncIterable[str],
+    under_way: Collection[asyncio.Task[Any]],
+    refuse: Callable[[JSONRPCError], Awaitable[None]],
 ) -> AsyncIterator[str]:
-    """Lines of JSON without lone surrogates, and at their end a wait for the calls under way.
+    """The lines that are messages, and at their end a wait for the calls under way.
 
-    The SDK's parser refuses surrogates and drops the message: the caller would wait for ever.
-    Marked, they reach the tool, which refuses them with a sentence.
+    The SDK drops any other line without an answer, and the caller would wait for ever: these are
+    refused. Lone surrogates are marked, so that the tool refuses them with a sentence.
     """
     async for line in lines:
-        yield mend(line) if "\\ud" in line or "\\uD" in line else line
+        line = line.removeprefix(BOM)  # noqa: PLW2901
+        line = mend(line) if "\\ud" in line or "\\uD" in line else line  # noqa: PLW2901
+        if error := fault(line):
+            await refuse(error)
+        else:
+            yield line
     await asyncio.sleep(LAST_LINE_SECONDS)
     if under_way:
         await asyncio.wait(under_way, timeout=LAST_ANSWER_SECONDS)
+
+
+def fault(line: str) -> JSONRPCError | None:
+    """The error that answers a line; None for a message, and for a blank line.
+
+    It has the id of the request where that can be read.
+    """
+    if not line.strip():
+        return None
+    code, said = INVALID_REQUEST, "This is no message of JSON-RPC 2.0."
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if not (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
+            return None
+        said = "The id of a request must be a string or a whole number."
+    except ValidationError as error:
+        if error.errors(include_input=False)[0]["type"] == "json_invalid":
+            code, said = PARSE_ERROR, "The line is not JSON, or is nested too deep."
+    try:
+        read = json.loads(line, strict=False)
+    except (ValueError, RecursionError):
+        read = None
+    if isinstance(read, list):
+        said = "Batches are not supported: send each message on a line of its own."
+    own = read.get("id") if isinstance(read, dict) and "method" in read else None
+    known = type(own) in (str, int) and str(own).isprintable()
+    error_data = ErrorData(code=code, message=said)
+    return JSONRPCError(jsonrpc="2.0", id=own if known else None, error=error_data)
 
 
 def mend(line: str) -> str:

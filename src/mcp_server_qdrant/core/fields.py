@@ -33,6 +33,13 @@ def without_null(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def is_nothing(value: Any) -> bool:
+    """True for null, and for what models send in its place: "", "null", [""], ["null"]."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value is None or (isinstance(value, str) and value.strip() in ("", "null"))
+
+
 def choices(kind: Any) -> tuple[Any, ...]:
     """The values of a Literal, or of an optional one; none of any other type."""
     literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)

@@ -33,15 +33,27 @@ _SHORT = re.compile("[0-9a-f]{8}-[0-9a-f]{2}")
 _PART = re.compile(r"(.+):([1-9]\d{0,5})/([1-9]\d{0,5})", re.DOTALL)
 _FIXED_BITS = 0xF << 76 | 0b11 << 62  # of a UUID: its version and its variant
 _FROM_5_TO_8 = (5 ^ 8) << 76
-# Controls of a terminal, of the end of a line and of the direction of writing, and characters that
-# a model reads and a person cannot see.
-STEERING = (
-    r"\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    r"\U000e0000-\U000e007f"
+# Controls of a terminal and of the direction of writing, and what a model reads and a person cannot
+# see: Unicode's Default_Ignorable_Code_Point, annotations and controls of hieroglyphs.
+_UNSEEN = (
+    r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_STEERING = re.compile(f"[{STEERING}]")
-_FORBIDDEN = re.compile(rf'[<>:"/\\|?*\t\ud800-\udfff{STEERING}]')
+# But for the selector and the joiners of an emoji, and the joiners within a word of a script whose
+# letters they shape.
+_EMOJI = r"[\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_SHAPED = r"[\u0620-\u06d3\u0750-\u077f\u0900-\u109f\u1780-\u17b3\u1820-\u18aa]"
+_SEEN = (
+    rf"{_EMOJI}[\ufe0e\ufe0f]?(?:\u200d{_EMOJI}\ufe0f?)*|[#*0-9]\ufe0f\u20e3"
+    rf"|(?<={_SHAPED})[\u200c\u200d](?={_SHAPED})"
+)
+_INVISIBLE = re.compile(f"({_SEEN})|[{_UNSEEN}]")
+_STEERING = re.compile(rf"({_SEEN})|[\n\r{_UNSEEN}]")  # and what ends a line
+_SUSPECT = re.compile(rf"[\n\r{_UNSEEN}]")
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\t\ud800-\udfff]')
 SURROGATE = re.compile(r"[\ud800-\udfff]")  # half a character, which no UTF-8 holds
+_JOINER = re.compile(r"(?<!\\)\\u200[cd]")  # as `repr` writes it
 _WORD = re.compile(r"\w(?:[\w.~@+/#:=%-]*\w)?")
 
 
@@ -50,7 +62,8 @@ def name_fault(name: str) -> str | None:
 
     Nor may a name look like another one, or change the direction of the text around it.
     """
-    if 0 < len(name) <= MAX_NAME and not _FORBIDDEN.search(name) and name not in (".", ".."):
+    forbidden = _FORBIDDEN.search(name) or name != plain(name) or name in (".", "..")
+    if 0 < len(name) <= MAX_NAME and not forbidden:
         return None
     return (
         f"{name[:40]!r} cannot be a collection's name: use 1 to {MAX_NAME} characters "
@@ -75,7 +88,20 @@ def visible_in(allowed: Collection[str], name: str) -> bool:
 
 def plain(text: str) -> str:
     """The text without what would steer a terminal, turn the writing or end the line."""
-    return text if text.isprintable() else _STEERING.sub("", text)
+    return _STEERING.sub(_seen, text) if _SUSPECT.search(text) else text
+
+
+def visible(value: Any) -> Any:
+    """A value of an answer, at any depth, without what nobody sees; lines stay lines."""
+    if isinstance(value, str):
+        return _INVISIBLE.sub(_seen, value) if _SUSPECT.search(value) else value
+    if isinstance(value, dict):
+        return {visible(key): visible(one) for key, one in value.items()}
+    return [visible(one) for one in value] if isinstance(value, list) else value
+
+
+def _seen(found: re.Match[str]) -> str:
+    return found[1] or ""
 
 
 def printable(text: str, mark: str = "\ufffd") -> str:
@@ -85,7 +111,7 @@ def printable(text: str, mark: str = "\ufffd") -> str:
 
 def escaped(data: str) -> str:
     """JSON in which all of that is written as escapes."""
-    return _STEERING.sub(lambda found: json.dumps(found[0])[1:-1], data)
+    return _STEERING.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], data)
 
 
 def line(text: str, length: int | None = LINE) -> str:
@@ -124,7 +150,11 @@ def called(name: str | int) -> str:
     """A name or an id in a sentence: quoted unless it is one word, so that it reads as no more."""
     whole = str(name)
     short = whole if len(whole) <= MAX_NAME else f"{whole[: MAX_NAME - 1]}…"
-    return short if _WORD.fullmatch(short) else repr(short)
+    if visible(short) != short:
+        return _STEERING.sub(lambda found: found[1] or ascii(found[0])[1:-1], repr(short))
+    if _WORD.fullmatch(short):
+        return short
+    return _JOINER.sub(lambda found: chr(int(found[0][2:], 16)), repr(short))
 
 
 def every(names: Iterable[str]) -> str:
@@ -225,6 +255,7 @@ def own_id(collection: str, point: PointId, document: str | None) -> str:
     if (
         document
         and len(document) <= OWN
+        and document == plain(document)
         and as_point_id(document) is None
         and first_id(document) is None
         and point_id(collection, document, 0) == point

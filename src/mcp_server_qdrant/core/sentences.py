@@ -1,7 +1,8 @@
-"""A text's sentences, which a quote is made of, and about how many tokens it is.
+"""A text's lines and sentences, which a quote is made of, and about how many tokens it is.
 
-A heading, a fence or the rule of a table alone says nothing: a heading begins the sentence below
-it, and the others are left out.
+A line is one unit, since nothing tells for sure that it is not code or a row. Only a line that is
+too long for that is split into sentences. A heading, a fence or the rule of a table alone says
+nothing: a heading begins the sentence below it, and the others are left out.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 WRAPPED = 50  # characters: after so long a line, prose goes on in the next one
+CODE_LINE = 160  # characters of a line of code or of wrapped prose at most
 
 SIGNS = "-=~^\"'`#*+.:_"  # that underline headings
 # Underlines of headings, rules of tables and pages: a token each sign to most models.
@@ -37,7 +39,7 @@ _OPEN = re.compile(
 
 
 class Sentence(NamedTuple):
-    """A stretch of the text, from its headings on; `body` is where it begins below them."""
+    """A line or a sentence, from its headings on; `body` is where it begins below them."""
 
     start: int
     end: int
@@ -45,7 +47,7 @@ class Sentence(NamedTuple):
 
 
 def sentences(text: str, longest: int) -> list[Sentence]:
-    """The sentences among the first `longest` characters, in order."""
+    """The lines and sentences among the first `longest` characters, in order."""
     found: list[Sentence] = []
     heading: int | None = None  # where the headings begin that no sentence has yet
     for start, end, kind in blocks(text[:longest]):
@@ -98,13 +100,15 @@ def _kind(line: str, *, fenced: bool) -> str:
 
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The sentences of a paragraph."""
-    for match in _STOP.finditer(text, start, end):
-        stop = match.end()
-        if stop < end and not _OPEN.search(text, max(start, stop - 8), stop):
-            yield start, stop
-            start = stop
-    yield start, end
+    """The lines of a paragraph, and the sentences of a long line."""
+    for line in _LINE.finditer(text, start, end):
+        first, last = line.span()
+        for match in _STOP.finditer(text, first, last) if last - first > CODE_LINE else ():
+            stop = match.end()
+            if stop < last and not _OPEN.search(text, max(first - 1, stop - 8, 0), stop):
+                yield first, stop
+                first = stop
+        yield first, last
 
 
 def tokens(text: str) -> int:

@@ -8,25 +8,28 @@ from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount, line
+from mcp_server_qdrant.core.notation import amount, clipped
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
 from mcp_server_qdrant.search.present import (
     LINE,
     ROOM,
-    SHORT,
+    dedented,
     faults,
+    fitting,
     names,
     nothing_found,
 )
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import Fetch, told_apart
 
-BEGINNING = 300  # characters of a text
 BEFORE = 60  # characters before a phrase
 UNDATED_SECONDS = 1.0
 COMMON = "Words so common do not rank: these are the newest texts that have them as written."
 _WORD = re.compile(r"\w+|[\u2190-\u2bff\U0001f000-\U0001faff]")  # or a picture
+BEGINNING = 75  # tokens of a text
+LEAST = 12  # the same, of many texts
+LONGEST = 2_000  # characters of it that are looked at
 
 AllListed = Mapping[str, Listed]  # by collection
 
@@ -93,10 +96,10 @@ def listing_page(
     phrases: Sequence[re.Pattern[str]] = (),
 ) -> SearchPage:
     """The page of these texts, with their number and how to see older ones."""
-    full, room = request.mode == "full", BEGINNING
+    full, documents = request.mode == "full", [hit.document for hit in hits]
+    room = BEGINNING
     if request.limit is None and hits:  # else the page may be as long as it was asked for
-        room = min(room, max(4 * (ROOM // len(hits) - LINE), SHORT))
-    documents = [hit.document for hit in hits]
+        room = min(room, max(ROOM // len(hits) - LINE, LEAST))
     results = [
         Result(
             one,
@@ -126,10 +129,11 @@ def listing_page(
 
 
 def _beginning(text: str, room: int, phrases: Sequence[re.Pattern[str]]) -> str:
-    """How a text begins, or what is around the first phrase, on one line."""
+    """The lines with which a text begins, or those around the first phrase; `room` in tokens."""
     found = next(filter(None, (phrase.search(text) for phrase in phrases)), None)
-    start = max(found.start() - BEFORE, 0) if found and found.end() > room else 0
-    return line(text[start:], room)
+    start = max(found.start() - BEFORE, 0) if found and found.end() > 4 * room else 0
+    text = dedented(text[start : start + LONGEST])
+    return clipped(text, fitting(text, room, 4 * room))
 
 
 def _counted(listed: AllListed, count: int, shown: int, *, common: bool) -> list[str]:

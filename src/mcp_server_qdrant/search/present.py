@@ -1,14 +1,15 @@
 """Hits -> the page that is shown: passages, reasons and notes.
 
 A passage is one quote of a part, and its section. A part that has room is quoted whole, without the
-headings that are shown above it. Of a longer one the run of sentences, list items or code lines is
-quoted that has the most of the query's words; the sentence after a match counts too, since it often
-says what the match leads to. Only white space differs from the text: lines of a paragraph are
-joined.
+headings that are shown above it. Of a longer one the run of lines, or of sentences of a long line,
+is quoted that has the most of the query's words; the one after a match counts too, since it often
+says what the match leads to. Lines are quoted as they are stored, without the indentation that all
+of them share: nothing tells for sure whether a line break or an indent has a meaning.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from textwrap import dedent
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -21,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import LINES, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
-from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
+from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
 from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.understand import Query
@@ -54,7 +55,7 @@ ORDERING = {  # what the factors of a score are about
 BEGINNING = 200  # characters of a part in which no word of the query is found
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
-_INDENT = re.compile(r"[ \t]*")
+_BLANK_LINES = re.compile(r"\n{4,}")
 
 Sections = Sequence[tuple[int, str]]
 
@@ -125,13 +126,22 @@ def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage,
         cost = HEAD + tokens(named[:NAMED])
         size, left = longest, max(room - cost, SHORT)
         if len(document.text) > left:  # else it has room in any case
-            sample = document.text[:longest]
-            letters = len(sample) / (tokens(sample) or 1)
-            size = int(min(longest, left * letters))
+            size = fitting(document.text, left, longest)
         shown = passage(document, query.words, size)
         chosen[place].append(shown)
-        room -= cost + tokens((shown.section or "")[:NAMED]) + tokens(shown.text)
+        room -= cost + tokens((shown.section or "")[:NAMED]) + _cost(shown.text)
     return [tuple(passages) for passages in chosen]
+
+
+def fitting(text: str, room: int, longest: int) -> int:
+    """The characters of a text that `room` tokens have room for: about, and at most `longest`."""
+    sample = text[:longest]
+    return int(min(longest, room * len(sample) / (_cost(sample) or 1)))
+
+
+def _cost(text: str) -> int:
+    """The tokens of a quote, with the `>` of each of its lines."""
+    return tokens(text) + text.count("\n")
 
 
 def by_worth(hits: Sequence[Hit], most: int) -> list[tuple[int, int]]:
@@ -314,7 +324,7 @@ def quote(
     text = text[:LONGEST]
     units = sentences(text, LONGEST)
     if not units:  # rules and fences alone
-        return _cut(folded(text), room), _section(sections, 0)
+        return _cut(dedented(text), room), _section(sections, 0)
     first, last, shares = 0, len(units) - 1, list[float]()
     starts = [start for start, _ in sections if start > units[0].body]
     if starts:  # from the section on that has the sentence with the most of the query
@@ -323,7 +333,7 @@ def quote(
         begin = max((start for start in starts if start <= best), default=0)
         first = next(number for number, one in enumerate(units) if one.body >= begin)
     whole = text[units[first].body :]
-    if len(whole) > room and len(folded(whole)) > room:
+    if len(whole) > room and len(dedented(whole)) > room:
         shares = shares or _shares(text, units, words)
         first, last = _window(units, shares, first, room)
     section = _section(sections, units[first].body)
@@ -332,7 +342,7 @@ def quote(
         start = _below(text, body, section)
     elif title and text[start:body].strip("#= \n") == title:
         start = body
-    shown = folded(text[start : units[last].end if last + 1 < len(units) else len(text)])
+    shown = dedented(text[start : units[last].end if last + 1 < len(units) else len(text)])
     return _around(shown, words, room) if len(shown) > room else shown, section
 
 
@@ -396,18 +406,7 @@ def _cut(text: str, room: int) -> str:
     return text[: max(text.rfind(" ", 0, room), text.rfind("\n", 0, room), 0) or room].rstrip()
 
 
-def folded(text: str) -> str:
-    """A text with its paragraphs each on a line; code, rows and items keep their lines."""
-    lines: list[str] = []
-    margin: int | None = None
-    at = 0
-    for start, end, kind in [*blocks(text), (len(text), len(text), "end")]:
-        lines += map(str.strip, text[at:start].splitlines())  # rules and fences
-        one, at = text[start:end], end
-        if kind != "code":
-            lines.append(" ".join(one.split()))
-            continue
-        indent = len(_INDENT.match(one)[0])  # type: ignore[index]
-        margin = indent if margin is None else min(margin, indent)
-        lines.append(one.rstrip()[margin:])
-    return "\n".join(filter(None, lines))
+def dedented(text: str) -> str:
+    """The lines of a text without the indentation that all share; at most two blank in a row."""
+    lines = map(str.rstrip, dedent(text).splitlines())
+    return _BLANK_LINES.sub("\n\n\n", "\n".join(lines)).strip("\n")

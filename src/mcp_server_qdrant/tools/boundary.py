@@ -1,16 +1,17 @@
-"""The boundary between tools and clients: small, closed schemas, and errors as sentences.
+"""The boundary between tools and clients: small schemas, strict arguments, errors as sentences.
 
 The one place where errors become tool errors.
 """
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextvars import ContextVar
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -18,8 +19,8 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, holding, recorder
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.core.fields import wanted, without_null
-from mcp_server_qdrant.core.notation import line
+from mcp_server_qdrant.core.fields import is_nothing, wanted
+from mcp_server_qdrant.core.notation import called, line, near_names, some
 from mcp_server_qdrant.tools.services import Open, Services
 
 _NAMED = frozenset({"properties", "$defs"})
@@ -27,6 +28,13 @@ _SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
     *(("default", None), ("default", [])),
     ("additionalProperties", True),
 )
+
+# Of arguments: a text may be empty, and may be "null".
+_TEXTS = frozenset({"information", "query", "title"})
+_MAX_IGNORED = 16
+_ALIKE = 0.66  # names of arguments, of which some have two letters
+_WORD = re.compile("[A-Z]?[a-z]{4,}")
+REHEARSALS = frozenset({"dry_run", "preview", "simulate"})  # no call that destroys may ignore these
 
 logger = logging.getLogger(__name__)
 
@@ -77,8 +85,20 @@ def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
             return failure("The server failed unexpectedly; its log says how. Try again.")
 
 
+class _Metadata(FuncMetadata):
+    """The base class reads JSON in every string, and a text that is JSON would be none."""
+
+    @override
+    def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as they are: the types of `core/fields` read JSON where they want to."""
+        return data
+
+
 class ClosedTool(Tool):
-    """A tool whose schema is small and closed, and whose argument errors are sentences.
+    """A tool whose schema is small, and whose argument errors are sentences.
+
+    Arguments that clients add of their own are ignored, and the answer says so. One whose name
+    resembles an argument of the tool is a mistake, and refused.
 
     `services` are those that its function asks for; `unlisted` are arguments that are accepted and
     not in its schema.
@@ -102,33 +122,51 @@ class ClosedTool(Tool):
         """Run the tool; see the base class. An argument that is null counts as omitted."""
         with recorder().call(self.name) as ending:
             try:
-                with holding(_SERVICES, self.services):
-                    result = await super().run(self._given(arguments), context, convert_result)
+                given, ignored = self._given(arguments)
             except RequestError as error:
                 ending.outcome = "rejected"
                 return failure(str(error))
+            try:
+                with holding(_SERVICES, self.services):
+                    result = await super().run(given, context, convert_result)
+                ending.outcome = "ok"
             except ToolError as error:
-                return _refused(self.name, error, ending)
-            ending.outcome = "ok"
+                result = _refused(self.name, error, ending)
+            if ignored and isinstance(result, CallToolResult):
+                _note(result, f"ignored, since this tool has no such argument: {ignored}.")
             return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the tool's function gets them. Raises RequestError."""
         try:
-            return self.fn_metadata.validate_arguments(self._given(arguments))
+            return self.fn_metadata.validate_arguments(self._given(arguments)[0])
         except ValidationError as error:
             raise RequestError(explain(error)) from None
 
-    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments that are not null. Raises RequestError for what may not be asked."""
+    def _given(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+        """The arguments that say something, and the names of those that are ignored.
+
+        Raises RequestError for what may not be asked.
+        """
         if (who := caller()) and self.scope not in who.scopes:
             raise RequestError(f"{self.name} needs the scope {self.scope}, which your token lacks.")
         listed = self.parameters["properties"]
         known = {*listed, *self.unlisted}
-        if (unknown := next((name for name in arguments if name not in known), None)) is not None:
-            there = f"there are: {', '.join(listed)}" if listed else "this tool takes none"
-            raise RequestError(f"There is no argument {unknown!r}; {there}.")
-        return without_null(arguments)
+        unknown = [name for name in arguments if name not in known]
+        taken = known.union(self.fn_metadata.arg_model.model_fields)
+        if self.scope == ADMIN:
+            taken |= REHEARSALS
+        few = len(unknown) <= _MAX_IGNORED
+        if wrong := [name for name in unknown if not few or _resembles(name, taken)]:
+            raise RequestError(
+                f"There is no argument {wrong[0]!r}; there are: {', '.join(listed)}."
+            )
+        given = {
+            name: value
+            for name, value in arguments.items()
+            if name in known and (value is not None if name in _TEXTS else not is_nothing(value))
+        }
+        return given, some([line(name) for name in unknown], shown=called)
 
     @classmethod
     def make(
@@ -154,10 +192,15 @@ class ClosedTool(Tool):
         )
         tool = cls.from_function(fn, name=name, description=description, annotations=annotations)
         assert isinstance(tool, cls)
-        if arguments is not None:
-            tool.fn_metadata.arg_model = arguments
-        schema = tool.fn_metadata.arg_model.model_json_schema(by_alias=False)
-        tool.parameters = compact(schema) | {"additionalProperties": False}
+        own = tool.fn_metadata
+        tool.fn_metadata = _Metadata(
+            arg_model=arguments or own.arg_model,
+            output_schema=own.output_schema,
+            output_model=own.output_model,
+            wrap_output=own.wrap_output,
+        )
+        tool.parameters = compact(tool.fn_metadata.arg_model.model_json_schema(by_alias=False))
+        tool.parameters.pop("additionalProperties", None)  # Google's SDK refuses a schema with it
         for name in unlisted:
             del tool.parameters["properties"][name]
         tool.unlisted = unlisted
@@ -166,6 +209,22 @@ class ClosedTool(Tool):
             output.pop("description", None)  # the tool's own says it
             tool.fn_metadata.output_schema = output
         return tool
+
+
+def _note(result: CallToolResult, note: str) -> None:
+    """Add a note to the text of an answer and to its structured content."""
+    texts = [block for block in result.content if isinstance(block, TextContent)]
+    if texts:
+        texts[-1].text += (" " if result.is_error else "\n") + f"Note: {note}"
+    if result.structured_content is not None:
+        result.structured_content.setdefault("notes", []).append(note)
+
+
+def _resembles(name: str, taken: Set[str]) -> bool:
+    """True for a name that is spelled like one of an argument, or has a longer word of it."""
+    words = {word.casefold() for word in _WORD.findall(name)}
+    theirs = {word for one in taken for word in _WORD.findall(one)}
+    return not words.isdisjoint(theirs) or bool(near_names(name, taken, _ALIKE))
 
 
 def compact(schema: Any) -> Any:

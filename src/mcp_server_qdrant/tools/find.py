@@ -14,7 +14,14 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import Mode, Result, SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.fields import Word, choices, json_object, sound, without_null
+from mcp_server_qdrant.core.fields import (
+    Word,
+    choices,
+    json_object,
+    one_or_many,
+    sound,
+    without_null,
+)
 from mcp_server_qdrant.core.find import (
     LINES,
     MAX_LIMIT,
@@ -142,7 +149,7 @@ def _argument(field: FilterableField) -> tuple[Any, Any]:
     """Its type and its default."""
     kind: Any = _TYPES[field.field_type]
     if field.condition in ("any", "except"):
-        kind = list[kind]
+        kind = Annotated[list[kind], BeforeValidator(one_or_many)]
     annotation: Any = Annotated[
         kind if field.required else kind | None, Field(description=field.description)
     ]

@@ -15,7 +15,7 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import Document, Result
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import clipped, line, shown_id
+from mcp_server_qdrant.core.notation import clipped, shown_id, visible
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.tools.rendering import result
 from mcp_server_qdrant.tools.services import Open, Services
@@ -67,7 +67,7 @@ class Recall:
         self._told.move_to_end(session)
         if len(self._told) > SESSIONS:
             self._told.popitem(last=False)
-        return page
+        return str(visible(page))
 
 
 async def _fitting(services: Services, folder: Path, prompt: str) -> list[tuple[str, Result]]:
@@ -101,7 +101,7 @@ async def _current(services: Services, folder: Path) -> list[tuple[str, Result]]
 
 def _short(one: Result) -> Result:
     passage = one.passages[0]
-    return replace(one, passages=(passage._replace(text=line(passage.text, LINE)),))
+    return replace(one, passages=(passage._replace(text=clipped(passage.text, LINE)),))
 
 
 def _is_of(document: Document, session: str) -> bool:

@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.notation import (
     called,
     chain,
     document_id,
-    escaped,
     every,
     heir_id,
     is_numbered,
@@ -176,7 +175,7 @@ def described(
 
 def compact(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
-    return escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return plain(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
 def structured(one: Document, *, points: bool = False) -> dict[str, Any]:

@@ -114,7 +114,7 @@ async def test_a_collection_of_the_demo_is_stored_with_one_call(one):
         ("list", {"start": -1}, "start must be a whole number from 0."),
         ("list", {"start": 2_001}, "A list ends after 2,000 texts: narrow it, or search."),
         ("list", {"since": "never"}, "since is no date"),
-        ("get", {"text": ""}, "There is no argument 'text'"),
+        ("get", {"id": ""}, "There is no argument 'id'"),
         ("delete", {"query_filter": {}, **NOTES}, "There is no field 'query_filter'."),
         ("get", {"query_filter": {}, **NOTES}, "There is no field 'query_filter'."),
         (

@@ -1,0 +1,55 @@
+"""The prompts that a client offers to its user, as commands for the agent."""
+
+from typing import Annotated
+
+from mcp.server.mcpserver.prompts import Prompt
+from pydantic import Field
+
+from mcp_server_qdrant.core.notation import line
+
+MAX_TOPIC = 1_000  # characters
+
+Topic = Annotated[str, Field(description="What it is about, in words")]
+
+
+def remember() -> str:
+    """Store what a later session will need to know of this one."""
+    return (
+        "Look back over this session. Store with qdrant-store what a later session will need: "
+        "decisions and why, facts, preferences, corrections. Make each one text that can be "
+        "understood alone, with a title. Search with qdrant-find first: update what is there "
+        "already under its id, and name what became wrong as supersedes. Store no secrets, and "
+        "nothing that the files of the project say. Then list what you stored."
+    )
+
+
+def recall(topic: Topic) -> str:
+    """Tell what is stored about a topic."""
+    return (
+        f"What do you know about this: {line(topic, MAX_TOPIC)}\n\n"
+        'Search with qdrant-find in collections ["*"], then again in other words. Read with '
+        "qdrant-get where a passage is not enough. Answer from what is stored, with ids and "
+        "dates. Say where texts contradict each other, and what was not found."
+    )
+
+
+def tidy(topic: Topic = "") -> str:
+    """Find what is stored twice, is outdated or contradicts itself, and propose what to do."""
+    about = f"what is stored about this: {line(topic, MAX_TOPIC)}" if topic else "the newest texts"
+    return (
+        f"Tidy up the memory. Look with qdrant-find at {about}. Find texts that say the same, are "
+        "outdated or contradict each other. Show me a list with ids, and for each whether to "
+        "merge, supersede, correct or delete it. Change nothing before I agree."
+    )
+
+
+def make_prompts(*, read_only: bool) -> list[Prompt]:
+    """The prompts to register."""
+    asking = Prompt.from_function(recall, title="What do you know about …")
+    if read_only:
+        return [asking]
+    return [
+        Prompt.from_function(remember, title="Remember this session"),
+        asking,
+        Prompt.from_function(tidy, title="Tidy up"),
+    ]
