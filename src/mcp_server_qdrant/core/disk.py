@@ -4,6 +4,7 @@
 file itself: nothing tells where else it is.
 """
 
+import errno
 import os
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from mcp_server_qdrant.core.errors import UnusableFile
 
 OUTSIDE = "is a link out of the folder, which is not followed: name what it leads to instead"
 NO_FILE = "is not a regular file"
+LOCK_SECONDS = 30.0
 # Nothing waits for the other end of a pipe, or for a terminal.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 READ |= getattr(os, "O_BINARY", 0)
@@ -29,7 +31,8 @@ HERE = getattr(os, "O_NOFOLLOW", 0)
 def write_atomically(path: Path, text: str) -> None:
     """Replace the file as a whole: readers see the old text or the new, also after a crash.
 
-    A new file is its owner's alone; one that is replaced keeps its mode.
+    A new file is its owner's alone; one that is replaced keeps owner, group, mode and access lists,
+    so that whoever could read it still can. Raises OSError, also where it cannot keep them.
     """
     handle, name = mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)
     draft = Path(name)
@@ -39,11 +42,32 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            shutil.copymode(path, draft)
+            before, now = path.stat(), draft.stat()
+            if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+                shutil.chown(draft, before.st_uid, before.st_gid)
+            shutil.copystat(path, draft)
+            os.utime(draft)
         draft.replace(path)
         sync(path.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others who lock the file from it, to read it, change it and write it back.
+
+    Raises OSError where its folder cannot be written, or somebody has it for too long.
+    """
+    from filelock import FileLock, Timeout  # a hook, which must be quick, imports this module
+
+    real = path.resolve()
+    real.parent.stat()  # the lock would make the folder
+    try:
+        with FileLock(real.with_name(f".{real.name}.lock"), LOCK_SECONDS, mode=0o600):
+            yield
+    except Timeout:
+        raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
 
 
 def sync(folder: Path) -> None:
