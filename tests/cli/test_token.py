@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.disk import locked
 from mcp_server_qdrant.core.errors import Unauthorized
+from mcp_server_qdrant.http.auth import tokens
 from mcp_server_qdrant.http.auth.tokens import NamedTokens, read_tokens
 from tests.forked import Popen
 
@@ -85,7 +87,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
     assert said == "mcp-server-qdrant: The file cannot be written: No such file or directory.\n"
 
 
-def callers(path, *tokens):
+def callers(path, *secrets):
     """Who may call with each of these tokens now."""
     known = NamedTokens(path, None)
 
@@ -95,7 +97,7 @@ def callers(path, *tokens):
         except Unauthorized:
             return None
 
-    return [asyncio.run(asked(token)) for token in tokens]
+    return [asyncio.run(asked(token)) for token in secrets]
 
 
 @pytest.fixture
@@ -120,13 +122,14 @@ def test_tokens_made_at_once_are_all_there_and_one_name_is_given_once(path):
     printed = [one.communicate()[0].decode().strip() for one in started]
 
     assert sorted(one.returncode for one in started) == [0] * 9 + [2]
+    assert [*path.parent.iterdir()] == [path]
     assert callers(path, *filter(None, printed)) == [
         name for name, token in zip(names, printed, strict=True) if token
     ]
 
 
 def test_a_file_that_somebody_else_changes_for_long_is_one_sentence(path, monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.core.disk.LOCK_SECONDS", 0.01)
+    monkeypatch.setattr(tokens, "locked", partial(locked, seconds=0.01))
     with locked(path):
         code, printed, said = run("ana", "--scope", "read", "--file", path)
 

@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import BinaryIO
@@ -20,7 +20,6 @@ from mcp_server_qdrant.core.errors import UnusableFile
 
 OUTSIDE = "is a link out of the folder, which is not followed: name what it leads to instead"
 NO_FILE = "is not a regular file"
-LOCK_SECONDS = 30.0
 # Nothing waits for the other end of a pipe, or for a terminal.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 READ |= getattr(os, "O_BINARY", 0)
@@ -54,18 +53,24 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep others who lock the file from it, to read it, change it and write it back.
+def locked(path: Path, seconds: float = 30.0) -> Iterator[None]:
+    """Keep others who lock the path from it, to read it, change it and write it back.
 
-    Raises OSError where its folder cannot be written, or somebody has it for too long.
+    Raises OSError where its folder cannot be written, TimeoutError where another process has it for
+    longer than so many seconds.
     """
     from filelock import FileLock, Timeout  # a hook, which must be quick, imports this module
 
     real = path.resolve()
     real.parent.stat()  # the lock would make the folder
+    lock = real.with_name(f".{real.name}.lock")
     try:
-        with FileLock(real.with_name(f".{real.name}.lock"), LOCK_SECONDS, mode=0o600):
-            yield
+        with FileLock(lock, seconds, mode=0o600):
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows keeps open files
+                    lock.unlink()
     except Timeout:
         raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
 
