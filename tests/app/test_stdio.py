@@ -34,6 +34,6 @@ def test_a_lone_surrogate_is_marked(line):
     json.loads(mended)["a"].encode()
 
 
-@pytest.mark.parametrize("line", ['{"a": "\\ud800"', "\\ud800"])
+@pytest.mark.parametrize("line", ['{"a": "\\ud800"', "\\ud800", '["\\ud800", ' + "[" * 100_000])
 def test_what_is_no_json_is_left_to_the_sdk(line):
     assert mend(line) == line

@@ -152,7 +152,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> str:
     try:
         told = json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]
         return f"{told['name']} {told['version']}"
-    except (LookupError, ValueError, TypeError):
+    except (LookupError, ValueError, TypeError, RecursionError):
         said = done.stderr.strip() or "it ended without an answer."
         raise ConfigError(said.splitlines()[-1].removeprefix("mcp-server-qdrant: ")) from None
 
