@@ -55,6 +55,8 @@ async def test_a_server_that_listens_answers_and_leaves_nothing_behind(tmp_path)
         assert published.stat().st_mode & 0o077 == 0
         assert f"> {PUMP}" in await asked(folder)
         assert await asked(folder, HOOK | {"prompt": "go on"}) == ""
+        nested = json.loads("[" * 500 + "]" * 500)
+        assert PUMP in await asked(folder, HOOK | {"session_id": "t", "tool_input": nested})
 
     assert [*folder.iterdir()] == []
     assert await asked(folder) == ""

@@ -5,6 +5,8 @@ import logging
 import subprocess
 import sys
 
+import pytest
+
 from mcp_server_qdrant.cli.logs import TEXT, JsonLines, TextLines
 from mcp_server_qdrant.core.context import within_request
 
@@ -51,6 +53,40 @@ def test_a_line_for_people_ends_with_its_fields():
         line = TextLines(TEXT).format(record("Call", fields={"tool": "qdrant-find"}))
 
     assert line.endswith(" WARNING a.b: Call tool=qdrant-find request_id=r-1")
+
+
+STEERING = "a\nb\r\x1b[2J\x9b1m\u2028\u202e\x7f"
+
+
+@pytest.mark.parametrize("formatter", [TextLines(TEXT), JsonLines()])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"fields": {"path": STEERING}}, {"args": (STEERING,)}],
+    ids=["text", "field", "arg"],
+)
+def test_what_a_caller_sent_makes_no_line_and_steers_no_terminal(formatter, more):
+    made = record("%s" if "args" in more else f"Call {STEERING}", **more)
+
+    assert formatter.format(made).isprintable()
+
+
+def test_what_an_error_quotes_looks_like_no_line_of_the_log():
+    try:
+        raise ValueError(STEERING)
+    except ValueError:
+        text = TextLines(TEXT).format(record("A tool failed", exc_info=sys.exc_info()))
+
+    _, *rest = text.split("\n")
+    assert rest
+    assert all(one.isprintable() and one.startswith("  ") for one in rest)
+
+
+def test_a_value_with_spaces_is_not_taken_for_several_fields():
+    line = TextLines(TEXT).format(
+        record("Request", fields={"path": '/a" status=200', "status": 404})
+    )
+
+    assert line.endswith('Request path="/a\\" status=200" status=404')
 
 
 FAILING = """

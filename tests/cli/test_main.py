@@ -13,6 +13,18 @@ from mcp_server_qdrant.cli.main import main
 from tests.e2e.raw import clean_environment
 
 
+def test_a_hook_that_cannot_be_understood_or_answered_is_silence(tmp_path):
+    (tmp_path / "recall-1.json").write_text("[" * 100_000)
+    (tmp_path / "recall-1.json").chmod(0o600)
+    command = f"exec {sys.executable} -P -m mcp_server_qdrant recall {tmp_path}"
+    for sent in (b"{}", b"[" * 100_000, b"7", b"\xff\xfe", b"", b'{"a": "\\ud800"}'):
+        for more in ("", " <&-", " >&-", " >/dev/full"):
+            done = subprocess.run(
+                command + more, shell=True, input=sent, capture_output=True, check=False
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), (sent, more)
+
+
 def test_help_shows_that_a_command_may_be_left_out():
     shown = CliRunner().invoke(main, ["--help"], prog_name="mcp-server-qdrant").output
 

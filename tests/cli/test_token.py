@@ -2,14 +2,20 @@
 
 import asyncio
 import re
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.core.disk import locked
 from mcp_server_qdrant.core.errors import Unauthorized
+from mcp_server_qdrant.http.auth import tokens
 from mcp_server_qdrant.http.auth.tokens import NamedTokens, read_tokens
+from tests.forked import Popen
 
 
 def run(*arguments):
@@ -81,7 +87,7 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
     assert said == "mcp-server-qdrant: The file cannot be written: No such file or directory.\n"
 
 
-def callers(path, *tokens):
+def callers(path, *secrets):
     """Who may call with each of these tokens now."""
     known = NamedTokens(path, None)
 
@@ -91,7 +97,7 @@ def callers(path, *tokens):
         except Unauthorized:
             return None
 
-    return [asyncio.run(asked(token)) for token in tokens]
+    return [asyncio.run(asked(token)) for token in secrets]
 
 
 @pytest.fixture
@@ -103,6 +109,32 @@ def made(path, *arguments):
     code, printed, said = run(*arguments, "--file", path)
     assert code == 0, said
     return printed.strip()
+
+
+def test_tokens_made_at_once_are_all_there_and_one_name_is_given_once(path):
+    names = [*(f"user{number}" for number in range(8)), "twin", "twin"]
+    command = [sys.executable, "-P", "-m", "mcp_server_qdrant", "token"]
+    given = ("--scope", "read", "--file", str(path))
+    started = [
+        Popen([*command, name, *given], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for name in names
+    ]
+    printed = [one.communicate()[0].decode().strip() for one in started]
+
+    assert sorted(one.returncode for one in started) == [0] * 9 + [2]
+    assert [*path.parent.iterdir()] == [path]
+    assert callers(path, *filter(None, printed)) == [
+        name for name, token in zip(names, printed, strict=True) if token
+    ]
+
+
+def test_a_file_that_somebody_else_changes_for_long_is_one_sentence(path, monkeypatch):
+    monkeypatch.setattr(tokens, "locked", partial(locked, seconds=0.01))
+    with locked(path):
+        code, printed, said = run("ana", "--scope", "read", "--file", path)
+
+    assert (code, printed, path.exists()) == (2, "", False)
+    assert "The file cannot be written: another process is changing it." in said
 
 
 def test_a_token_is_replaced_by_one_with_the_same_rights(path):

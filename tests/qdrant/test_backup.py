@@ -326,6 +326,18 @@ async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, mo
     assert [*(tmp_path / "engine" / "work").iterdir()] == []
 
 
+async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    both = [back_up(own, place, [], NOW, quiet, replace=replace) for replace in (True, False)]
+    done = await asyncio.gather(*both, return_exceptions=True)
+
+    (refused,) = [one for one in done if isinstance(one, RequestError)]
+    assert "is under way: wait for its end, or name another folder" in str(refused)
+    assert {"Räume & co": 5, "notes": 50} in done
+    assert await restore(own, place, [], quiet, replace=True) == {"Räume & co": 5, "notes": 50}
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["b", "engine"]
+
+
 async def test_the_allow_list_and_read_only_hold(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     some = settings(tmp_path / "engine", qdrant_collections=("notes",))

@@ -18,6 +18,7 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
     They are asked in one order: the first of them knows what it told a session.
     """
     until = monotonic() + seconds
+    said = {name: one for name, one in hook.items() if isinstance(one, str)}
     for path in sorted(folder.glob(NAME.format("*"))):
         server, left = Rendezvous.read(path), until - monotonic()
         if server is None or server.wire != WIRE or left <= 0:
@@ -28,6 +29,6 @@ def recalled(folder: Path, hook: Mapping[str, Any], seconds: float) -> str:
             continue
         if line is None:  # it was killed
             server.withdraw(path)
-        elif isinstance(text := ask(line, max(until - monotonic(), 0.0), "recall", hook), str):
+        elif isinstance(text := ask(line, max(until - monotonic(), 0.0), "recall", said), str):
             return text
     return ""

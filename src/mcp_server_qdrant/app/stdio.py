@@ -134,5 +134,5 @@ def mend(line: str) -> str:
     """The same JSON with every lone surrogate replaced by the mark of broken text."""
     try:
         return SURROGATE.sub(BROKEN, json.dumps(json.loads(line), ensure_ascii=False)) + "\n"
-    except ValueError:
+    except (ValueError, RecursionError):
         return line

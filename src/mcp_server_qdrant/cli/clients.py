@@ -14,7 +14,7 @@ from typing import Any
 
 from platformdirs import user_config_path
 
-from mcp_server_qdrant.core.disk import write_atomically
+from mcp_server_qdrant.core.disk import locked, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
@@ -152,7 +152,7 @@ def start(entry: Entry, environment: Mapping[str, str]) -> str:
     try:
         told = json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]
         return f"{told['name']} {told['version']}"
-    except (LookupError, ValueError, TypeError):
+    except (LookupError, ValueError, TypeError, RecursionError):
         said = done.stderr.strip() or "it ended without an answer."
         raise ConfigError(said.splitlines()[-1].removeprefix("mcp-server-qdrant: ")) from None
 
@@ -206,18 +206,21 @@ def write(client: McpClient, change: Callable[[Config], Config], now: datetime) 
     What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,
     also where comments would be lost.
     """
-    text = _text(client)
-    if _plain(text) != text:
-        raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
-    held = change(_parsed(client, text))
     backup = None
     try:
         path = client.path.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
-            shutil.copy2(path, backup)
-        write_atomically(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
+        with locked(path):
+            text = _text(client)
+            if _plain(text) != text:
+                raise ConfigError(
+                    f"{client.path} has comments, which would be lost: edit it by hand."
+                )
+            held = change(_parsed(client, text))
+            if path.exists():
+                backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
+                shutil.copy2(path, backup)
+            write_atomically(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
     except (OSError, RuntimeError) as error:  # a link to itself is the latter
         raise ConfigError(f"{client.path} cannot be written.") from error
     return backup

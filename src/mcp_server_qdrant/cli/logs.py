@@ -2,15 +2,17 @@
 
 import json
 import logging
+import re
 import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from typing_extensions import override
 
 from mcp_server_qdrant.core.context import request_id
+from mcp_server_qdrant.core.notation import escaped
 
 LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -30,7 +32,7 @@ def configure(level: str, style: LogFormat) -> None:
 def configure_for_command() -> None:
     """Warnings on stderr as a command's own sentences, but for what it says of models itself."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("mcp-server-qdrant: %(message)s"))
+    handler.setFormatter(TextLines("mcp-server-qdrant: %(message)s"))
     handler.addFilter(lambda record: ".encoders." not in record.name)
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
@@ -40,9 +42,14 @@ class TextLines(logging.Formatter):
 
     @override
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """One line."""
-        fields = "".join(f" {name}={value}" for name, value in _fields(record).items())
-        return super().formatMessage(record) + fields
+        """One line, whatever a caller sent: the characters that steer a terminal are escaped."""
+        fields = "".join(f" {name}={_value(value)}" for name, value in _fields(record).items())
+        return escaped(super().formatMessage(record) + fields)
+
+    @override
+    def formatException(self, ei: Any) -> str:
+        """Indented, so that no line of it looks like one of the log."""
+        return "\n".join(f"  {escaped(one)}" for one in super().formatException(ei).split("\n"))
 
 
 class JsonLines(logging.Formatter):
@@ -65,7 +72,13 @@ class JsonLines(logging.Formatter):
             frames = traceback.extract_tb(record.exc_info[2])
             line["error"] = record.exc_info[0].__name__
             line["stack"] = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames]
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return escaped(json.dumps(line, ensure_ascii=False, default=str))
+
+
+def _value(value: object) -> str:
+    """A field's value; in quotes where it would look like several fields."""
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if re.search(r'[\s"]', text) else text
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

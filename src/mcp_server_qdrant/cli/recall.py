@@ -3,20 +3,19 @@
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from mcp_server_qdrant.app.ask import recalled
+from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 
 SECONDS = 0.7  # with the start of Python within a second
 
 
 def run(folder: str) -> None:
     """Print what a running server recalls for the hook on stdin, and end the process; status 0."""
-    try:
+    with suppress(QdrantMcpError), contained():  # whatever is wrong, a client is not disturbed
         hook = json.loads(sys.stdin.buffer.read())
-    except (ValueError, RecursionError):
-        hook = None
-    if isinstance(hook, dict):
         text = recalled(Path(folder), hook, SECONDS)
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         sys.stdout.flush()

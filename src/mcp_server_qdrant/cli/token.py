@@ -1,6 +1,7 @@
 """The command `token`: makes, replaces, revokes and lists the tokens of AUTH_MODE=token."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,22 +74,23 @@ def token(name: str, file: Path | None, **given: Any) -> None:
         place = file or (frame.load().auth_tokens_file if known else None)
         if known and place is None:
             raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-        there = tokens.read_tokens(place) if place and (name == LIST or place.exists()) else ()
         if name == LIST:
-            _list(there)
+            _list(tokens.read_tokens(place) if place else ())
             return
-        old = next((one for one in reversed(there) if one.name == name), None)
-        if known and not old:
-            raise ConfigError(f"{name} has no token in {place}.")
-        if old and not known:
-            raise ConfigError(
-                f"{name} has a token in {place}: add --replace, or choose another name."
-            )
-        if place and given["revoke"]:
-            tokens.change(place, without=name)
-            click.echo(f"{name} has no token in {place} any more.", err=True)
-            return
-        _make(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
+        with tokens.editing(place) if place else nullcontext():
+            there = tokens.read_tokens(place) if place and place.exists() else ()
+            old = next((one for one in reversed(there) if one.name == name), None)
+            if known and not old:
+                raise ConfigError(f"{name} has no token in {place}.")
+            if old and not known:
+                raise ConfigError(
+                    f"{name} has a token in {place}: add --replace, or choose another name."
+                )
+            if place and given["revoke"]:
+                tokens.change(place, without=name)
+                click.echo(f"{name} has no token in {place} any more.", err=True)
+                return
+            _make(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
         if old:
             click.echo("The old token has ended.", err=True)
 

@@ -4,13 +4,14 @@
 file itself: nothing tells where else it is.
 """
 
+import errno
 import os
 import shlex
 import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkstemp
 from typing import BinaryIO
@@ -29,7 +30,8 @@ HERE = getattr(os, "O_NOFOLLOW", 0)
 def write_atomically(path: Path, text: str) -> None:
     """Replace the file as a whole: readers see the old text or the new, also after a crash.
 
-    A new file is its owner's alone; one that is replaced keeps its mode.
+    A new file is its owner's alone; one that is replaced keeps owner, group, mode and access lists,
+    so that whoever could read it still can. Raises OSError, also where it cannot keep them.
     """
     handle, name = mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)
     draft = Path(name)
@@ -39,11 +41,38 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
-            shutil.copymode(path, draft)
+            before, now = path.stat(), draft.stat()
+            if (before.st_uid, before.st_gid) != (now.st_uid, now.st_gid):
+                shutil.chown(draft, before.st_uid, before.st_gid)
+            shutil.copystat(path, draft)
+            os.utime(draft)
         draft.replace(path)
         sync(path.parent)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path, seconds: float = 30.0) -> Iterator[None]:
+    """Keep others who lock the path from it, to read it, change it and write it back.
+
+    Raises OSError where its folder cannot be written, TimeoutError where another process has it for
+    longer than so many seconds.
+    """
+    from filelock import FileLock, Timeout  # a hook, which must be quick, imports this module
+
+    real = path.resolve()
+    real.parent.stat()  # the lock would make the folder
+    lock = real.with_name(f".{real.name}.lock")
+    try:
+        with FileLock(lock, seconds, mode=0o600):
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # Windows keeps open files
+                    lock.unlink()
+    except Timeout:
+        raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
 
 
 def sync(folder: Path) -> None:

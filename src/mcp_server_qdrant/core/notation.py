@@ -110,7 +110,7 @@ def printable(text: str, mark: str = "\ufffd") -> str:
 
 
 def escaped(data: str) -> str:
-    """JSON in which all of that is written as escapes."""
+    """The text, which may be JSON, with all of that written as escapes of JSON."""
     return _STEERING.sub(lambda found: found[1] or json.dumps(found[0])[1:-1], data)
 
 

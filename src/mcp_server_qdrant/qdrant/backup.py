@@ -8,14 +8,14 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mcp_server_qdrant.core.disk import opened, sync, write_atomically
+from mcp_server_qdrant.core.disk import locked, opened, sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
     QdrantMcpError,
@@ -70,9 +70,9 @@ async def back_up(
     Their numbers of points.
     """
     draft = folder.with_name(f".{folder.name}.part")
-    _begin(folder, draft, replace=replace)
     done: dict[str, Saved] = {}
-    try:
+    with ExitStack() as ending:
+        _begin(folder, draft, ending, replace=replace)
         with _sentences("written"):
             for name in names:
                 tell(name, len(done), len(names))
@@ -80,12 +80,20 @@ async def back_up(
             about = Manifest(made_at=now.isoformat(), collections=done)
             write_atomically(draft / MANIFEST, about.model_dump_json())
             _finish(folder, draft)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     return {name: saved.points for name, saved in done.items()}
 
 
-def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
+def _begin(folder: Path, draft: Path, ending: ExitStack, *, replace: bool) -> None:
+    """Make the draft, which goes at the `ending`; until then no other backup is made there."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        ending.enter_context(locked(folder, 0.0))
+    except TimeoutError as error:
+        raise RequestError(
+            f"Another backup into {folder} is under way: wait for its end, or name another folder."
+        ) from error
+    except OSError as error:
+        raise RequestError(f"{folder} cannot be made: {error.strerror}.") from error
     if folder.exists() and not folder.is_dir():
         raise RequestError(f"{folder} is a file: name a folder.")
     if folder.exists() and any(folder.iterdir()):
@@ -94,6 +102,7 @@ def _begin(folder: Path, draft: Path, *, replace: bool) -> None:
         if not replace:
             raise RequestError(f"{folder} holds a backup: name another folder, or {OVERWRITE} it.")
     try:
+        ending.callback(shutil.rmtree, draft, ignore_errors=True)
         shutil.rmtree(draft, ignore_errors=True)  # of a backup that was killed
         (draft / "shards").mkdir(mode=0o700, parents=True)
     except OSError as error:

@@ -167,7 +167,7 @@ def _outstanding(folder: Path) -> bool:
     """True where a collection is neither imported nor refused, or nobody can tell."""
     try:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return True
     states = _states(folder)
     return any(states.get(name) not in ("done", "refused") for name in names)
@@ -177,7 +177,7 @@ def _states(folder: Path) -> dict[str, str]:
     try:
         found = json.loads((folder / JOURNAL).read_text("utf-8"))
         return {str(name): str(state) for name, state in found.items()}
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
 
 

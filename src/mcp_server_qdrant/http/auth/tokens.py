@@ -13,7 +13,8 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +23,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from mcp_server_qdrant.core.context import Caller, granted
-from mcp_server_qdrant.core.disk import others_may_write, write_atomically
+from mcp_server_qdrant.core.disk import locked, others_may_write, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, Unauthorized, VerifierUnavailable, contained
 from mcp_server_qdrant.core.fields import wanted
 
@@ -166,14 +167,27 @@ def line(entry: Mapping[str, Any]) -> str:
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
+@contextmanager
+def editing(path: Path) -> Iterator[None]:
+    """Look at the file and change it while no other command does.
+
+    Raises ConfigError where it cannot be written.
+    """
+    try:
+        with locked(path):
+            yield
+    except OSError as error:
+        raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
+
+
 def change(
     path: Path, more: Mapping[str, Any] | None = None, *, without: str | None = None
 ) -> None:
     """Write one more token into a file, made where there is none, and drop the lines of a name.
 
     It is replaced as a whole: a server that reads it meanwhile sees the old tokens or the new. A
-    new file is its owner's alone. Raises ConfigError, and then changes nothing: so it is where a
-    token to drop does not stand on a line of its own, as this command writes it.
+    new file is its owner's alone. Raises ConfigError or OSError, and then changes nothing: so it is
+    where a token to drop does not stand on a line of its own, as this command writes it.
     """
     added = line(more) if more else ""
     before = path.read_text("utf-8") if path.exists() else ""
@@ -188,7 +202,4 @@ def change(
         sound = False
     if not sound:
         raise ConfigError("This command cannot change the file as it is: edit it by hand.")
-    try:
-        write_atomically(path.resolve(), written)
-    except OSError as error:
-        raise ConfigError(f"The file cannot be written: {error.strerror}.") from None
+    write_atomically(path.resolve(), written)
