@@ -124,8 +124,8 @@ class Changes:
 class Version:
     """What a text was until it was replaced or `deleted`, and by whom.
 
-    `id` ends in `until`, ISO 8601 in UTC; `by` is as `Document.stored_by`. The `document` has its
-    beginning only, unless its `parts` were read.
+    `id` ends in `until`, ISO 8601 in UTC; `own` is the id that the caller or the content gave; `by`
+    is as `Document.stored_by`. The `document` has its beginning only, unless its `parts` were read.
     """
 
     id: str
@@ -135,6 +135,7 @@ class Version:
     deleted: bool
     document: Document
     parts: tuple[Document, ...] = ()
+    own: str = ""
 
     @property
     def ended(self) -> str:

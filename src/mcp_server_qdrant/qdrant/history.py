@@ -326,4 +326,5 @@ def _version(
             id=point_id(collection, name, 0), document=name, head=None
         ),  # so that it is shown by that id
         parts=tuple(parts),
+        own=held["ids"][0],
     )
