@@ -6,6 +6,8 @@ import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.notation import called, short_id
+from mcp_server_qdrant.ingest.files.state import SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
 from tests.support import (
     COSINE,
     IDF,
@@ -13,6 +15,7 @@ from tests.support import (
     first_point,
     foreign,
     memory_server,
+    memory_services,
     refusal,
     said,
 )
@@ -316,3 +319,41 @@ class TestIdsOfTextsThatAreNoMore:
                 done = await stored(client, information=text, id=own)
                 assert said(done).startswith("Remembered")
                 await client.call_tool("qdrant-delete", {"ids": [own]})
+
+
+class TestTextsOfFiles:
+    @pytest.mark.parametrize("days", [0, 30])
+    async def test_what_the_next_sync_will_do_is_said(self, engine, tmp_path, days):
+        (tmp_path / "a.md").write_text("the berth is wet")
+        own, back = f"{tmp_path.name}/a.md", "the next sync of its folder "
+        where = {"ids": [own]}
+        async with memory_services(engine=engine, history_days=days) as services:
+
+            async def synced() -> None:
+                await services.sync(SyncRequest(tuple(sources([tmp_path])), "notes", create=True))
+
+            await synced()
+            async with memory_server(
+                engine=engine, history_days=days, collection_name="notes"
+            ) as client:
+                corrected = await stored(client, id=own, information="the berth is dry")
+                other = await stored(client, id=own, information="the berth is damp")
+                await synced()
+                (text,) = (await client.call_tool("qdrant-get", where)).structured_content[
+                    "documents"
+                ]
+                tagged = await stored(client, id=own, tags=["berth"])
+                gone = await client.call_tool("qdrant-delete", where)
+                await synced()
+                match = {"must": [{"key": "doc.id", "match": {"value": own}}]}
+                asked = {"query_filter": match, "collection_name": "notes", "confirm_count": 1}
+                filtered = await client.call_tool("qdrant-delete", asked)
+                own_text = await stored(client, id="x", information="the berth is wet")
+                theirs = await client.call_tool("qdrant-delete", {"ids": ["x"]})
+
+        assert text["text"] == "the berth is wet"
+        assert f"It is from a file: {back}brings the file's text back." in said(corrected)
+        assert f"from a file: {back}stores it again if that is there." in said(gone)
+        assert f"from a file: {back}stores it again if that is there." in said(filtered)
+        for answer in (other, tagged, own_text, theirs):
+            assert "from a file" not in said(answer)

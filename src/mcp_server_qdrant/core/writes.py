@@ -16,12 +16,14 @@ LINE = 100  # characters of the title and text of a version
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What became of a text that was replaced or deleted: the version's `id` for so many `days`, or
-    the `fault` that it could not be kept for. Nothing where none are kept.
+    the `fault` that it could not be kept for. Nothing where none are kept. `file`: it was from a
+    file, which brings it back.
     """
 
     id: str | None = None
     days: int = 0
     fault: str | None = None
+    file: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -299,6 +299,8 @@ def as_text(done: Stored) -> str:
     back = ""
     if done.moved and done.moved.file:
         back = " It is from a file: the next sync of its folder stores it where it was, too."
+    elif done.before.file:
+        back = " It is from a file: the next sync of its folder brings the file's text back."
     return f"{verb} {where}.{secret}{kept}{later}{old}{back}{_before(done.before)}{_nearly(done)}"
 
 
