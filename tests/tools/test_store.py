@@ -5,8 +5,20 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.notation import short_id
-from tests.support import COSINE, IDF, dense, foreign, memory_server, refusal, said
+from mcp_server_qdrant.core.notation import called, short_id
+from mcp_server_qdrant.ingest.files.state import SyncRequest
+from mcp_server_qdrant.ingest.files.walk import sources
+from tests.support import (
+    COSINE,
+    IDF,
+    dense,
+    first_point,
+    foreign,
+    memory_server,
+    memory_services,
+    refusal,
+    said,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect")
 
@@ -172,3 +184,176 @@ class TestPointsOfOtherTools:
 
         assert after.payload == payload | change | {"text": "dry"}
         assert kept["text"] == (payload | change)["text"]
+
+
+OLD, NEW = "berth 12 belongs to Tom", "berth 12 belongs to Ann"
+
+
+async def refused(client: Any, **arguments: Any) -> str:
+    return refusal(await client.call_tool("qdrant-store", arguments))
+
+
+async def told(client: Any, own: str) -> str:
+    """The note that qdrant-get gives of an id."""
+    return refusal(await client.call_tool("qdrant-get", {"ids": [own]})).partition("Note: ")[2]
+
+
+async def count(engine: Any) -> int:
+    names = [one.name for one in (await engine.get_collections()).collections]
+    return sum([(await engine.count(name)).count for name in names if name in ("notes", "harbor")])
+
+
+class TestIdsOfTextsThatAreNoMore:
+    @pytest.mark.parametrize("changed", [{}, {"tags": ["berth"]}])
+    @pytest.mark.parametrize("where", [{}, {"collection_name": "notes"}])
+    async def test_of_a_moved_text_they_are_refused(self, engine, changed, where):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            old = (await stored(client, information=OLD)).structured_content["id"]
+            point = await first_point(client, await stored(client, information=OLD))
+            moved = await stored(client, id=old, collection_name="harbor", create=True, **changed)
+            now, note = moved.structured_content["id"], await told(client, old)
+            answers = [
+                await refused(client, id=own, information=NEW, **where)
+                for own in ([old, point] if changed else [old])
+            ]
+            answers += [
+                await refused(client, information=NEW, supersedes=old),
+                await refused(client, id=old, tags=["a"]),
+                await refused(client, id=old, collection_name="notes"),
+            ]
+            texts = await count(engine)
+            await stored(client, id=now, information=NEW, collection_name="harbor")
+
+        assert texts == 1
+        assert note == (f"That text is id {now} of harbor now." if changed else "")
+        assert [one for one in answers if note not in one] == []
+
+    async def test_of_a_deleted_text_they_are_refused_as_get_does(self, engine):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            done = await stored(client, information=OLD)
+            old, point = done.structured_content["id"], await first_point(client, done)
+            await client.call_tool("qdrant-delete", {"ids": [old]})
+            for own in (old, point):
+                note = await told(client, own)
+                answers = [
+                    await refused(client, id=own, information=NEW),
+                    await refused(client, information=NEW, supersedes=own),
+                    await refused(client, id=own, tags=["a"]),
+                    await refused(client, id=own, collection_name="harbor"),
+                ]
+                assert f"{own} was deleted by" in note
+                assert [one for one in answers if note not in one] == []
+            assert await count(engine) == 0
+
+    async def test_of_a_deleted_point_of_another_tool_they_are_refused(self, engine):
+        await foreign(engine, "notes", {7: {"text": "wet"}}, vectors=COSINE)
+        async with memory_server(engine=engine) as client:
+            await client.call_tool("qdrant-delete", {"ids": ["7"]})
+            answer = await refused(client, id="7", information=NEW, collection_name="notes")
+
+        assert "7 was deleted by" in answer
+
+    async def test_of_a_superseded_text_they_lead_to_its_successor(self, engine):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            old = (await stored(client, information=OLD)).structured_content["id"]
+            new = (await stored(client, information=NEW, supersedes=old)).structured_content["id"]
+            again = await stored(client, information=NEW, supersedes=old)
+            answers = [
+                await refused(client, id=old, information="it is Zoe's"),
+                await refused(client, information="it is Zoe's", supersedes=old),
+            ]
+            texts = await count(engine)
+            tagged = await stored(client, id=old, tags=["berth"])
+            await stored(client, id=tagged.structured_content["before"])
+            got = await client.call_tool("qdrant-get", {"ids": [old]})
+            await client.call_tool("qdrant-delete", {"ids": [new]})
+            revived = await stored(client, id=old, information="it is Zoe's")
+
+        sentence = f"{old} was superseded by id {new} of notes: "
+        assert [one for one in answers if sentence not in one] == []
+        assert texts == 2
+        assert "Superseded" in said(again)
+        assert got.structured_content["documents"][0]["superseded_by"] == new
+        assert said(revived).startswith("Updated")
+
+    @pytest.mark.parametrize(
+        "own",
+        ["deadbeef-12", "deadbeef-12:2/9", "deadbeef-12@2026-01-01", "deadbeef-12:1/1@2026-01-01"],
+    )
+    async def test_ids_of_our_form_that_never_were_are_refused(self, engine, own):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            await stored(client, information=OLD)
+            answer = await refused(client, id=own, information=NEW)
+            texts = await count(engine)
+
+        assert answer.startswith(f"There is no text {called(own)} in notes: store a new one")
+        assert texts == 1
+
+    async def test_the_id_of_a_text_of_another_collection_is_refused(self, engine):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            old = (await stored(client, information=OLD)).structured_content["id"]
+            where = {"collection_name": "harbor", "create": True}
+            answer = await refused(client, id=old, information=NEW, **where)
+
+        assert answer.endswith(" It is of notes.")
+
+    async def test_versions_and_parts_of_texts_are_not_names_of_new_ones(self, engine):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            await stored(client, information=OLD, id="x")
+            done = await stored(client, information=NEW, id="x")
+            version = done.structured_content["before"]
+            answers = [
+                await refused(client, information="it is Zoe's", id=version),
+                await refused(client, information="it is Zoe's", id="x:2/9"),
+            ]
+            texts = await count(engine)
+
+        assert answers[0].endswith("It is an earlier version: give the id alone to bring it back.")
+        assert answers[1].endswith("The text x has 1 part now.")
+        assert texts == 1
+
+    @pytest.mark.parametrize("own", ["plan", "deadbeef", "17", UUID, "a:2/9", "x@2026-01-01"])
+    async def test_names_of_a_callers_own_go_on_making_texts(self, engine, own):
+        async with memory_server(engine=engine, collection_name="notes") as client:
+            for text in (OLD, NEW):
+                done = await stored(client, information=text, id=own)
+                assert said(done).startswith("Remembered")
+                await client.call_tool("qdrant-delete", {"ids": [own]})
+
+
+class TestTextsOfFiles:
+    @pytest.mark.parametrize("days", [0, 30])
+    async def test_what_the_next_sync_will_do_is_said(self, engine, tmp_path, days):
+        (tmp_path / "a.md").write_text("the berth is wet")
+        own, back = f"{tmp_path.name}/a.md", "the next sync of its folder "
+        where = {"ids": [own]}
+        async with memory_services(engine=engine, history_days=days) as services:
+
+            async def synced() -> None:
+                await services.sync(SyncRequest(tuple(sources([tmp_path])), "notes", create=True))
+
+            await synced()
+            async with memory_server(
+                engine=engine, history_days=days, collection_name="notes"
+            ) as client:
+                corrected = await stored(client, id=own, information="the berth is dry")
+                other = await stored(client, id=own, information="the berth is damp")
+                await synced()
+                (text,) = (await client.call_tool("qdrant-get", where)).structured_content[
+                    "documents"
+                ]
+                tagged = await stored(client, id=own, tags=["berth"])
+                gone = await client.call_tool("qdrant-delete", where)
+                await synced()
+                match = {"must": [{"key": "doc.id", "match": {"value": own}}]}
+                asked = {"query_filter": match, "collection_name": "notes", "confirm_count": 1}
+                filtered = await client.call_tool("qdrant-delete", asked)
+                own_text = await stored(client, id="x", information="the berth is wet")
+                theirs = await client.call_tool("qdrant-delete", {"ids": ["x"]})
+
+        assert text["text"] == "the berth is wet"
+        assert f"It is from a file: {back}brings the file's text back." in said(corrected)
+        assert f"from a file: {back}stores it again if that is there." in said(gone)
+        assert f"from a file: {back}stores it again if that is there." in said(filtered)
+        for answer in (other, tagged, own_text, theirs):
+            assert "from a file" not in said(answer)

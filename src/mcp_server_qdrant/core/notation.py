@@ -249,6 +249,12 @@ def first_id(beginning: str) -> str | None:
     return f"{beginning}{_NIL[-_REST:]}" if _SHORT.fullmatch(beginning) else None
 
 
+def made_here(text: str) -> bool:
+    """True for what tools alone make: a short id, also with the number of a part or a time."""
+    own = (at_time(text) or (text,))[0]
+    return first_id((part_of(own) or (own,))[0]) is not None
+
+
 @lru_cache(1024)
 def own_id(collection: str, point: PointId, document: str | None) -> str:
     """The id of a text that all tools show: its caller's, where it is short and surely finds it."""

@@ -16,12 +16,14 @@ LINE = 100  # characters of the title and text of a version
 @dataclass(frozen=True, slots=True)
 class Kept:
     """What became of a text that was replaced or deleted: the version's `id` for so many `days`, or
-    the `fault` that it could not be kept for. Nothing where none are kept.
+    the `fault` that it could not be kept for. Nothing where none are kept. `file`: it was from a
+    file, which brings it back.
     """
 
     id: str | None = None
     days: int = 0
     fault: str | None = None
+    file: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,8 @@ class Changes:
 class Version:
     """What a text was until it was replaced or `deleted`, and by whom.
 
-    `id` ends in `until`, ISO 8601 in UTC; `by` is as `Document.stored_by`. The `document` has its
-    beginning only, unless its `parts` were read.
+    `id` ends in `until`, ISO 8601 in UTC; `own` is the id that the caller or the content gave; `by`
+    is as `Document.stored_by`. The `document` has its beginning only, unless its `parts` were read.
     """
 
     id: str
@@ -135,6 +137,7 @@ class Version:
     deleted: bool
     document: Document
     parts: tuple[Document, ...] = ()
+    own: str = ""
 
     @property
     def ended(self) -> str:

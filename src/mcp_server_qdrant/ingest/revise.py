@@ -6,6 +6,7 @@ and what supersedes it.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from mcp_server_qdrant.core.context import ADMIN, caller
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
@@ -71,10 +72,15 @@ class Revision:
                 )
             now = stamp(self.store.now())
             before = await self.store.points.first(place, str(first.document))
-            parts = [
-                part._replace(metadata=first.metadata, updated_at=now, version=None, head=None)
-                for part in version.parts
-            ]
+            kept: dict[str, Any] = {
+                "metadata": first.metadata,
+                "updated_at": now,
+                "version": None,
+                "head": None,
+            }
+            if before is not None:  # what was superseded since stays so
+                kept |= {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
+            parts = [part._replace(**kept) for part in version.parts]
             done = await self.store.put(self.store.numbered(parts, before), before)
         return replace(done, created_collection=made, restored=True)
 

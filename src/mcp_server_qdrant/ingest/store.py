@@ -246,6 +246,7 @@ class Store:
         if before is not None:
             if content_of(before) != content_of(parts[0]):
                 kept = await self.history.keep(before)
+                kept = replace(kept, file=kept.file and parts[0].file is None)
             job.earlier = self.points.part_ids(before)
         try:
             try:

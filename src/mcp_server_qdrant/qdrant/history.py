@@ -84,8 +84,9 @@ class History:
 
         A failure is returned, not raised, so that the replacement or deletion goes on.
         """
+        file = one.file is not None
         if not self.days:
-            return Kept()
+            return Kept(file=file)
         until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
         until = until.replace("+00:00", "Z")
         try:
@@ -95,9 +96,9 @@ class History:
                 self._untended = 0
                 await self._write(one, until, deleted=deleted)
         except QdrantMcpError as error:
-            return Kept(fault=str(error))
+            return Kept(fault=str(error), file=file)
         shown = self._identity(one, one.collection)["shown"]
-        return Kept(f"{shown}@{until}", self.days)
+        return Kept(f"{shown}@{until}", self.days, file=file)
 
     async def versions(
         self, wanted: str | None = None, collection: str | None = None
@@ -326,4 +327,5 @@ def _version(
             id=point_id(collection, name, 0), document=name, head=None
         ),  # so that it is shown by that id
         parts=tuple(parts),
+        own=held["ids"][0],
     )

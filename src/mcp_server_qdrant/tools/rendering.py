@@ -149,6 +149,8 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
     if ids := [one.id for one in done if one.id]:
         days = max(one.days for one in done)
         said.insert(0, f"kept {days} days: id {some(ids, NAMED, called)}; {BACK}.")
+    if any(one.file for one in done):
+        said.append("from a file: the next sync of its folder stores it again if that is there.")
     return said
 
 

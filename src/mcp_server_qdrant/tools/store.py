@@ -16,13 +16,19 @@ from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     amount,
+    as_point_id,
+    at_time,
     called,
     document_id,
+    heir_id,
     impossible,
     iso,
     line,
+    made_here,
     moment,
     own_id,
+    part_of,
+    short_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
@@ -94,6 +100,8 @@ async def store(
             (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
     if collection_name is None and id is not None:
         await _check_place(services, id, collection)
+    if id is not None and id.strip():
+        await _check_id(services, id, collection, seen)
     new = NewDocument(
         text=text,
         metadata=metadata,
@@ -103,7 +111,7 @@ async def store(
         created_at=created_at,
         stored_by=speaker() or None,
     )
-    old = await _superseded(services, supersedes, collection) if supersedes else None
+    old = await _superseded(services, supersedes, collection, new) if supersedes else None
     done = await services.store.store(new, collection, create=create, supersedes=old, seen=seen)
     return _answer(done)
 
@@ -118,7 +126,7 @@ async def _restore(
     """Bring back an earlier version; where the id is of none, say of what it may be."""
     version = await services.history.version(id, collection)
     if version is None:
-        said = await gone(services, id, collection)
+        said = await gone(services, id, None)
         none = f"There is no text {called(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
@@ -170,6 +178,57 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
         )
 
 
+async def _check_id(services: Services, id: str, collection: str, seen: str | None) -> None:  # noqa: A002
+    """Raise RequestError for the id of a text that was moved, superseded or deleted.
+
+    So is one that only tools make, if there is no such text. A name of a caller's own makes one.
+    """
+    with suppress(UnknownCollection):
+        found, _ = await services.lookup.located([id], collection)
+        if found:
+            heir = None if seen else await _heir(services, found[0])
+            if heir is not None:
+                raise RequestError(_followed(found[0], "store the correction under that id."))
+            return
+    said, point = list[str](), as_point_id(id)
+    if made_here(id) or point is not None:
+        said = await gone(services, id, None)
+    versions = await services.history.versions(id) if said and not made_here(id) else []
+    theirs = point is not None and versions and versions[0].id.startswith(f"{short_id(point)}@")
+    if versions and versions[0].own == id and not theirs:
+        return  # its caller's own name: it may have a text again
+    part, earlier = part_of(id), at_time(id) and await services.history.version(id)
+    if part and (whole := await _located(services, part[0], collection)):
+        said = [f"The text {called(part[0])} has {amount(whole.chunks, 'part')} now."]
+    elif earlier and earlier.id == id:
+        said = ["It is an earlier version: give the id alone to bring it back."]
+    elif made_here(id) and (other := await _located(services, id, None)):
+        said = [f"It is of {called(other.collection)}."]
+    if said or made_here(id):
+        none = (
+            f"There is no text {called(id)} in {called(collection)}: store a new one without id, "
+        )
+        raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
+
+
+async def _heir(services: Services, one: Document) -> Document | None:
+    """The text that superseded this one, if it is there."""
+    if one.heir is None:
+        return None
+    with suppress(UnknownCollection):
+        place = one.superseded_in or one.collection
+        return next(iter(await services.store.points.by_id(place, [one.heir])), None)
+    return None
+
+
+def _followed(one: Document, advice: str) -> str:
+    heir, place = heir_id(one) or "", one.superseded_in or one.collection
+    return (
+        f"{called(document_id(one))} was superseded by id {called(heir)} of {called(place)}: "
+        f"{advice}"
+    )
+
+
 async def _located(
     services: Services,
     id: str,  # noqa: A002
@@ -185,11 +244,23 @@ async def _located(
     return None
 
 
-async def _superseded(services: Services, id: str, collection: str) -> Document:  # noqa: A002
+async def _superseded(
+    services: Services,
+    id: str,  # noqa: A002
+    collection: str,
+    new: NewDocument,
+) -> Document:
     """The text that is to rank last: of this collection, or of the one that has it."""
-    if found := await _located(services, id, collection):
-        return found
-    raise RequestError(f"supersedes: there is no text {called(id)}: use the id of a found one.")
+    found = await _located(services, id, collection)
+    if found is None:
+        said = await gone(services, id, None)
+        none = f"supersedes: there is no text {called(id)}: use the id of a found one."
+        raise RequestError(" ".join([none, *said]))
+    heir = await _heir(services, found)
+    again = heir and (heir.document == new.id or new.text.strip().startswith(heir.text.strip()))
+    if heir is not None and not again:
+        raise RequestError(f"supersedes: {_followed(found, 'give that id.')}")
+    return found
 
 
 def _answer(done: Stored) -> CallToolResult:
@@ -228,6 +299,8 @@ def as_text(done: Stored) -> str:
     back = ""
     if done.moved and done.moved.file:
         back = " It is from a file: the next sync of its folder stores it where it was, too."
+    elif done.before.file:
+        back = " It is from a file: the next sync of its folder brings the file's text back."
     return f"{verb} {where}.{secret}{kept}{later}{old}{back}{_before(done.before)}{_nearly(done)}"
 
 
