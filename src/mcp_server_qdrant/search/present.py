@@ -44,13 +44,6 @@ MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 LONGEST = 20_000  # characters of a part that are looked at
 AFTER = 0.5  # what the words of a sentence count for the one after it
-ORDERING = {  # what the factors of a score are about
-    "priority": "preferred collections",
-    "recency": "age",
-    "superseded": "newer texts",
-    "tags": "tags",
-    "fuzzy": "spelling",
-}
 BEGINNING = 200  # characters of a part in which no word of the query is found
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
@@ -197,8 +190,8 @@ def order(shown: Sequence[Hit]) -> list[str]:
     seen = [round(hit.relevance, 2) for hit in shown]
     if seen == sorted(seen, reverse=True) or any(hit.reranked is not None for hit in shown):
         return []
-    counted = {ORDERING[name] for hit in shown for name, factor in hit.factors if factor != 1}
-    return [f"In order of relevance and {every(sorted(counted))}."] if counted else []
+    counted = {name for hit in shown for name, factor in hit.factors if factor != 1}
+    return [f"In order of relevance x {' x '.join(sorted(counted))}."] if counted else []
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:
