@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.datatypes import (
     Status,
 )
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.core.find import LINES, SearchRequest
+from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, blocks, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
@@ -29,7 +29,7 @@ from mcp_server_qdrant.search.words.terms import Words, share
 
 ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
-WEAK, MORE_NOTES = 150, 20  # of a page without an answer, and of that for its further notes
+MORE_NOTES = 20  # tokens of a page without an answer for further notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it

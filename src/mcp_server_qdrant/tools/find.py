@@ -19,6 +19,8 @@ from mcp_server_qdrant.core.find import (
     LINES,
     MAX_LIMIT,
     MAX_QUERY,
+    WEAK,
+    WHOLE,
     FilterableField,
     SearchRequest,
     Tuning,
@@ -27,7 +29,6 @@ from mcp_server_qdrant.core.find import (
 )
 from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.present import ROOM, WEAK
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     MAX_METADATA,
@@ -44,7 +45,6 @@ FIND = (
 )
 _TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-WHOLE = 2 * ROOM  # tokens of a page of whole texts
 
 Found = Annotated[
     dict[str, Any],
