@@ -267,7 +267,7 @@ async def test_collections_of_every_shape_are_searched_in_one_call(monkeypatch):
     }
     assert all("alpha" in r.document.text for r in page.results)
     assert page.notes == [
-        "In order of relevance and spelling.",
+        "In order of relevance x fuzzy.",
         "other-size: its dense vectors do not fit the model: it has unnamed (8), "
         "fake/Bag-of-Words makes 64 dimensions",
     ]

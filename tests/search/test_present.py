@@ -88,6 +88,6 @@ def test_what_else_the_order_follows_is_said_where_relevance_alone_would_be_anot
     older = hit(1, 0.34).rescored("recency", 0.9)
     spelled = hit(2, 0.32).rescored("fuzzy", 1.05).rescored("recency", 1.0)
 
-    assert order([spelled, older]) == ["In order of relevance and age, spelling."]
+    assert order([spelled, older]) == ["In order of relevance x fuzzy x recency."]
     assert order([older, spelled]) == []
     assert order([spelled._replace(reranked=0.9), older]) == []

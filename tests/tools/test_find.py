@@ -7,9 +7,8 @@ from pydantic import ValidationError
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.find import LINES, FilterableField, SearchRequest
+from mcp_server_qdrant.core.find import LINES, WHOLE, FilterableField, SearchRequest
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.present import ROOM
 from mcp_server_qdrant.tools.find import FindArguments, arguments_with, concluded
 from mcp_server_qdrant.tools.rendering import as_data, as_meta, as_text
 
@@ -139,9 +138,9 @@ def test_a_page_of_whole_texts_without_a_limit_has_as_many_as_have_room():
     found = replace(found, results=long)
 
     shown = concluded(found, SearchRequest(query="q", mode="full"))
-    assert (len(shown.results), shown.more) == (5, 4)
-    assert tokens(as_text(shown, "full")) <= 2 * ROOM
-    assert shown.advice[-1] == "4 more results: raise limit."
+    assert (len(shown.results), shown.more) == (6, 3)
+    assert tokens(as_text(shown, "full")) <= WHOLE
+    assert shown.advice[-1] == "3 more results: raise limit."
     assert len(concluded(found, SearchRequest(query="q", mode="full", limit=9)).results) == 9
     assert (
         len(concluded(replace(found, weak=True), SearchRequest(query="q", mode="full")).results)

@@ -29,6 +29,7 @@ from mcp_server_qdrant.core.fields import (
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
 LINES = 2  # results without a passage at the end of a page
+WEAK, WHOLE = 150, 1_200  # tokens of a page without an answer, and of one of whole texts
 
 Share = Annotated[float | None, Field(ge=0, le=1)]
 Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]

@@ -134,8 +134,8 @@ class Projector:
         """The map of the targets: the kept one, or one that is being made, or a new one."""
         names = [one.collection for one in targets]
         maps, key = self.shelf.maps, (self, limit, *names)
-        newest = await gathered(names, self.catalog.changed_at)
-        state = [(one.points, self._writes[one.collection]) for one in targets], newest[0]
+        newest = await asyncio.gather(*map(self.catalog.changed_at, names))
+        state = [(one.points, self._writes[one.collection]) for one in targets], newest
         entry = maps.get(key)
         old = entry and entry.state != state and (patience or not entry.busy)
         if entry is None or old or entry.failed:

@@ -4,7 +4,6 @@ Every call goes through here and gets the tenant's filter. A method that this cl
 confine it does not have: new code that calls anything else of the client fails.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from mcp_server_qdrant.qdrant.write.points import create
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
-AT_ONCE = 16
 
 _QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
@@ -73,7 +71,6 @@ class TenantClient:
         self._own = tenant.own
         self._plain_own = plain(self._own)
         self._clock = clock
-        self._gate = asyncio.Semaphore(AT_ONCE)
         self._seen: dict[str, tuple[float, bool]] = {}  # which collections, and until when
 
     # Collections: those in which the tenant has a point
@@ -101,8 +98,7 @@ class TenantClient:
         if until > self._clock() and (seen or not again):
             return seen
         try:
-            async with self._gate:
-                records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
+            records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
         except UnknownCollection:
             self._seen.pop(name, None)  # anybody can invent names
             return False

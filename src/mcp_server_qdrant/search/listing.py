@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Passage, Result, SearchPage, Status, Target
+from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import SearchRequest
@@ -105,9 +105,7 @@ def listing_page(
             one,
             relevance=None,
             score=0.0,
-            passages=()
-            if full
-            else (Passage(_beginning(one.text, room, phrases), one, one.section),),
+            passages=() if full else (_passage(one, room, phrases),),
         )
         for one in documents
     ]
@@ -121,22 +119,22 @@ def listing_page(
             *faults(statuses),
             *([nothing] if nothing else []),
             *([COMMON] if phrases and results else []),
-            *_counted(listed, count, len(documents), common=bool(phrases)),
+            *_counted(listed, count, len(documents)),
         ],
         more=max(count - len(documents), 0),
         nothing=nothing,
     )
 
 
-def _beginning(text: str, room: int, phrases: Sequence[re.Pattern[str]]) -> str:
+def _passage(one: Document, room: int, phrases: Sequence[re.Pattern[str]]) -> Passage:
     """The lines with which a text begins, or those around the first phrase; `room` in tokens."""
-    found = next(filter(None, (phrase.search(text) for phrase in phrases)), None)
+    found = next(filter(None, (phrase.search(one.text) for phrase in phrases)), None)
     start = max(found.start() - BEFORE, 0) if found and found.end() > 4 * room else 0
-    text = dedented(text[start : start + LONGEST])
-    return clipped(text, fitting(text, room, 4 * room))
+    text = dedented(one.text[start : start + LONGEST])
+    return Passage(clipped(text, fitting(text, room, 4 * room)), one, one.section)
 
 
-def _counted(listed: AllListed, count: int, shown: int, *, common: bool) -> list[str]:
+def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
     """The number of texts, and where not all were looked at."""
     if not count:
         return []
@@ -146,6 +144,5 @@ def _counted(listed: AllListed, count: int, shown: int, *, common: bool) -> list
     without = any(when is None for one in listed.values() for _, when in one.points)
     said = [f"{texts}.{' Those without a date come last.' if without else ''}{older}"]
     if parts := [name for name, one in listed.items() if not one.complete]:
-        lack = "no index has words so common" if common else "it has no index of dates"
-        said.append(f"{names(parts)}: only some texts were looked at, since {lack}.")
+        said.append(f"{names(parts)}: it has no index for that, so that only some were looked at.")
     return said

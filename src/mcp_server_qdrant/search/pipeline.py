@@ -59,7 +59,8 @@ class Pipeline:
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
         if not hits and (phrases := _common(query)):
-            return await self._list(request, query.targets, query.condition, phrases)
+            known = query.targets, query.condition, phrases, found.statuses
+            return await self._list(request, *known)
         ranked = await self._reread(hits, query)
         return await self._present(ranked, found, query, room)
 
@@ -69,6 +70,7 @@ class Pipeline:
         targets: Sequence[Target],
         condition: Any,
         phrases: Sequence[re.Pattern[str]] = (),
+        searched: Sequence[Status] = (),
     ) -> SearchPage:
         """The newest texts, for a request without a query; those in which all phrases occur."""
         understanding, seconds = self.understanding, self.understanding.timeout
@@ -80,7 +82,9 @@ class Pipeline:
         hits, late = await newest_hits(self.fetch, listed, limit, seconds)
         if not hits:
             await self._doubt(request, targets, seconds)
-        page = listing_page(hits, listed, self._settle([*statuses, *late]), request, phrases)
+        page = listing_page(
+            hits, listed, self._settle([*searched, *statuses, *late]), request, phrases
+        )
         return await self._with_undated(page, targets, condition, period)
 
     async def _with_undated(

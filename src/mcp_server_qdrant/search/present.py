@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.datatypes import (
     Status,
 )
 from mcp_server_qdrant.core.exact import Exact
-from mcp_server_qdrant.core.find import LINES, SearchRequest
+from mcp_server_qdrant.core.find import LINES, WEAK, SearchRequest
 from mcp_server_qdrant.core.notation import called, every, some
 from mcp_server_qdrant.core.sentences import SIGNS, Sentence, sentences, tokens
 from mcp_server_qdrant.search.relevance import HALF, Hit, bound, within_one, written
@@ -30,7 +30,7 @@ from mcp_server_qdrant.search.words.terms import Words, share
 
 ROOM = 600  # tokens of a page
 NOTES = 24  # tokens of a page for the notes
-WEAK, MORE_NOTES = 150, 20  # of a page without an answer, and of that for its further notes
+MORE_NOTES = 20  # tokens of a page without an answer for further notes
 EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
 OWN = 250  # the same for each passage of the one text that is searched
 HEAD = 10  # tokens of a heading beside the names in it
@@ -45,13 +45,6 @@ MEANING, WORDS = 0.36, 0.16
 TRUSTED = 0.5  # by a reranker
 LONGEST = 20_000  # characters of a part that are looked at
 AFTER = 0.5  # what the words of a sentence count for the one after it
-ORDERING = {  # what the factors of a score are about
-    "priority": "preferred collections",
-    "recency": "age",
-    "superseded": "newer texts",
-    "tags": "tags",
-    "fuzzy": "spelling",
-}
 BEGINNING = 200  # characters of a part in which no word of the query is found
 
 _ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
@@ -207,8 +200,8 @@ def order(shown: Sequence[Hit]) -> list[str]:
     seen = [round(hit.relevance, 2) for hit in shown]
     if seen == sorted(seen, reverse=True) or any(hit.reranked is not None for hit in shown):
         return []
-    counted = {ORDERING[name] for hit in shown for name, factor in hit.factors if factor != 1}
-    return [f"In order of relevance and {every(sorted(counted))}."] if counted else []
+    counted = {name for hit in shown for name, factor in hit.factors if factor != 1}
+    return [f"In order of relevance x {' x '.join(sorted(counted))}."] if counted else []
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:

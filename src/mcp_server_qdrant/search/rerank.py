@@ -140,10 +140,7 @@ def units(scores: Sequence[float], *, logits: bool) -> list[float]:
 
 def sigmoid(logit: float) -> float:
     """1 / (1 + exp(-logit)), without overflow."""
-    if logit >= 0:
-        return 1 / (1 + math.exp(-logit))
-    power = math.exp(logit)
-    return power / (1 + power)
+    return (1 + math.tanh(logit / 2)) / 2
 
 
 def reordered(hits: Sequence[Hit], scores: Sequence[float], values: Sequence[float]) -> list[Hit]:

@@ -229,10 +229,9 @@ class Understanding:
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
-            until = (monotonic() + end) / 2  # the search itself has the other half of the time
-            text, corrections = await self.speller.correct(
-                replace(terms, unknown=suspect), probed, until
-            )
+            half = (end - monotonic()) / 2  # the search itself has the other half of the time
+            unknown = replace(terms, unknown=suspect)
+            text, corrections = await self.speller.correct(unknown, probed, half)
             better = await self._probe(text, probed) if corrections else terms
             if len(better.unknown) < len(terms.unknown):
                 terms = replace(better, corrections=corrections)

@@ -12,7 +12,7 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 from typing_extensions import override
 
-from mcp_server_qdrant.core.datatypes import Mode, Result, SearchPage
+from mcp_server_qdrant.core.datatypes import Result, SearchPage
 from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.fields import (
     Word,
@@ -26,6 +26,8 @@ from mcp_server_qdrant.core.find import (
     LINES,
     MAX_LIMIT,
     MAX_QUERY,
+    WEAK,
+    WHOLE,
     FilterableField,
     SearchRequest,
     Tuning,
@@ -34,14 +36,12 @@ from mcp_server_qdrant.core.find import (
 )
 from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.search.present import LINE, ROOM, WEAK
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     MAX_METADATA,
     as_data,
     as_meta,
     as_text,
-    compact,
     described,
 )
 from mcp_server_qdrant.tools.services import Services
@@ -52,7 +52,6 @@ FIND = (
 )
 _TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-WHOLE = 2 * ROOM  # tokens of a page of whole texts
 
 Found = Annotated[
     dict[str, Any],
@@ -257,11 +256,8 @@ def concluded(
     passages are shown, and a few more on a line each, or as many whole texts as have room. Where
     files are still `coming`, nothing is ruled out.
     """
-    results, notes = list(page.results), [*coming, *page.notes]
+    results, notes = _fitting(page, request), [*coming, *page.notes]
     advice: list[str] = []
-    brief = request.limit is None and not request.explain
-    if brief:
-        results = results[: _shown(results, request.mode)]
     more = page.more + len(page.results) - len(results)
     if coming and not results:
         notes = [note for note in notes if note != page.nothing]
@@ -282,21 +278,19 @@ def concluded(
     listed = any(one.relevance is None for one in results)  # its notes say how to see older texts
     if more and not page.weak and not listed and len(results) < MAX_LIMIT:
         advice.append(f"{amount(more, 'more result')}: raise limit.")
-    page = replace(page, results=results, more=more, notes=notes, advice=advice)
-    while brief and page.weak and results[1:] and tokens(as_text(page, request.mode)) > WEAK:
-        results, more = results[:-1], more + 1
-        page = replace(page, results=results, more=more)
-    return page
+    return replace(page, results=results, more=more, notes=notes, advice=advice)
 
 
-def _shown(results: Sequence[Result], mode: Mode) -> int:
-    """How many results a page without a limit has at most."""
-    if mode == "minimal":
+def _fitting(page: SearchPage, request: SearchRequest) -> list[Result]:
+    """The results that have room; all where the caller said how many, or wants explanations."""
+    results, full = list(page.results), request.mode == "full"
+    if request.limit is not None or request.explain:
+        return results
+    if not full:
         last = max((n for n, one in enumerate(results, 1) if one.passages), default=0)
-        return last + LINES
-    used = 0
-    for number, one in enumerate(results):
-        used += LINE + tokens(one.document.text) + tokens(compact(one.document.metadata or {}))
-        if number and used > WHOLE:
-            return number
-    return len(results)
+        results = results[: last + LINES]
+    if full or page.weak:
+        most = WEAK if page.weak else WHOLE
+        while results[1:] and tokens(as_text(replace(page, results=results), request.mode)) > most:
+            results.pop()
+    return results

@@ -344,10 +344,7 @@ class Catalog:
         if known := [name for name in wanted if name in self._infos]:
             await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
         targets = await self._resolved(wanted)
-        found, failed = await gathered([*targets], lambda name: self._describe(targets[name]))
-        for error in failed.values():
-            raise error
-        return [*found.values()]
+        return list(await asyncio.gather(*map(self._describe, targets.values())))
 
     async def _describe(self, target: Target) -> CollectionInfo:
         info, metadata = self._infos.get(target.collection), self._metadata(target.collection)

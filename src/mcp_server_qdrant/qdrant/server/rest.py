@@ -101,18 +101,15 @@ class Http:
         length = f"content-length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} HTTP/1.1\r\n{self._headers}{length}\r\n".encode()
         async with self._gate:
-            return await self._asked(head + (body or b""))
-
-    async def _asked(self, request: bytes) -> tuple[int, bytes]:
-        connection = self._free() or await self._opened()
-        try:
-            return await connection.send(request)
-        finally:
-            connection.reading.end()
-            if connection.ready:  # also where nobody waits for the answer any more as it comes
-                self._idle.append(connection)
-            else:
-                connection.abort()  # nobody must get the answer to this request
+            connection = self._free() or await self._opened()
+            try:
+                return await connection.send(head + (body or b""))
+            finally:
+                connection.reading.end()
+                if connection.ready:  # also where nobody waits for the answer any more as it comes
+                    self._idle.append(connection)
+                else:
+                    connection.abort()  # nobody must get the answer to this request
 
     def _free(self) -> "_Connection | None":
         """The connection used last of those that are free."""

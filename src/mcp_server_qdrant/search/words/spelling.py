@@ -14,12 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
-from time import monotonic
 
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from mcp_server_qdrant.core.bm25 import ENGLISH
+from mcp_server_qdrant.core.context import MOMENT, left, within
 from mcp_server_qdrant.core.datatypes import Correction, Target
 from mcp_server_qdrant.search.words.lexicon import LATIN, Lexicon, Vocabulary, lowered
 from mcp_server_qdrant.search.words.terms import Terms
@@ -52,10 +52,9 @@ class Speller:
     language: Callable[[str], str | None] = lambda _: None
 
     async def correct(
-        self, terms: Terms, targets: Sequence[Target], until: float = math.inf
+        self, terms: Terms, targets: Sequence[Target], seconds: float = math.inf
     ) -> tuple[str, tuple[Correction, ...]]:
-        """The query with its unknown words replaced, and the replacements; none of them after
-        `until` (of the monotonic clock).
+        """The query with its unknown words replaced in so many seconds, and the replacements.
 
         A collection that was not probed, and has no vocabulary yet, may have any word: then the
         query stays as it is.
@@ -74,14 +73,11 @@ class Speller:
         known = await self.lexicon.vocabularies(targets)
         if any(unprobed(target, terms) and target.collection not in known for target in targets):
             return terms.query, ()
-        return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()], until)
+        with within(seconds):
+            return await asyncio.to_thread(self._corrected, terms, wrong, [*known.values()])
 
     def _corrected(
-        self,
-        terms: Terms,
-        wrong: Sequence[tuple[int, str]],
-        vocabularies: Sequence[Vocabulary],
-        until: float,
+        self, terms: Terms, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
     ) -> tuple[str, tuple[Correction, ...]]:
         """The corrected query, unless it was right in a language that the collections lack.
 
@@ -89,7 +85,7 @@ class Speller:
         """
         language = self.language(terms.query)
         foreign = language not in (None, ENGLISH)
-        query, corrections = corrected(terms.query, wrong, vocabularies, until, slips=foreign)
+        query, corrections = corrected(terms.query, wrong, vocabularies, slips=foreign)
         if corrections and foreign:
             known = {ENGLISH, language} if language in terms.languages else {ENGLISH}
             if self.language(query) not in known:
@@ -126,7 +122,6 @@ def corrected(
     query: str,
     wrong: Sequence[tuple[int, str]],
     vocabularies: Sequence[Vocabulary],
-    until: float = math.inf,
     *,
     slips: bool = False,
 ) -> tuple[str, tuple[Correction, ...]]:
@@ -140,7 +135,7 @@ def corrected(
         small = lowered(word)
         if any(small in vocabulary for vocabulary in vocabularies):
             continue
-        near = nearest(small, vocabularies, until)
+        near = nearest(small, vocabularies)
         if near is None or (slips and not is_slip(small, near)):
             continue
         to = near.capitalize() if word[0].isupper() else near
@@ -159,7 +154,7 @@ def is_slip(word: str, near: str) -> bool:
     return word[0] == near[0] and word[-2:] == near[-2:]
 
 
-def nearest(word: str, vocabularies: Sequence[Vocabulary], until: float = math.inf) -> str | None:
+def nearest(word: str, vocabularies: Sequence[Vocabulary]) -> str | None:
     """The word nearest to `word` and at most two edits away; None where the time is over first.
 
     By edits, then by frequency in all vocabularies together, then by name. Left out are the word
@@ -171,7 +166,7 @@ def nearest(word: str, vocabularies: Sequence[Vocabulary], until: float = math.i
     for vocabulary in vocabularies:
         words = list(vocabulary)
         for first in range(0, len(words), SLICE):
-            if monotonic() > until:
+            if left() == MOMENT:
                 return None
             some = words[first : first + SLICE]
             found = process.extract_iter(word, some, scorer=OSA.distance, score_cutoff=MOST_EDITS)
