@@ -95,7 +95,7 @@ async def _client_ended(stdin: int) -> None:
 def _client(parent: int, stdin: int) -> int:
     """The process that started the server: the first ancestor with a standard input of its own.
 
-    A launcher between them, such as a shell, shares the server's. Where nobody can tell, the parent.
+    A launcher between them, such as a shell, shares the server's.
     """
     found = parent
     with suppress(OSError, ValueError):
