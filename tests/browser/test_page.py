@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from mcp_server_qdrant.evaluation.labels import read_labels
@@ -696,10 +697,16 @@ def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, mode
     try:
         address = process.stdout.readline().strip()
         assert address.startswith("http://127.0.0.1:")
+        plain, _, key = address.partition("?key=")
+        assert len(key) > 40
+        for path in ("viz", "viz/api/about", "mcp"):
+            url = plain.replace("viz", path)
+            assert httpx.request("POST" if path != "viz" else "GET", url).status_code == 403
         page = browser.new_page()
         page.set_default_timeout(PATIENCE)
         page.goto(address)
         page.wait_for_selector("canvas")
+        assert key not in page.url
         page.close()
     finally:
         process.terminate()

@@ -463,6 +463,132 @@ def test_init_stores_and_follows_the_sessions_of_a_client_that_is_named(person):
     ]
 
 
+def entry(person: Person, file: str = ".cursor/mcp.json", section: str = "mcpServers") -> dict:
+    """What a client starts as `qdrant`."""
+    return json.loads((person.home / file).read_text())[section]["qdrant"]
+
+
+def followed(person: Person) -> list[str]:
+    """The folders that Cursor's server follows, by their own names."""
+    return [Path(one["path"]).name for one in json.loads(entry(person)["env"]["SYNC_SOURCES"])]
+
+
+def test_init_adds_what_is_followed_to_what_was_and_removes_what_is_named(person):
+    sessions(person)
+    folders = [person.home / name for name in ("notes", "harbor", "old", "filed")]
+    for folder in folders:
+        folder.mkdir()
+    notes, harbor, old, filed = folders
+    settings_file(person, f"SYNC_SOURCES={json.dumps({str(filed): 'filed'})}")
+    start = ("init", "--client", "cursor", "--yes")
+    known = {"command": "/gone", "env": {"SYNC_SOURCES": json.dumps({str(old): "old"})}}
+    cursor(json.dumps({"mcpServers": {"qdrant": known}}))(person)
+
+    assert person.run(*start).exit_code == 0
+    assert followed(person) == ["filed", "old"]
+    assert person.run(*start, "--folder", str(notes), "--folder", f"{harbor}=sea").exit_code == 0
+    assert followed(person) == ["filed", "old", "notes", "harbor"]
+    assert person.run(*start, "--sessions", "claude-code", "--folder", str(notes)).exit_code == 0
+    assert followed(person) == ["filed", "old", "notes", "harbor", "projects"]
+    before = entry(person)
+    refused = person.run(*start, "--remove", "codex")
+    assert (refused.exit_code, entry(person)) == (2, before)
+    assert f"codex is not followed: name one of what is, {filed}, {old}, " in refused.stderr
+    removed = person.run(*start, "--remove", str(harbor), "--remove", "claude-code")
+
+    assert removed.exit_code == 0, removed.stderr
+    assert followed(person) == ["filed", "old", "notes"]
+    lines = removed.stdout.splitlines()
+    assert [one for one in lines if one.startswith("- ") and "/harbor" in one]
+    assert [one for one in lines if one.startswith("  ") and "/notes" in one]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("QDRANT_URL", "http://127.0.0.1:1"), ("QDRANT_LOCAL_PATH", "/dev/null/x")]
+)
+def test_an_engine_of_a_client_that_does_not_answer_is_a_problem_of_it(person, name, value):
+    env = json.dumps({name: value})
+    cursor(f'{{"mcpServers": {{"qdrant": {{{STARTS}, "env": {env}}}}}}}')(person)
+    status, problems = person.doctor()
+
+    path = person.home / ".cursor" / "mcp.json"
+    assert (status, [one["check"] for one in problems]) == (1, ["client"])
+    assert f"{name} in {path}" in problems[0]["fix"].replace(" from ", " in ")
+    assert problems[0]["text"].startswith(f"Cursor, 'qdrant' in {path}: ")
+
+
+def test_the_doctor_names_folders_that_a_client_lost_and_those_that_are_gone(person):
+    sessions(person)
+    for name in ("notes", "harbor"):
+        (person.home / name).mkdir()
+    start = ("init", "--client", "cursor", "--yes")
+    folders = [f"--folder={person.home / name}" for name in ("notes", "harbor")]
+    assert person.run(*start, *folders, "--sessions", "claude-code").exit_code == 0
+    path = person.home / ".cursor" / "mcp.json"
+    held = json.loads(path.read_text())
+    (path.parent / "mcp.json.20261128-120000-000000.bak").write_text(json.dumps(held))
+    env = held["mcpServers"]["qdrant"]["env"]
+    env["SYNC_SOURCES"] = json.dumps(json.loads(env["SYNC_SOURCES"])[:1])
+    path.write_text(json.dumps(held))
+    (person.home / "notes").rename(person.home / "elsewhere")
+    status, checks = person.checks()
+    found = [one for one in checks if one["check"] == "sync"]
+
+    init = "mcp-server-qdrant init --client cursor --name qdrant"
+    assert (status, [(one["fix"], one["ok"]) for one in found]) == (
+        1,
+        [
+            (f"{init} --remove {person.home}/notes", False),
+            (f"{init} --folder {person.home}/harbor=harbor", True),
+            (f"{init} --sessions claude-code", True),
+        ],
+    )
+
+
+def test_init_shows_what_stays_in_an_entry_and_no_values_of_others(person):
+    variables = {"QDRANT_SEARCH_LIMIT": "7", "QDRANT_API_KEY": "s3cret", "MY_TOKEN": "s3cret"}
+    variables["EMBEDDING_PROVIDER"] = "none"
+    old = {"command": "/gone", "headers": {"A": "s3cret"}, "env": variables}
+    cursor(json.dumps({"mcpServers": {"qdrant": old}}))(person)
+    done = person.run("init", "--client", "cursor", "--yes")
+
+    assert "s3cret" not in done.stdout
+    for kept in ('"QDRANT_SEARCH_LIMIT": "7"', '"QDRANT_API_KEY"', '"MY_TOKEN"', '"headers"'):
+        assert [one for one in done.stdout.splitlines() if kept in one and one[0] == " "], kept
+
+
+def test_init_does_all_that_it_can_and_says_what_it_could_not(person):
+    notes = person.home / "notes"
+    notes.mkdir()
+    (notes / "bread.md").write_text("It needs 72 % water.")
+    mine = person.home / ".config" / "Code" / "User" / "mcp.json"
+    mine.parent.mkdir(parents=True)
+    mine.write_text('{"servers": {} // mine\n}')
+    (person.home / ".cursor").mkdir()
+    (person.home / ".cursor" / "mcp.json").write_text("{")
+    chosen = [word for one in ("vscode", "cursor", "claude-code") for word in ("--client", one)]
+    done = person.run("init", *chosen, "--folder", str(notes), "--recall", "--yes")
+
+    assert done.exit_code == 2
+    assert f"{mine} has comments, which would be lost: edit it by hand." in done.stderr
+    assert "mcp.json is not JSON" in done.stderr
+    assert done.stderr.endswith("mcp-server-qdrant: Not set up: VS Code, Cursor.\n")
+    assert "It needs 72 % water." in done.stdout
+    assert json.loads(entry(person, ".claude.json")["env"]["SYNC_SOURCES"])
+    assert "UserPromptSubmit" in (person.home / ".claude" / "settings.json").read_text()
+
+
+def test_init_without_recall_takes_its_setting_away(person):
+    start = ("init", "--client", "claude-code", "--yes")
+    assert person.run(*start, "--recall").exit_code == 0
+    assert "QDRANT_RECALL_PATH" in entry(person, ".claude.json")["env"]
+    done = person.run(*start, "--no-recall")
+
+    assert done.exit_code == 0
+    assert "QDRANT_RECALL_PATH" not in entry(person, ".claude.json").get("env", {})
+    assert [one for one in done.stdout.splitlines() if one.startswith("-") and "RECALL" in one]
+
+
 def test_init_reads_no_session_unasked(person):
     sessions(person)
     done = person.run("init", "--client", "cursor", "--yes")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -23,6 +24,23 @@ def test_a_hook_that_cannot_be_understood_or_answered_is_silence(tmp_path):
                 command + more, shell=True, input=sent, capture_output=True, check=False
             )
             assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), (sent, more)
+
+
+def test_a_browser_gets_the_key_of_the_page_by_a_file_of_ones_own(invoke, tmp_path, monkeypatch):
+    launched = []
+    monkeypatch.setattr(click, "launch", launched.append)
+
+    def run(settings, transport, ready, key):
+        ready("http://h/mcp", f"http://h/viz?key={key}")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mcp_server_qdrant.app.http.run", run)
+    done = invoke("viz", "--open", QDRANT_CACHE_PATH=str(tmp_path / "cache"))
+
+    file = tmp_path / "cache" / "viz.html"
+    assert launched == [file.as_uri()]
+    assert f"url={done.stdout.strip()}" in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_help_shows_that_a_command_may_be_left_out():

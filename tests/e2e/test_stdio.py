@@ -1,10 +1,14 @@
 """The real server over stdio, as a client's configuration starts it."""
 
 import json
+import os
+import select
 import signal
+import subprocess
 import sys
 import time
 
+import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -74,6 +78,54 @@ def test_a_client_that_takes_no_answer_ends_the_server_with_status_0(env, tmp_pa
     server.send("tools/call", {"name": "qdrant-collections", "arguments": {}})
 
     assert server.close() == (0, "")
+
+
+CLIENT = """
+import os, signal, subprocess, sys
+reading, writing = os.pipe()
+subprocess.Popen(["sleep", "600"], pass_fds=[writing], stdout=subprocess.DEVNULL)
+command = [*sys.argv[1:], sys.executable, "-P", "-m", "mcp_server_qdrant"]
+subprocess.Popen(command, stdin=reading)
+with open(writing, "wb", buffering=0) as pipe:
+    pipe.write(sys.stdin.buffer.read())
+    while not os.path.exists("stored"):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a launcher hides the client")
+@pytest.mark.parametrize("launcher", [[], ["sh", "-c", '"$@"; true', "sh"]], ids=["none", "sh"])
+def test_a_server_whose_client_was_killed_ends_although_its_pipe_is_held(env, tmp_path, launcher):
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    params["clientInfo"] = {"name": "raw", "version": "0"}
+    messages = [
+        {"id": 1, "method": "initialize", "params": params},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    sent = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
+    client = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, *launcher],
+        env=clean_environment(env),
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        client.stdin.write(sent.encode())
+        client.stdin.close()
+        while b'"id":2' not in client.stdout.readline().replace(b" ", b""):
+            assert client.poll() is None
+        (tmp_path / "stored").touch()
+        client.wait(timeout=30)
+        ended, _, _ = select.select([client.stdout], [], [], 30)
+        assert ended
+        assert client.stdout.read() == b""  # nobody writes there any more
+    finally:
+        os.killpg(client.pid, signal.SIGKILL)
+        client.stdout.close()
 
 
 def test_sigterm_and_sigint_end_the_server_with_status_0(env, tmp_path):

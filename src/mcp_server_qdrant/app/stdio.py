@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +31,7 @@ from mcp_server_qdrant.settings.environment import Settings
 LAST_LINE_SECONDS = 0.05
 LAST_ANSWER_SECONDS = 30.0
 BOM = "\ufeff"  # which some programs write before their first line
+POLL_SECONDS = 1.0
 
 
 def run(settings: Settings) -> None:
@@ -54,7 +56,8 @@ async def _serve(settings: Settings) -> None:
     async def refuse(error: JSONRPCError) -> None:
         await writer.send(SessionMessage(error))
 
-    stdin: Any = sound_lines(anyio.wrap_file(_input()), under_way, refuse)
+    source = _input()
+    stdin: Any = sound_lines(anyio.wrap_file(source), under_way, refuse)
     async with stdio_server(stdin) as (reader, writer), anyio.create_task_group() as group:
         scope = anyio.CancelScope()
 
@@ -64,7 +67,16 @@ async def _serve(settings: Settings) -> None:
                     scope.cancel()
                     return
 
+        async def watch_client() -> None:
+            await _client_ended(source.fileno())
+            await anyio.sleep(POLL_SECONDS)
+            while under_way:  # what was sent before
+                await asyncio.wait(under_way, timeout=LAST_ANSWER_SECONDS)
+                await anyio.sleep(POLL_SECONDS)
+            scope.cancel()
+
         group.start_soon(watch)
+        group.start_soon(watch_client)
         with scope:
             await server.run(reader, writer, server.create_initialization_options())
         if scope.cancelled_caught:
@@ -78,6 +90,34 @@ def _input() -> TextIO:
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     return source
+
+
+async def _client_ended(stdin: int) -> None:
+    """Return once the client has ended, even if another process still holds its end of the pipe."""
+    parent = os.getppid()
+    try:
+        handle = os.pidfd_open(_client(parent, stdin))
+    except (AttributeError, OSError):  # not on Linux, or the client is in another container
+        while os.getppid() == parent:  # noqa: ASYNC110  # nothing tells of a change
+            await anyio.sleep(POLL_SECONDS)
+        return
+    try:
+        await anyio.wait_readable(handle)
+    finally:
+        os.close(handle)
+
+
+def _client(parent: int, stdin: int) -> int:
+    """The process that started the server: the first ancestor with a standard input of its own.
+
+    A launcher between them, such as a shell, shares the server's.
+    """
+    found = parent
+    with suppress(OSError, ValueError):
+        while os.path.samestat(Path(f"/proc/{found}/fd/0").stat(), os.fstat(stdin)):
+            status = Path(f"/proc/{found}/stat").read_text("utf-8", "replace")
+            found = int(status.rpartition(")")[2].split()[1])
+    return found
 
 
 async def sound_lines(

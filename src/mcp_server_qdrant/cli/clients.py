@@ -15,7 +15,7 @@ from typing import Any
 from platformdirs import user_config_path
 
 from mcp_server_qdrant.core.disk import locked, write_atomically
-from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.errors import ConfigError, EngineUnavailable
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
@@ -32,6 +32,16 @@ HELLO = {
         "clientInfo": {"name": "doctor", "version": "1"},
     },
 }
+# What a server answers once its engine does.
+ENGINE = (
+    {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "qdrant-collections", "arguments": {}},
+    },
+)
 # A string, or what JSON does not know: comments; then commas before a closing bracket.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
@@ -127,18 +137,20 @@ def other(entry: Entry) -> str | None:
     return None if ours else words[0]
 
 
-def start(entry: Entry, environment: Mapping[str, str]) -> str:
+def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False) -> str:
     """Start the server as a client does: what it calls itself. Raises ConfigError where it cannot.
 
-    It writes nothing meanwhile, and is ended at once. One that is slow is not broken.
+    It writes nothing meanwhile, and is ended at once. One that is slow is not broken. With `engine`
+    its engine is asked too: EngineUnavailable is raised with what it says where it fails.
     """
+    sent = (HELLO, *ENGINE) if engine else (HELLO,)
     env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
         done = subprocess.run(
             command(entry),
             env=env,
             cwd=user_folder(),
-            input=json.dumps(HELLO) + "\n",
+            input="".join(json.dumps(one) + "\n" for one in sent),
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -150,7 +162,11 @@ def start(entry: Entry, environment: Mapping[str, str]) -> str:
     except OSError as error:
         raise ConfigError(f"{command(entry)[0]} cannot be started: {error.strerror}.") from error
     try:
-        told = json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]
+        first, *rest = map(json.loads, done.stdout.splitlines())
+        told = first["result"]["serverInfo"]
+        answer: Any = next((one["result"] for one in rest if one.get("id") == 2), {})
+        if answer.get("isError"):
+            raise EngineUnavailable(answer["content"][0]["text"])
         return f"{told['name']} {told['version']}"
     except (LookupError, ValueError, TypeError, RecursionError):
         said = done.stderr.strip() or "it ended without an answer."
@@ -198,6 +214,18 @@ def _plain(text: str) -> str:
     for pattern in (_COMMENT, _COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
+
+
+def before(client: McpClient, name: str) -> Entry:
+    """A server's entry in the copy that the last change kept; {} where there is none."""
+    path = client.path.resolve()
+    copies = sorted(path.parent.glob(f"{path.name}.*.bak"))
+    try:
+        held = _parsed(client, copies[-1].read_text("utf-8-sig")) if copies else {}
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return {}
+    found = held.get(client.section, {}).get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def write(client: McpClient, change: Callable[[Config], Config], now: datetime) -> Path | None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame
+from mcp_server_qdrant.cli import clients, frame, sources
 from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     ConfigError,
     EncoderUnavailable,
+    EngineUnavailable,
     KeyRefused,
     QdrantMcpError,
     RerankerUnavailable,
@@ -292,6 +293,13 @@ class Examination:
                 frame.show(f"Starting the server of {client.title} …")
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
+                    if not project:
+                        self._followed(flag, where, name, entry)
+                except EngineUnavailable as error:
+                    env = clients.texts(entry.get("env"))
+                    named = " or ".join(one for one in BEHIND["engine"][0] if one in env)
+                    fix = f"See to that engine, or change {named or 'it'} in {client.path}"
+                    self._problem("client", f"{where}: {error}", fix)
                 except ConfigError as error:
                     fix = f"Mend {client.path}, then: {AGAIN}"
                     if wrong := _first_named(str(error), clients.texts(entry.get("env"))):
@@ -304,6 +312,28 @@ class Examination:
             text = "No client here is configured to start this server."
             self._add("client", text, "mcp-server-qdrant init")
 
+    def _followed(self, flag: str, where: str, name: str, entry: clients.Entry) -> None:
+        """Look at the folders that a client's server follows, and those that it followed before."""
+        init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name]
+        was = clients.before(clients.CLIENTS[flag], name)
+        now, earlier = (
+            sources.merged([clients.texts(one.get("env")).get(sources.VARIABLE)])
+            for one in (entry, was)
+        )
+        for place in map(sources.path, now):
+            if not place.exists():
+                fix = shlex.join([*init, "--remove", str(place)])
+                self._problem("sync", f"{where}: {place}, which it follows, is not there.", fix)
+        for one in earlier:
+            place, kept = sources.path(one), [(sources.path(it), it["collection"]) for it in now]
+            if (place, one["collection"]) not in kept:
+                again = ["--folder", f"{place}={one['collection']}"]
+                if one.get("keep"):
+                    again = ["--sessions", one["name"]]
+                fix = shlex.join([*init, *again])
+                text = f"{where}: before its last change it followed {place} too."
+                self._add("sync", text, fix)
+
 
 def _tried(entry: clients.Entry) -> str:
     """What comes of an entry, which is started where it is known to be this server."""
@@ -314,7 +344,7 @@ def _tried(entry: clients.Entry) -> str:
         return f"starts another program ({program}), which is not started here"
     if "${" in json.dumps(entry):
         return "has variables that only the client knows; not started"
-    return f"starts {clients.start(entry, without_settings())}"
+    return f"starts {clients.start(entry, without_settings(), engine=True)}"
 
 
 def _first_named(text: str, given: Iterable[str]) -> str | None:

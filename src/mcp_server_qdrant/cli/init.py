@@ -5,13 +5,16 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from difflib import ndiff
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame, sessions
+from mcp_server_qdrant.cli import clients, frame, sessions, sources
 from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
@@ -20,6 +23,7 @@ from mcp_server_qdrant.core.notation import amount, printable
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
 
+RECALL_PATH = "QDRANT_RECALL_PATH"
 STORED_LATER = "Interrupted; the clients are set up, and their server goes on with the folders."
 
 
@@ -39,6 +43,13 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
     help="A folder that the server keeps in step with a collection. Repeatable.",
 )
 @click.option(
+    "--remove",
+    "removed",
+    multiple=True,
+    metavar="PATH|NAME",
+    help="A folder, or a client's sessions, that the server no longer follows. Repeatable.",
+)
+@click.option(
     "--sessions",
     "told",
     multiple=True,
@@ -56,6 +67,7 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
+    removed: Sequence[str],
     told: Sequence[str],
     url: str | None,
     name: str,
@@ -65,8 +77,8 @@ def init(
 ) -> None:
     """Set this server up in your MCP clients: a few questions, or flags in their place.
 
-    Shows what it is going to write and keeps a copy of what was there. Then it loads the model,
-    reads the folders and searches.
+    Shows what it is going to write and keeps a copy of what was there. Folders and sessions that a
+    client follows already stay. Then it loads the model, reads the folders and searches.
     """
     env_file = click.get_current_context().meta.get(frame.KEY)
     with frame.ending("Interrupted; run it again."):
@@ -86,14 +98,40 @@ def init(
         settings = environment.load(env_file, first=first)
         if recall:
             place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
-            first["QDRANT_RECALL_PATH"] = str(place)
-        for one in dict.fromkeys(chosen):
-            _configure(one, name, _command(env_file), first, ask=not yes)
+            first[RECALL_PATH] = str(place)
+        without = RECALL_PATH if recall is False else None
+        steps: dict[str, Callable[[], None]] = {
+            CLIENTS[one].title: partial(
+                _configure, one, name, _command(env_file), first, without, removed, ask=not yes
+            )
+            for one in dict.fromkeys(chosen)
+        }
         if recall is not None:
             command = [*_command(None), "recall", str(place)] if recall else None
-            _set_hooks(command, ask=not yes)
+            steps[f"hooks of {HOOKS.title}"] = partial(_set_hooks, command, ask=not yes)
+        undone = _done(steps)
     with frame.ending(STORED_LATER):
-        asyncio.run(_first_search(settings))
+        try:
+            asyncio.run(_first_search(settings))
+        finally:
+            for error in undone.values():
+                frame.failed(error)
+            if len(steps) > 1 and undone:
+                frame.say(f"Not set up: {', '.join(undone)}.")
+        if undone:
+            raise click.exceptions.Exit(2)
+
+
+def _done(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
+    """Do each of the steps; the errors of those that could not be done."""
+    undone = dict[str, ConfigError]()
+    for name, step in steps.items():
+        try:
+            step()
+        except ConfigError as error:
+            frame.show("")
+            undone[name] = error
+    return undone
 
 
 def _listed(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
@@ -122,21 +160,21 @@ def _asked_sessions() -> list[str]:
 
 def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
     """The settings that the answers make. Raises ConfigError."""
-    sources = list[dict[str, Any]]()
+    made = list[dict[str, Any]]()
     for folder in folders:
         named, _, collection = folder.partition("=")
         path = Path(named).expanduser().absolute()
         if not path.is_dir():
             raise ConfigError(f"{path} is not a folder.")
-        sources.append({"path": str(path), "collection": collection or path.name})
+        made.append({"path": str(path), "collection": collection or path.name})
     for name in dict.fromkeys(told):
         kept = sessions.CLIENTS[name]
         if (found := kept.measured()) is None:
             raise ConfigError(f"There is no session of {kept.title} in {kept.path}.")
         click.echo(f"The server will store and follow {found}.")
-        sources.append(kept.source(name))
-    made = {"QDRANT_URL": url, "SYNC_SOURCES": json.dumps(sources) if sources else None}
-    return {name: value for name, value in made.items() if value}
+        made.append(kept.source(name))
+    first = {"QDRANT_URL": url, sources.VARIABLE: json.dumps(made) if made else None}
+    return {name: value for name, value in first.items() if value}
 
 
 def _command(env_file: Path | None) -> list[str]:
@@ -146,7 +184,14 @@ def _command(env_file: Path | None) -> list[str]:
 
 
 def _configure(
-    flag: str, name: str, command: Sequence[str], first: Mapping[str, str], *, ask: bool
+    flag: str,
+    name: str,
+    command: Sequence[str],
+    first: Mapping[str, str],
+    without: str | None,
+    removed: Sequence[str],
+    *,
+    ask: bool,
 ) -> None:
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
     client = CLIENTS[flag]
@@ -159,13 +204,18 @@ def _configure(
             "of its own with --name."
         )
     # A client that a desktop starts has not the environment of this shell.
-    given = environment.given().items()
-    own = {one: value for one, (value, origin) in given if origin == environment.ENVIRONMENT}
-    own |= first
-    env = {**clients.texts(before.get("env")), **own}
-    entry = {**before, "command": command[0], "args": list(command[1:])}
+    given = environment.given(click.get_current_context().meta.get(frame.KEY))
+    own = {one: text for one, (text, origin) in given.items() if origin == environment.ENVIRONMENT}
+    there = clients.texts(before.get("env"))
+    env = {one: text for one, text in {**there, **own, **first}.items() if one != without}
+    if sources.VARIABLE in env or removed:  # it takes the place of the settings file's
+        file = given.get(sources.VARIABLE, (None, ""))[0]
+        values = (file, *(one.get(sources.VARIABLE) for one in (there, first)))
+        env[sources.VARIABLE] = json.dumps(sources.merged(values, removed))
+    entry = {**before, "command": command[0], "args": list(command[1:]), "env": env}
     entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
-    entry |= {"env": env} if env else {}
+    if not env:
+        del entry["env"]
     if entry == before:
         click.echo(f"{client.title} starts this server already: {client.path}")
         return
@@ -176,15 +226,30 @@ def _configure(
         raise ConfigError(f"Nothing was written: this does not start: {error}") from error
     frame.show("")
     click.echo(f"{client.title} will start {started}.")
-    shown = {
-        **{key: entry[key] for key in ("command", "args")},
-        "env": {one: environment.shown(one, value) for one, value in own.items()},
-    }
 
     def change(held: Config) -> Config:
         return {**held, client.section: {**held.get(client.section, {}), name: entry}}
 
-    _write(client, change, {name: shown}, ask=ask)
+    # What was started before is not shown: its arguments may be keys.
+    old = {key: one for key, one in before.items() if key not in ("command", "args")}
+    _write(client, change, {name: _shown(old)} if old else {}, {name: _shown(entry)}, ask=ask)
+
+
+def _shown(entry: clients.Entry) -> dict[str, Any]:
+    """An entry as it may be printed: of variables and keys that are not ours the names alone."""
+    known = ("command", "args", "type")
+    ours = {one for names in environment.environment_names().values() for one in names}
+    shown = {key: one if key in known else environment.HIDDEN for key, one in entry.items()}
+    if "env" in entry:
+        env: dict[str, Any] = {
+            one: environment.shown(one, text) if one in ours else environment.HIDDEN
+            for one, text in clients.texts(entry["env"]).items()
+        }
+        with suppress(ConfigError):
+            if sources.VARIABLE in env:
+                env[sources.VARIABLE] = sources.read(env[sources.VARIABLE])
+        shown["env"] = env
+    return shown
 
 
 def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
@@ -198,19 +263,26 @@ def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
     if change(held) == held:
         click.echo(f"{HOOKS.title} has {'these' if line else 'none of our'} hooks: {HOOKS.path}")
     else:
-        _write(HOOKS, change, dict.fromkeys(RECALLED, line), ask=ask)
+        shown = dict.fromkeys(RECALLED, line or environment.HIDDEN)
+        _write(HOOKS, change, *(({}, shown) if line else (shown, {})), ask=ask)
 
 
 def _write(
     client: McpClient,
     change: Callable[[Config], Config],
-    shown: Mapping[str, Any],
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
     *,
     ask: bool,
 ) -> None:
-    """Change a configuration. Nothing else of it is shown: it may hold keys."""
+    """Change a configuration, and show what changes. Nothing else of it is: it may hold keys."""
     click.echo(f"{client.path}, {client.section}:")
-    click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    old, new = (
+        json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (before, after)
+    )
+    for line in ndiff(old, new):
+        if not line.startswith("?"):
+            click.echo(line.rstrip())
     if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
         return
     backup = clients.write(client, change, datetime.now())

@@ -6,7 +6,9 @@ goes to stdout.
 
 import gc
 import os
+import secrets
 import signal
+from contextlib import suppress
 from typing import Literal
 
 import click
@@ -27,6 +29,7 @@ from mcp_server_qdrant.cli.upkeep import (
     restore,
     upgrade,
 )
+from mcp_server_qdrant.core.disk import write_atomically
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
@@ -83,12 +86,19 @@ def serve(transport: Transport) -> None:
 @click.option("--port", type=click.IntRange(0, 65_535), default=0, help="Default: any free one.")
 @click.option("--open", "browse", is_flag=True, help="Open it in the browser.")
 def viz(port: int, *, browse: bool) -> None:
-    """Look at the collections in a browser: a page for this machine only, that writes nothing."""
+    """Look at the collections in a browser: a page for you on this machine, that writes nothing.
+
+    It needs the key in the address that is printed.
+    """
 
     def ready(_: str, page: str | None) -> None:
         click.echo(page)
-        if browse and page:
-            click.launch(page)
+        with suppress(OSError):
+            if browse:  # by way of a file: others can see the arguments of the browser
+                file = read.cache_path / "viz.html"
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_atomically(file, f'<meta http-equiv="refresh" content="0;url={page}">')
+                click.launch(file.as_uri())
 
     with frame.ending():
         alone = {"fastmcp_host": "127.0.0.1", "fastmcp_port": port, "qdrant_read_only": True}
@@ -96,7 +106,7 @@ def viz(port: int, *, browse: bool) -> None:
         frame.leave_folder()
         from mcp_server_qdrant.app import http
 
-        http.run(read, "streamable-http", ready)
+        http.run(read, "streamable-http", ready, secrets.token_urlsafe())
         os._exit(0)
 
 

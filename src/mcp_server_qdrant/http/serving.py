@@ -21,6 +21,7 @@ from mcp_server_qdrant.http.auth.bearer import Authenticated, Verifier, resource
 from mcp_server_qdrant.http.guard import Guard, is_loopback
 from mcp_server_qdrant.http.limits import IDLE_SECONDS, SESSIONS, Load
 from mcp_server_qdrant.http.monitor import Identified, Monitor
+from mcp_server_qdrant.http.page.key import Keyed
 from mcp_server_qdrant.http.page.routes import PAGE
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
@@ -39,8 +40,11 @@ def app(
     transport: HttpTransport,
     settings: Settings,
     monitor: Monitor | None = None,
+    key: str | None = None,
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
+
+    With a `key`, all but the probes needs it (`http.page.key`).
 
     A request passes, from the outside in: its id and log line, the guard and who calls, the
     limits, the size of its body. So a caller without a token takes up no room.
@@ -62,7 +66,8 @@ def app(
     zipped = GZipMiddleware(served, minimum_size=1_000, compresslevel=6)  # but for event streams
     bounded = RequestBodyLimitMiddleware(zipped, BODY)
     limited = monitor.load.around(bounded, monitor.metrics.refused)
-    return Identified(_protected(served, limited, settings, path))
+    inner = Keyed(limited, key) if key else limited
+    return Identified(_protected(served, inner, settings, path))
 
 
 def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) -> ASGIApp:
@@ -120,9 +125,10 @@ def serve(
     settings: Settings,
     monitor: Monitor,
     listener: socket.socket,
+    key: str | None = None,
 ) -> None:
     """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
-    config = configured(app(mcp, transport, settings, monitor), settings)
+    config = configured(app(mcp, transport, settings, monitor, key), settings)
     Server(config, monitor.load, DRAIN_SECONDS).run(sockets=[listener])
 
 

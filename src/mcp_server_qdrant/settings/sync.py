@@ -17,7 +17,8 @@ class SyncSource(SyncedFolder):
     collection: Collection
 
 
-def _sources(value: Any) -> Any:
+def entries(value: Any) -> Any:
+    """The sources of a value in either of its forms. Raises ValueError where it is not JSON."""
     read = from_json(value, (dict, list), 'must be JSON such as {"~/notes": "notes"}')
     if isinstance(read, dict):
         return [{"path": path, "collection": name} for path, name in read.items()]
@@ -27,7 +28,7 @@ def _sources(value: Any) -> Any:
 class SyncSettings(BaseModel):
     """Folders that the server keeps in step with collections."""
 
-    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(_sources)] = ()
+    sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(entries)] = ()
     """Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`."""
 
     @model_validator(mode="after")

@@ -1,0 +1,47 @@
+"""The folders that SYNC_SOURCES names, as configurations of clients hold them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.settings.environment import explained
+from mcp_server_qdrant.settings.sync import SyncSettings, entries
+from mcp_server_qdrant.settings.values import from_home
+
+VARIABLE = "SYNC_SOURCES"
+
+Source = Mapping[str, Any]
+
+
+def read(text: str | None) -> list[Source]:
+    """The entries of a value of SYNC_SOURCES. Raises ConfigError."""
+    try:
+        SyncSettings.model_validate({"sync_sources": text or "[]"})
+    except ValidationError as error:
+        raise ConfigError(explained(error)) from error
+    return list(entries(text or "[]"))
+
+
+def path(source: Source) -> Path:
+    """Where it is."""
+    return from_home(Path(source["path"])).absolute()
+
+
+def merged(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Source]:
+    """The entries of all values, each folder of a collection once, as the last value has it.
+
+    Without those `removed`, by path or name. Raises ConfigError.
+    """
+    found = {(path(one), one["collection"]): one for text in values for one in read(text)}
+    for named in removed:
+        place = Path(named).expanduser().absolute()
+        gone = [key for key, one in found.items() if key[0] == place or one.get("name") == named]
+        if not gone:
+            there = ", ".join(str(one) for one, _ in found) or "nothing"
+            raise ConfigError(f"{named} is not followed: name one of what is, {there}.")
+        for key in gone:
+            del found[key]
+    return list(found.values())
