@@ -10,16 +10,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
+from mcp import types
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    ErrorData,
-    JSONRPCError,
-    JSONRPCNotification,
-    jsonrpc_message_adapter,
-)
 from pydantic import ValidationError
 
 from mcp_server_qdrant.app.server import make_server
@@ -53,7 +46,7 @@ async def _serve(settings: Settings) -> None:
     mcp.streamable_http_app()  # only then does the SDK hand out the server that it wraps
     server = mcp.session_manager.app
 
-    async def refuse(error: JSONRPCError) -> None:
+    async def refuse(error: types.JSONRPCError) -> None:
         await writer.send(SessionMessage(error))
 
     source = _input()
@@ -123,7 +116,7 @@ def _client(parent: int, stdin: int) -> int:
 async def sound_lines(
     lines: AsyncIterable[str],
     under_way: Collection[asyncio.Task[Any]],
-    refuse: Callable[[JSONRPCError], Awaitable[None]],
+    refuse: Callable[[types.JSONRPCError], Awaitable[None]],
 ) -> AsyncIterator[str]:
     """The lines that are messages, and at their end a wait for the calls under way.
 
@@ -142,22 +135,22 @@ async def sound_lines(
         await asyncio.wait(under_way, timeout=LAST_ANSWER_SECONDS)
 
 
-def fault(line: str) -> JSONRPCError | None:
+def fault(line: str) -> types.JSONRPCError | None:
     """The error that answers a line; None for a message, and for a blank line.
 
     It has the id of the request where that can be read.
     """
     if not line.strip():
         return None
-    code, said = INVALID_REQUEST, "This is no message of JSON-RPC 2.0."
+    code, said = types.INVALID_REQUEST, "This is no message of JSON-RPC 2.0."
     try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        if not (isinstance(message, JSONRPCNotification) and "id" in json.loads(line)):
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if not (isinstance(message, types.JSONRPCNotification) and "id" in json.loads(line)):
             return None
         said = "The id of a request must be a string or a whole number."
     except ValidationError as error:
         if error.errors(include_input=False)[0]["type"] == "json_invalid":
-            code, said = PARSE_ERROR, "The line is not JSON, or is nested too deep."
+            code, said = types.PARSE_ERROR, "The line is not JSON, or is nested too deep."
     try:
         read = json.loads(line, strict=False)
     except (ValueError, RecursionError):
@@ -166,8 +159,8 @@ def fault(line: str) -> JSONRPCError | None:
         said = "Batches are not supported: send each message on a line of its own."
     own = read.get("id") if isinstance(read, dict) and "method" in read else None
     known = type(own) in (str, int) and str(own).isprintable()
-    error_data = ErrorData(code=code, message=said)
-    return JSONRPCError(jsonrpc="2.0", id=own if known else None, error=error_data)
+    fault_data = types.ErrorData(code=code, message=said)
+    return types.JSONRPCError(jsonrpc="2.0", id=own if known else None, error=fault_data)
 
 
 def mend(line: str) -> str:

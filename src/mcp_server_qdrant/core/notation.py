@@ -40,8 +40,7 @@ _UNSEEN = (
     r"\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     r"\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# But for the selector and the joiners of an emoji, and the joiners within a word of a script whose
-# letters they shape.
+# But not the selector and the joiners of an emoji, nor joiners that shape the letters of a word.
 _EMOJI = r"[\xa9\xae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 _SHAPED = r"[\u0620-\u06d3\u0750-\u077f\u0900-\u109f\u1780-\u17b3\u1820-\u18aa]"
 _SEEN = (

@@ -33,7 +33,7 @@ _SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
 _TEXTS = frozenset({"information", "query", "title"})
 _MAX_IGNORED = 16
 _ALIKE = 0.66  # names of arguments, of which some have two letters
-_WORD = re.compile("[A-Z]?[a-z]{4,}")
+_WORD = re.compile("[A-Za-z][a-z]{4,}")
 REHEARSALS = frozenset({"dry_run", "preview", "simulate"})  # no call that destroys may ignore these
 
 logger = logging.getLogger(__name__)
@@ -192,13 +192,9 @@ class ClosedTool(Tool):
         )
         tool = cls.from_function(fn, name=name, description=description, annotations=annotations)
         assert isinstance(tool, cls)
-        own = tool.fn_metadata
-        tool.fn_metadata = _Metadata(
-            arg_model=arguments or own.arg_model,
-            output_schema=own.output_schema,
-            output_model=own.output_model,
-            wrap_output=own.wrap_output,
-        )
+        tool.fn_metadata = _Metadata(**dict(tool.fn_metadata))
+        if arguments is not None:
+            tool.fn_metadata.arg_model = arguments
         tool.parameters = compact(tool.fn_metadata.arg_model.model_json_schema(by_alias=False))
         tool.parameters.pop("additionalProperties", None)  # Google's SDK refuses a schema with it
         for name in unlisted:
