@@ -15,7 +15,6 @@ from pathlib import Path
 
 import corpus
 import servers
-from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.server import make_server
@@ -62,7 +61,7 @@ async def _measure(folder: Path, cache: Path) -> dict[str, Figures]:
         await services.encoders.default.ready(60)
         find, store = tools(settings, services)
         # As written, so many points are due to be optimised soon after they are opened.
-        async with optimising(client) as busy:
+        async with optimising(folder) as busy:
             report = {"finding, storing, optimising": await during([find, store], busy)}
         report["doing nothing"] = await during([])
         report["finding, one caller"] = await during([find])
@@ -95,28 +94,27 @@ def tools(settings: Settings, services: Services) -> tuple[Call, Call]:
 
 
 @contextlib.asynccontextmanager
-async def optimising(client: EdgeClient) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+async def optimising(folder: Path) -> AsyncIterator[Callable[[], bool]]:
     """Wait until the optimisation that is due has begun; yields what tells whether it goes on."""
 
-    async def goes_on() -> bool:
-        info = await client.get_collection(servers.COLLECTION)
-        return info.status == models.CollectionStatus.YELLOW
+    def goes_on() -> bool:
+        return servers.optimises(folder)
 
     began = time.monotonic()
-    while not await goes_on():
+    while not goes_on():
         await asyncio.sleep(0.1)
         if time.monotonic() - began > OPTIMISED_WITHIN:
             raise TimeoutError("the engine began no optimisation")
     began = time.monotonic()
     yield goes_on
-    while await goes_on() and time.monotonic() - began < OPTIMISED_WITHIN:
+    while goes_on() and time.monotonic() - began < OPTIMISED_WITHIN:
         await asyncio.sleep(0.1)
     print(f"optimised in {time.monotonic() - began:.1f} s")
 
 
 async def during(
     callers: Sequence[Call],
-    busy: Callable[[], Awaitable[bool]] | None = None,
+    busy: Callable[[], bool] | None = None,
     seconds: float = SECONDS,
 ) -> Figures:
     """Lag while each caller calls again and again, for some seconds or as long as `busy`."""
@@ -135,7 +133,7 @@ async def during(
         for number, call in enumerate(callers):
             group.create_task(again(number, call))
         await asyncio.sleep(seconds if busy is None else 0.2)
-        while busy is not None and await busy():
+        while busy is not None and busy():
             await asyncio.sleep(0.2)
         stop.set()
     spent = time.perf_counter() - began

@@ -32,7 +32,6 @@ import numpy as np
 import servers
 from fill_ours import NEVER, Notes, fill, notes_of, synthetic_notes
 from processes import Memory, await_end, memory
-from qdrant_client import models
 
 from mcp_server_qdrant.hosting.wire import Rendezvous
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
@@ -157,7 +156,7 @@ async def sized(
         holder = await EdgeClient.open(contestant.folder, timeout=120, options=options)
         holders.append(holder)
         if quiet < NEVER:
-            await optimised(holder, name)
+            await optimised(contestant.folder, name)
         started[name] = contestant.start()
         started[name].handshake()
     asks = {
@@ -174,12 +173,11 @@ async def sized(
     return times
 
 
-async def optimised(client: EdgeClient, name: str) -> None:
+async def optimised(folder: Path, name: str) -> None:
     """Wait until the background has optimised the collection."""
     began, seen = time.monotonic(), False
     while True:
-        info = await client.get_collection(servers.COLLECTION)
-        busy = info.status == models.CollectionStatus.YELLOW
+        busy = servers.optimises(folder)
         spent = time.monotonic() - began
         if (seen and not busy) or (not seen and spent > PATIENCE):
             print(f"<!-- {name}: optimised {seen and not busy} after {spent:.0f} s -->")

@@ -72,6 +72,11 @@ def ours(folder: Path, model_cache: Path, arguments: Mapping[str, Any] | None = 
     return Contestant("ours", command, folder, model_cache, asked, env)
 
 
+def optimises(folder: Path) -> bool:
+    """True while the engine of this folder makes an optimised copy of a collection."""
+    return any(folder.glob("work/optimised-*"))
+
+
 def official_python(given: Path | None) -> Path:
     """The Python that has the official server; made in build/official when none is given."""
     if given:

@@ -63,8 +63,36 @@ KEYS = {
     "Perplexity": "pplx-" + _some(48),
     "Replicate": "r8_" + _some(37),
     "Notion": "ntn_" + _some(46),
+    "Docker Hub": "dckr_pat_" + _some(27),
+    "RubyGems": "rubygems_" + _some(48, HEX),
+    "NuGet": "oy2" + _some(43, string.ascii_lowercase + string.digits),
+    "crates.io": "cioA" + _some(31),
+    "Artifactory": "AKCp" + _some(69),
+    "Azure client secret": _some(3) + "8Q~" + _some(34),
+    "Azure DevOps": _some(52) + "JQQJ99" + _some(26),
+    "Google refresh token": "1//0" + _some(60),
+    "Bitbucket": "ATBB" + _some(32),
+    "Terraform": _some(14) + ".atlasv1." + _some(67),
+    "Airtable": "pat" + _some(14) + "." + _some(64, HEX),
+    "Supabase": "sb_secret_" + _some(22) + "_" + _some(8),
+    "PlanetScale": "pscale_pw_" + _some(43),
+    "Tailscale": "tskey-auth-" + _some(12) + "CNTRL-" + _some(32),
+    "HubSpot": "pat-na1-" + "-".join(_some(size, HEX) for size in (8, 4, 4, 4, 12)),
+    "Resend": "re_A" + _some(7) + "_" + _some(24),
+    "Square": "sq0csp-" + _some(43),
+    "ours": "mqd_" + _some(43),
 }
 _BLOCK, _LINES = _armoured()
+_HEADED = _BLOCK.replace("OPENSSH", "RSA").replace(
+    "-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0123456789ABCDEF\n\n", 1
+)
+
+
+def _word() -> str:
+    """A password as people choose it."""
+    return "Xk7" + _some(9)
+
+
 # Name -> a text, and the secrets in it that are recognised by what stands before them.
 NAMED = {
     "AWS secret key": ("aws_secret_access_key = {}", ["9" + _some(39)]),
@@ -83,6 +111,45 @@ NAMED = {
     "a sentence": ("Here it is: the **Password:** `{}`", ["hunter2" + _some(4)]),
     "a flag": ("mysql --password {} shed", ["hunter2" + _some(4)]),
     "German": ("Passwort: {}", ["geheim123" + _some(4)]),
+    "French": ("mot de passe : {}", [_word()]),
+    "private key with headers": (_HEADED, _LINES),
+    "private key without its end": (_HEADED.rpartition("\n")[0], _LINES),
+    "private key that is quoted": ("> " + _BLOCK.replace("\n", "\n> "), _LINES),
+    "Discord webhook": ("https://discord.com/api/webhooks/112233445566/{}", [_some(68)]),
+    "Feishu webhook": ("https://open.feishu.cn/open-apis/bot/v2/hook/{}", [_some(36, HEX)]),
+    "Mattermost webhook": ("https://chat.example.org/hooks/{}", [_some(26)]),
+    "Telegram's address": ("https://api.telegram.org/bot{}/getMe", ["1234567890:AA" + _some(33)]),
+    "Azure SAS": ("https://x.blob.core.windows.net/c?sv=2022&sig={}", [_some(43) + "%3D"]),
+    "Azure service bus": ("Endpoint=sb://x;SharedAccessKey={}", ["7" + _some(42) + "="]),
+    "presigned": ("https://x.s3.amazonaws.com/k?X-Amz-Signature={}", [_some(64, HEX)]),
+    ".netrc": ("machine api.x.org\n  login ada\n  password {}", [_some(12, LETTERS)]),
+    ".npmrc": ("//registry.x.org/:_authToken={}", ["4" + _some(35, HEX)]),
+    ".npmrc, basic": ("_auth={}", [base64.b64encode(b"ada:" + _word().encode()).decode()]),
+    ".pgpass": ("db.x.org:5432:shed:ada:{}", [_word()]),
+    "config.json of Docker": ('{{"ghcr.io": {{"auth": "{}"}}}}', ["4" + _some(31)]),
+    "XML": ("<server><password>{}</password></server>", [_word()]),
+    "XML, attributes": ('<add key="ClearTextPassword" value="{}" />', [_word()]),
+    "XML, property": ('<property name="db.password">{}</property>', [_word()]),
+    "table, row": ("| **Password** | `{}` |", [_word()]),
+    "table, column": ("| User | Password |\n|---|---|\n| ada | {} |", [_word()]),
+    "table, aligned": ("USER    PASSWORD\nada     {}", [_word()]),
+    "table, commas": ("user,password,host\nada,{},h1", [_word()]),
+    "curl -u": ("curl -s \\\n  -u 'ada:{}' https://x.org", [_some(10, LETTERS)]),
+    "mysql -p": ("mysqldump -u root -p{} shed", [_some(9, LETTERS)]),
+    "docker login -p": ("docker login ghcr.io -u ada -p {}", [_word()]),
+    "sshpass -p": ("sshpass -p '{}' ssh ada@shed", [_word()]),
+    "redis-cli -a": ("redis-cli -h shed -a {} ping", [_word()]),
+    "SQL": ("CREATE USER ada IDENTIFIED BY '{}';", [_some(9, LETTERS)]),
+    "Kubernetes": ("- name: DB_PASSWORD\n  value: {}", [_word()]),
+    "Dockerfile": ("ENV DB_PASSWORD {}", [_word()]),
+    "header": ('curl -H "X-Auth-Token: {}" https://x.org', [_word()]),
+    "PHP": ("define('AUTH_SALT', '{}');", [_some(40)]),
+    "call": ('source.setPassword("{}")', [_word()]),
+    "prose": ("The password of the router is {}, by the way.", [_word()]),
+    "prose, set": ("I changed the password to {} yesterday.", [_word()]),
+    "behind a dash": ("backup-{}", ["ghp_" + _some(36)]),
+    "behind an underscore": ("my_{}_old", ["AKIA" + _some(16, UPPER)]),
+    "escaped": ('"a\\n{}"', ["ghp_" + _some(36)]),
 }
 KINDS: dict[str, tuple[str, list[str]]] = {
     **{name: (f"The key is {key} , use it.", [key]) for name, key in KEYS.items()},

@@ -65,7 +65,7 @@ def test_no_secret_reaches_the_store_the_caches_or_the_log(env, tmp_path, projec
     texts = [text for text, _ in KINDS.values()]
     rows = [asked(0, f"{HARMLESS} is the number.", cwd=PROJECT), answered(1, "I see.")]
     for n, text in enumerate(texts, 1):
-        rows += [asked(4 * n, f"Question {n}: {text}"), answered(4 * n + 1, f"You said: {text}")]
+        rows += [asked(4 * n, f"Question {n}:\n{text}"), answered(4 * n + 1, f"You said:\n{text}")]
     written(projects, rows, SECOND)
     cache = tmp_path / "cache"
     settings = env | {"QDRANT_CACHE_PATH": str(cache), "FASTMCP_LOG_LEVEL": "DEBUG"}

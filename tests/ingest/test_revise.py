@@ -307,11 +307,14 @@ class TestChange:
     async def test_secrets_in_what_changes_are_masked(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", "a text", id="x")
-            changes = Changes(title="token=abc123def", metadata={"how": "PASSWORD=hunter2x"})
+            changes = Changes(
+                "token=abc123def", ("password=hunter22",), {"how": "PASSWORD=hunter2x"}
+            )
             done = await services.revision.revise(await seen(services, "x", "notes"), changes)
             after = await whole(services, "x", "notes")
 
-            assert done.masked == 2
+            assert done.masked == 3
+            assert after.tags == ("password=[masked]",)
             assert after.title == "token=[masked]"
             assert after.metadata == {"how": "PASSWORD=[masked]"}
 

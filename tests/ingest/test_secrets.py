@@ -19,6 +19,43 @@ HARMLESS = [
     "Normalisation_of_the_pump.models.a_function_with_a_rather_long_name",
     "the secret is out; Token: '#dcdccc'; key-value stores; Bearer of bad news",
     f"password={MASK} and --token {MASK}",
+    "PRIMARY_KEY=customer_id SORT_KEY=created_at CACHE_KEY=d41d8cd98f00b204e9800998ecf8427e",
+    "PARTITION_KEY=tenant_2024_01 REDIS_KEY=user:123:profile S3_KEY=backups/2024/a1.tgz",
+    "API_KEY=changeme123, password: example1, token=xxxxxxxx9 and PASSWORD=placeholder1",
+    "AKIAIOSFODNN7EXAMPLE, sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, ghp_" + "x" * 36,
+    "cache-key-d41d8cd98f00b204e9800998ecf8427e, commit-3f786850e387550fdab836ed7e6dc881de23001b",
+    "docker run -u 1000:1000 -p 8080:80/tcp nginx; ssh -p 2222 ada@x; mysql -u root -p shed",
+    "curl -u $USER:$PASS https://x.org; docker login -u ada -p ${PASSWORD2} ghcr.io",
+    "user,password,host\nleave,blank,here\n\n| Token | Meaning |\n|---|---|\n| IF | a condition |",
+    "<password>changeme</password>, publicKeyToken=b77a5c561934e089, key: Ed25519PrivateKey | None",
+    "the password is at least 12 characters long, the token is base64-encoded and JWT-like",
+    "-----BEGIN PUBLIC KEY-----\n" + "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE" * 2,
+    "Pass 1 parses. Pass 2 emits x1. The session id is 7d1c2b3a-0000-4000-8000-000000000002.",
+]
+NAMED = [
+    {"password": "Hunter22xyz1"},
+    {"password": "correct horse battery staple"},
+    {"wifi password": "hunter"},
+    {"Passwords": ["Hunter22xyz1"]},
+    {"password": 12345678},
+    {"pin": 4711},
+    {"db": {"user": "ada", "pass": "Hunter22x"}},
+    {"name": "DB_PASSWORD", "value": "Hunter22"},
+    {"clientSecret": "abcdEFGH1234"},
+    {"access_token": "7d1c2b3a-1234-4321-8abc-1234567890ab"},
+    {"credentials": "ada:Hunter22x"},
+    {"ghp_" + "a1" * 18: "a key that is one"},
+]
+UNNAMED = [
+    {"max_tokens": 4096, "token": "uint256", "tokens": ["the", "a1b2c3d4"]},
+    {"primary_key": "customer_id", "key": "customer_id2", "sort_key": "created_at"},
+    {"password": True, "pin": 13, "secret": "basil, and grown well", "token": "strawberry"},
+    {
+        "password": "changeme",
+        "pwd": "/home/ada",
+        "hash": "3f786850e387550fdab836ed7e6dc881de23001b",
+    },
+    {"password": MASK, "session": "7d1c2b3a-0000-4000-8000-000000000002", "author": "Ada1"},
 ]
 
 
@@ -59,6 +96,20 @@ def test_texts_within_metadata_are_masked_and_names_and_numbers_stay():
 
     assert found == {**texts, "n": 3, "none": None}
     assert count == 2
+
+
+@pytest.mark.parametrize("given", NAMED, ids=str)
+def test_what_metadata_call_a_secret_is_masked_as_a_whole_once(given):
+    found, count = masked(given)
+
+    assert count == 1
+    assert MASK in str(found)
+    assert masked(found) == (found, 0)
+
+
+@pytest.mark.parametrize("given", UNNAMED, ids=str)
+def test_what_metadata_only_seem_to_call_one_stays(given):
+    assert masked(given) == (given, 0)
 
 
 def test_a_key_whose_end_is_missing_is_masked_as_far_as_it_goes():

@@ -14,6 +14,7 @@ from mcp_server_qdrant.ingest import encoding
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from tests.fakes import FakeEncoder
+from tests.made_secrets import KEYS
 from tests.support import (
     COSINE,
     IDF,
@@ -127,8 +128,12 @@ def test_a_text_without_title_is_encoded_as_it_is():
     assert encoded_text(Document(id=1, collection="c", text="t"), 3) == "t"
 
 
-async def test_secrets_are_masked_in_text_title_and_metadata_unless_that_is_off():
-    given = {"title": "token=abc123def", "metadata": {"how": "--password hunter22x", "n": 1}}
+async def test_secrets_are_masked_in_text_title_tags_and_metadata_unless_that_is_off():
+    given = {
+        "title": "token=abc123def",
+        "metadata": {"how": "--password hunter22x", "n": 1},
+        "tags": ("red", "password=hunter22x"),
+    }
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         (done,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
         (again,) = await remember(services, "notes", "PASSWORD=correcthorse is it", **given)
@@ -139,8 +144,21 @@ async def test_secrets_are_masked_in_text_title_and_metadata_unless_that_is_off(
     assert record.payload["document"] == "PASSWORD=[masked] is it"
     assert record.payload["title"] == "token=[masked]"
     assert record.payload["metadata"] == {"how": "--password [masked]", "n": 1}
-    assert (done.masked, again.ids) == (3, done.ids)
+    assert record.payload["tags"] == ["red", "password=[masked]"]
+    assert (done.masked, again.ids) == (4, done.ids)
     assert other.payload["document"] == "PASSWORD=correcthorse is it"
+
+
+@pytest.mark.parametrize("name", [KEYS["GitHub"], f"old-{KEYS['Stripe']}"])
+async def test_a_new_name_that_holds_a_secret_is_refused_without_it(name):
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        with pytest.raises(RequestError, match="The id holds a secret") as of_id:
+            await remember(services, "notes", "roses", id=name)
+        with pytest.raises(RequestError, match="name of the collection holds a secret") as of_place:
+            await remember(services, name, "roses")
+
+        assert name not in f"{of_id.value}{of_place.value}"
+        assert not await services.catalog.exists(name)
 
 
 async def test_the_same_text_twice_is_one_memory():

@@ -1,14 +1,18 @@
 """The tests of both engines once more, on a Qdrant server: QDRANT_TEST_URL=http://localhost:6333.
 
-The server must be empty at the start; each test removes what it made. Modules here take their tests
-from where they stand and give them `server` for an engine.
+The server must be empty at the start; each test removes what it made. Tests in several processes
+have it one after the other. Modules here take their tests from where they stand and give them
+`server` for an engine.
 """
 
 import os
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
+from filelock import FileLock
 from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.qdrant.client import open_client
@@ -30,28 +34,34 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 async def server() -> AsyncIterator[AsyncQdrantBase]:
-    """The server, empty."""
+    """The server, empty, and nobody else's meanwhile."""
     if URL is None:
         pytest.skip("QDRANT_TEST_URL names no Qdrant server")
-    client, keeper = [
-        await open_client(url=URL, local_path=HERE, timeout=20)
-        for _ in range(2)  # a test may close its own
-    ]
-    try:
-        there = await names(keeper)
-        assert there == [], f"the server that QDRANT_TEST_URL names has collections: {there}"
-        yield client
-        for name in await names(keeper):
-            await keeper.delete_collection(name)
-    finally:
-        await client.close()
-        await keeper.close()
+    with alone(URL):
+        client, keeper = [
+            await open_client(url=URL, local_path=HERE, timeout=20)
+            for _ in range(2)  # a test may close its own
+        ]
+        try:
+            there = await names(keeper)
+            assert there == [], f"the server that QDRANT_TEST_URL names has collections: {there}"
+            yield client
+            for name in await names(keeper):
+                await keeper.delete_collection(name)
+        finally:
+            await client.close()
+            await keeper.close()
 
 
 @pytest.fixture
 def engine(server: AsyncQdrantBase) -> Engine:
     """The same, as tests of both engines want it."""
     return Engine(server)
+
+
+def alone(url: str) -> FileLock:
+    """What tests of all processes hold while they use the server: they list and empty it."""
+    return FileLock(Path(gettempdir(), f"qdrant-test-{sha256(url.encode()).hexdigest()[:16]}.lock"))
 
 
 async def names(client: AsyncQdrantBase) -> list[str]:

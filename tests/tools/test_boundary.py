@@ -7,7 +7,8 @@ from mcp.types import Tool
 from pydantic import BaseModel, ValidationError
 
 from mcp_server_qdrant.core.find import Tuning
-from mcp_server_qdrant.tools.boundary import compact, explain
+from mcp_server_qdrant.tools.boundary import compact, explain, failure
+from tests.made_secrets import KEYS
 from tests.support import memory_server
 
 MAX_BYTES = 6_000
@@ -32,6 +33,12 @@ async def test_the_whole_list_has_at_most_6000_bytes():
 
 async def test_the_tools_are_these_in_this_order():
     assert [tool.name for tool in await listed()] == NAMES
+
+
+def test_an_error_says_no_secret_that_it_was_given():
+    key = KEYS["GitHub"]
+
+    assert failure(f"There is no text {key!r}.").content[0].text == "There is no text '[masked]'."
 
 
 async def test_every_tool_is_described_in_a_sentence_or_two():

@@ -17,6 +17,7 @@ from mcp_server_qdrant.core.context import speaking
 from mcp_server_qdrant.core.find import Preferences, Tuning
 from mcp_server_qdrant.core.notation import line, visible
 from mcp_server_qdrant.http.page.app import app, icon
+from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.tools.prompts import make_prompts
 from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
@@ -132,7 +133,8 @@ def _client(ctx: Any) -> tuple[str, str] | None:
     if (params := ctx.session.client_params) is None:
         return None
     info = params.client_info
-    return line(info.name, MAX_CLIENT), line(info.version, MAX_CLIENT)
+    name, version = (masked(said)[0] for said in (info.name, info.version))
+    return line(name, MAX_CLIENT), line(version, MAX_CLIENT)
 
 
 def _light(method: str, result: Any) -> Any:

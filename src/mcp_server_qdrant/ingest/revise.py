@@ -39,8 +39,10 @@ class Revision:
         Raises Outdated where it is not of the revision that was `seen`, or is not any more,
         RequestError where the caller may not delete or the id is taken.
         """
-        (title, metadata), secrets = self.store.masked(changes.title, changes.metadata)
-        changes = replace(changes, title=title, metadata=metadata)
+        given = changes.title, changes.metadata, changes.tags
+        (title, metadata, tags), secrets = self.store.masked(*given)
+        tags = None if tags is None else tuple(dict.fromkeys(tags))
+        changes = replace(changes, title=title, metadata=metadata, tags=tags)
         if to and to != one.collection:
             done = await self._move(one, changes, to, seen, create=create)
         elif changes != Changes():

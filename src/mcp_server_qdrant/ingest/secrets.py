@@ -1,90 +1,135 @@
 """Keys, tokens and passwords in a text, by their known forms: nothing is guessed from randomness.
 
-Libraries that look for secrets find the lines that have one, for a person to look at; what is to
-be masked has to be found from its first character to its last, and nothing beside it.
+The forms stand in secrets.toml. Libraries that look for secrets find the lines that have one, for a
+person to look at; what is to be masked has to be found from its first character to its last, and
+nothing beside it.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from importlib import resources
 from typing import Any
 
 MASK = "[masked]"
-# The prefixes that services give their keys, and what follows them.
-FORMS = r"""
-sk-ant-[\w-]{20,} | sk-(?=[\w-]*\d)(?:proj|svcacct|admin|or-v1|lf)-[\w-]{20,} | sk-[A-Za-z0-9]{32,}
-| gh[oprsu]_[A-Za-z0-9]{36,} | github_pat_\w{22,} | gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent)-[\w-]{20,}
-| xox[abeoprs]-[\w-]{10,} | xapp-\d-[\w-]{20,} | T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{24}
-| [rs]k_(?:live|test)_[A-Za-z0-9]{16,} | whsec_[A-Za-z0-9+/]{24,} | GOCSPX-[\w-]{28} | AIza[\w-]{35}
-| (?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[A-Z0-9]{16} | ya29\.[\w-]{30,} | hf_[A-Za-z]{30,}
-| gsk_[A-Za-z0-9]{40,} | xai-[A-Za-z0-9]{60,} | pplx-[A-Za-z0-9]{40,} | r8_[A-Za-z0-9]{37}
-| npm_[A-Za-z0-9]{36} | pypi-Ag[\w-]{50,} | SG\.[\w-]{16,32}\.[\w-]{16,64} | SK[0-9a-f]{32}
-| \d{8,10}:AA[\w-]{33} | [MNO](?=\w*\d)[A-Za-z\d]{23,25}\.[\w-]{6}\.[\w-]{27,38} | dapi[0-9a-f]{32}
-| do[opr]_v1_[0-9a-f]{64} | shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32} | hv[bs]\.[\w-]{24,}
-| dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9]{40,44} | gl(?:c|sa)_[\w+/=]{32,} | figd_[\w-]{40,}
-| lin_api_[A-Za-z0-9]{40} | ntn_[A-Za-z0-9]{40,} | secret_[A-Za-z0-9]{43} | sbp_[0-9a-f]{40}
-| PMAK-[0-9a-f]{24}-[0-9a-f]{34} | NRAK-[A-Z0-9]{27} | ATATT3[\w=-]{60,} | sntry[su]_[\w+/=-]{40,}
-| tskey-[a-z]+-[\w-]{20,} | key-[0-9a-f]{32} | [0-9a-f]{32}-us\d{1,2} | AGE-SECRET-KEY-1[A-Z0-9]{58}
-| eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}
-"""
-# What is named so is a secret, if it looks like one.
-NAME = r"""
-(?: passwor[dt] | passwd | passphrase | pwd | kennwort | contraseña | senha | пароль | 密码 | secret
-  | token | (?:api|auth|access|account|client|encryption|private|secret|service|signing)[_-]?key
-)(?:_base)?
-"""
-LIKELY = r"(?=\S{0,200}?[A-Za-z])(?=\S{0,200}?[\d!@\#%^*?])"  # a letter, and a digit or a sign
-# No path, variable or call, no attribute of code, and no word of prose such as base64-encoded.
-LITERAL = (
-    r"(?![~./$%*=@\#]|https?:|base64|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|\d+-(?:bit|byte|char|digit))"
-)
-BARE = rf"{LIKELY}{LITERAL}([^\s\"'`,;&(){{}}\[\]<>$|\\]{{6,}}+)(?![({{\[<$\\])"
-QUOTE = r"\\?[\"'`]"
-# A value in quotes; at once behind the sign; or at the end of the line.
-VALUE = rf"""
-{QUOTE}?\*{{0,2}}\s{{0,3}}(?::=|=>|[:=])\*{{0,2}}\s{{0,3}}
-({QUOTE}){LIKELY}{LITERAL}([^\s\"'`]{{6,200}}?)\1
-| ={BARE}
-| [\"'`*]{{0,3}}[\ \t]*[:=][\"'`*]{{0,3}}[\ \t]+(?=\S{{8}}){BARE}[\ \t]*$
-"""
-LINES = (
-    rf"(?<![A-Za-z0-9_-])({FORMS})(?![A-Za-z0-9_-])",
-    rf"(?i:{NAME})(?:{VALUE})",
-    rf"(?<![\w-])--(?i:(?:[a-z][\w-]{{0,50}}?)?{NAME})\ {BARE}",
-    rf"(?i:\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+){LIKELY}"
-    r"([\w.~+/=-]{16,})",
-    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{0,100}:(?!pass(?:wd|word)?@)([^\s/:@$<>{}\[\]*]{3,200})@",
-    # A variable of an environment: whatever stands there.
-    r"(?<![A-Za-z0-9_-])[A-Z0-9_]*?(?:PASSWORD|PASSWD|SECRET|TOKEN|_KEY)=[\"']?"
-    r"(?![/~.$]|(?i:your|change|x+$|true|false|none|null))([^\s\"'`;&(){}\[\]<>$|\\]{6,}+)(?![({\[<$])",
-)
-PEM = r"-----{} [A-Z0-9 ]{{0,30}}PRIVATE KEY(?: BLOCK)?-----"
-# A private key, or as much of it as is there.
-BLOCK = (
-    rf"({PEM.format('BEGIN')}(?:(?:[^-]|-(?!----)){{0,20000}}?{PEM.format('END')}"
-    r"|(?:(?:\s|\\n)*[A-Za-z0-9+/=]{40,})+))"
-)
+BELOW = 300  # characters below the line of a name in which its value may be
 STRETCHES = re.compile(r"[\s\S]{1,50000}(?:\n|\Z)|[\s\S]{1,50000}")
+# Words that every name of a secret has one of, in lower case: other lines need no closer look.
+WORDS = re.compile(
+    r"pass|pwd|secret|token|key|psk|credential|kennwort|wacht|contrase|senha|mdp|has[łl]o|heslo"
+    r"|lösen|salas|parola|şifre|пароль|密码|密碼|口令|パスワード|비밀번호"
+)
+# A key that begins so. It begins not within a word, but may behind an escape such as \n, or a %20.
+# The literal comes first, which is found fast; what is before it is looked at from behind.
+BEGUN = (
+    r"({0}(?:(?<![A-Za-z0-9]{0})|(?<=\\[nrt]{0})|(?<=%[0-9A-F][0-9A-F]{0}))(?:{1}))(?![A-Za-z0-9])"
+)
+QUOTE = r"\\?[\"'`“”„«»\u2018\u2019]"
+SIGN = r"(?::=|=>|[:=\uff1a])"
+BOLD = r"[\"'`*]{0,3}"
+BARE = r"([^\s\"'`,;&(){}\[\]<>$|\\]{4,200}+)(?![({\[<$\\])"
+SURE = r"(?=\S{6})(?=\S{0,200}?\d)(?=\S{0,200}?[A-Za-z])"
+# In prose: of all three sorts.
+MIXED = r"(?=\S{8})(?-i:(?=\S{0,99}?\d)(?=\S{0,99}?[A-Z])(?=\S{0,99}?[a-z]))"
+# What may stand between the name of a secret and the secret.
+BETWEEN = rf"""
+(?:[_-]?(?:base(?:64)?|data|value|plain|text))?[_-]?\d{{0,2}}
+(?: {QUOTE}?\]?\*{{0,2}}\s{{0,3}}{SIGN}\*{{0,2}}\s{{0,3}}{QUOTE}([^\s\"'`]{{4,200}}?){QUOTE}
+| ={BARE}
+| {BOLD}[\ \t]*{SIGN}{BOLD}[\ \t]+(?=\S{{6}}){BARE}[\ \t]*$
+| {BOLD}[\ \t]*{SIGN}{BOLD}[\ \t]*{SURE}{BARE}
+| {BOLD}[\ \t]*\|[\ \t]*{BOLD}{SURE}{BARE}{BOLD}[\ \t]*(?:\||$)
+| [\"']?(?:\s[^<>\n]{{0,80}})?(?:>|</\w+>\s*<\w[^<>\n]{{0,80}}>)\s*([^\s<>]{{4,200}})\s*</
+| \(\s{{0,3}}{QUOTE}{SURE}([^\s\"'`]{{4,200}}?){QUOTE}
+| {QUOTE}?\s*[,;]?\s{{0,40}}{QUOTE}?(?:value|val|content){QUOTE}?\s*[:=]\s*{QUOTE}?{BARE}
+| (?:\s[\w'-]{{1,20}}){{0,4}}\s(?:is|was|ist|lautet|war|est|es|è)[:\ ]\s*{BOLD}{SURE}{BARE}
+| [\ \t]+(?:(?:to|as|auf|als|\d)\s)?{BOLD}{MIXED}(?![a-z_]\w*=\w){BARE}
+)"""
+ENDING = r"(?:(?<!token)s)?[_-]?\d{0,2}\s*\Z"  # of a name that is nothing more
+# An option of a command, a variable in a Dockerfile, a setting that is set.
+OPTION = r"(?:(?<!\S)--?(?:[a-z][\w-]{0,50}?)?|(?:^ENV|\bset|\bconfig)\ +[\w./:@-]{0,100}?)"
+# A variable of an environment: whatever stands there.
+VARIABLE = (
+    r"(?<![A-Za-z0-9_-])([A-Z0-9_]*?(?:PASSWORD|PASSWD|(?<![A-Z])PASS|SECRET|TOKEN|_KEY)=)"
+    rf"(?:[\"']([^\s\"']{{6,200}})[\"']|{BARE})"
+)
+PEM = r"----[- ]{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?[- ]----"
+HEADERS = r"(?:(?:\s|\\n)*(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n\\]{0,200})*"
+# A private key, or as much of it as is there: its lines without the first or the last one.
+BLOCK = (
+    rf"(?:{PEM.format('BEGIN')}(?:(?:[^-]|-(?!----)){{40,20000}}?-{{0,3}}{PEM.format('END')}"
+    rf"|{HEADERS}(?:(?:[\s>|#*]|\\n)*[A-Za-z0-9+/=]{{16,}})+))"
+    rf"|(?<![A-Za-z0-9+/=])(?:[A-Za-z0-9+/=]{{40,80}}+(?:\s|\\n)+){{1,400}}(?:[A-Za-z0-9+/=]{{1,80}}(?:\s|\\n)+)?"
+    rf"{PEM.format('END')}"
+)
+
+# Capitals as in random letters: not as in camelCase.
+UNEVEN = re.compile(r"[A-Z][a-z][A-Z]|[a-z][A-Z]{2,}[a-z]")
+HEX = re.compile(r"[0-9a-fA-F-]+\Z")
+# What separates the cells of a row, in the order in which they are looked for.
+CELLS = tuple(map(re.compile, (r"[^|\n]+", r"[^\t\n]+", r"[^;\n]+", r"[^,\n]+", r"\S+(?: \S+)*")))
+HEAD, RULE = re.compile(r"[\w .#-]{1,40}\Z"), re.compile(r"[\s|:+=-]*\Z")
+CELL = re.compile(r"[^\s()\[\]{};,<>]+")
 
 Span = tuple[int, int]
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], list[re.Pattern[str]]]:
-    """The pattern of a block, and those of a line; the last group of a match is the secret."""
-    return re.compile(BLOCK), [re.compile(one, re.VERBOSE | re.MULTILINE) for one in LINES]
+def _table() -> Mapping[str, Mapping[str, str]]:
+    text = resources.files(__package__).joinpath("secrets.toml").read_text("utf-8")
+    return tomllib.loads(text)
 
 
-def spans(text: str) -> list[Span]:
-    """Where the secrets of a text begin and end, in order and apart from each other."""
-    block, lines = _patterns()
-    found = [match.span() for match in block.finditer(text)]
+@cache
+def _forms() -> list[tuple[str, str]]:
+    """Keywords, and the pattern that is tried where one occurs."""
+    begun = _table()["prefixes"].items()
+    keys = [(key, BEGUN.format(re.escape(key), rest)) for key, rest in begun]
+    return [*keys, *_table()["forms"].items()]
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+@cache
+def _tests() -> Mapping[str, re.Pattern[str]]:
+    """The patterns by which names and values are told, by what they tell."""
+    flags = re.VERBOSE | re.MULTILINE | re.IGNORECASE
+    names = _table()["names"]
+    name = f"(?:{'|'.join(names.values())})"
+    tests = {
+        **_table()["tests"],
+        "assigned": name + BETWEEN,
+        "option": rf"{OPTION}{name}[\ =]\s{{0,3}}{QUOTE}?{BARE}",
+        "name": rf".*{name}{ENDING}",
+        "password": rf".*(?:{names['password']}){ENDING}",
+    }
+    return {kind: re.compile(pattern, flags) for kind, pattern in tests.items()}
+
+
+def spans(text: str, known: Sequence[str] = ()) -> list[Span]:
+    """Where the secrets of a text begin and end, in order and apart from each other.
+
+    What is `known` to be one is, wherever it stands.
+    """
+    found = [match.span() for match in _compiled(BLOCK).finditer(text)]
+    for one in known:
+        found += [one.span() for one in re.finditer(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
     # In stretches: a search holds Python's lock, and others wait.
     for stretch in STRETCHES.finditer(text):
-        for pattern in lines:
-            for match in pattern.finditer(stretch[0]):
-                start, end = match.span(match.lastindex or 0)
-                found.append((start + stretch.start(), end + stretch.start()))
+        piece, (start, end) = stretch[0], stretch.span()
+        for keyword, pattern in _forms():
+            if keyword in piece:
+                found += _known(_compiled(pattern), text, start, end)
+        lower, last = piece.replace("İ", "I").lower(), start
+        for word in WORDS.finditer(lower):
+            if start + word.start() >= last:
+                first = text.rfind("\n", start, start + word.start()) + 1 or start
+                last = text.find("\n", start + word.start(), end) + 1 or end
+                found += _named(text, first, last)
     apart: list[Span] = []
     for start, end in sorted(found):
         if apart and start < apart[-1][1]:
@@ -94,6 +139,75 @@ def spans(text: str) -> list[Span]:
     return apart
 
 
+def _known(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterator[Span]:
+    """The secrets of one kind in a stretch of a text, but for those of examples."""
+    for match in pattern.finditer(text, start, end):
+        span = match.span(match.lastindex or 0)
+        value = text[slice(*span)]
+        if not _placeholder(value):
+            yield span
+
+
+def _named(text: str, first: int, last: int) -> Iterator[Span]:
+    """What is assigned to a name such as password in a line, or stands below it in a table."""
+    for kind in ("assigned", "option"):
+        for match in _tests()[kind].finditer(text, first, last + BELOW):
+            start, end = match.span(match.lastindex or 0)
+            end = start + len(text[start:end].rstrip(".,:;"))
+            if match.start() < last and likely(text[start:end]):
+                yield start, end
+    for match in _compiled(VARIABLE).finditer(text, first, last):
+        name, value = match[1], match[match.lastindex or 0]
+        known = _tests()["name"].match(name.rstrip("=")) is not None
+        other = len(value) >= 12 and likely(value) and not HEX.match(value)
+        if not _tests()["key"].search(name) and (likely(value, whatever=True) if known else other):
+            yield match.span(match.lastindex or 0)
+    for pattern in CELLS:
+        head = [one[0].strip(" *_`\"'\r") for one in pattern.finditer(text, first, last)]
+        if len(head) > 1:
+            named = all(map(HEAD.match, head))
+            columns = [n for n, cell in enumerate(head) if named and _tests()["name"].match(cell)]
+            yield from _cells(text, last, pattern, len(head), columns) if columns else ()
+            break
+
+
+def _cells(
+    text: str, at: int, pattern: re.Pattern[str], count: int, columns: Sequence[int]
+) -> Iterator[Span]:
+    """The secrets in these columns of the rows that follow a table's head."""
+    while at < len(text):
+        end = text.find("\n", at) + 1 or len(text)
+        cells = list(pattern.finditer(text, at, end))
+        if len(cells) != count and not RULE.match(text[at:end]):
+            return
+        for cell in (cells[n] for n in columns if n < len(cells)):
+            value = cell[0].strip().strip("*`\"'")
+            if CELL.fullmatch(value) and likely(value):
+                start = cell.start() + cell[0].index(value)
+                yield start, start + len(value)
+        at = end
+
+
+def likely(value: str, *, whatever: bool = False) -> bool:
+    """True where what has the name of a secret looks like one: no word, variable or placeholder.
+
+    `whatever`: a word is one, too.
+    """
+    short = value[:300].strip().rstrip(".,:;?")
+    if len(short) < (4 if whatever else 6) or " " in short or _placeholder(short):
+        return False
+    if _tests()["code"].fullmatch(short):
+        return False
+    odd = any(one.isdigit() or one in "!@#%^*?" for one in short) or UNEVEN.search(short)
+    return whatever or (bool(odd) and any(map(str.isalpha, short)))
+
+
+def _placeholder(value: str) -> bool:
+    """True for what an example has in the place of a secret."""
+    begins, part, whole = (_tests()[kind] for kind in ("begins", "part", "whole"))
+    return bool(begins.match(value) or part.search(value) or whole.fullmatch(value))
+
+
 def without(text: str, secrets: Sequence[Span]) -> str:
     """The text with `[masked]` in the place of each of these secrets."""
     ends = [0, *(end for _, end in secrets)]
@@ -101,15 +215,36 @@ def without(text: str, secrets: Sequence[Span]) -> str:
     return MASK.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def masked(value: Any) -> tuple[Any, int]:
-    """A text, or all texts in metadata, without secrets, and how many there were."""
+def masked(value: Any, name: str = "") -> tuple[Any, int]:
+    """A text, or all texts in metadata, without secrets, and how many there were.
+
+    What is called as a secret is (`name`) is one as a whole, if it looks like one.
+    """
+    if name and is_secret(name, value):
+        return MASK, 1
     if isinstance(value, str):
         found = spans(value)
         return without(value, found), len(found)
     if isinstance(value, Mapping):
-        each, count = masked(list(value.values()))
-        return dict(zip(value, each, strict=True)), count
+        called = next((value[one] for one in ("name", "key") if one in value), "")
+        pairs = [
+            (masked(key), masked(one, str(called if key == "value" else key)))
+            for key, one in value.items()
+        ]
+        return {key: one for (key, _), (one, _) in pairs}, sum(a + b for (_, a), (_, b) in pairs)
     if isinstance(value, list | tuple):
-        pairs = [masked(one) for one in value]
-        return [one for one, _ in pairs], sum(count for _, count in pairs)
+        each = [masked(one, name) for one in value]
+        return [one for one, _ in each], sum(count for _, count in each)
     return value, 0
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """True where a value of metadata is a secret by its name: a word, a phrase or a number."""
+    phrase = _tests()["password"].match(name) is not None
+    if isinstance(value, str) and value.strip():
+        if " " in value.strip():
+            return phrase and not re.search(r"[.:,?]\s|\[masked", value)
+        vague = not phrase and re.search(r"(?:token|pass|credentials?)\s*\Z", name, re.IGNORECASE)
+        return _tests()["name"].match(name) is not None and likely(value, whatever=not vague)
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 1000
+    return number and (phrase or _tests()["number"].match(name) is not None)

@@ -59,7 +59,7 @@ class Store:
 
     `default` is the collection that may be made without being asked twice. `pending` is called
     where points wait for their vectors, `written` with each collection and the texts written to it.
-    `mask`: keys, tokens and passwords in texts, titles and metadata are masked.
+    `mask`: keys, tokens and passwords in all that is stored are masked.
     """
 
     catalog: Catalog
@@ -95,9 +95,11 @@ class Store:
         `supersedes` is kept.
         """
         attributes.check(new)
-        given = new.text, new.title, new.metadata
-        (text, title, metadata), secrets = await asyncio.to_thread(self.masked, *given)
-        new = replace(new, text=text, title=title, metadata=metadata)
+        given = new.text, new.title, new.metadata, new.tags, new.source
+        values, secrets = await asyncio.to_thread(self.masked, *given)
+        text, title, metadata, tags, source = values
+        tags = None if tags is None else tuple(dict.fromkeys(tags))
+        new = replace(new, text=text, title=title, metadata=metadata, tags=tags, source=source)
         document, foreign = await self._document(new, collection)
         async with self.lock(collection, document):
             for more in range(RACES, -1, -1):
@@ -123,6 +125,11 @@ class Store:
     def masked(self, *values: Any) -> tuple[list[Any], int]:
         """The values without secrets, and how many there were; as they are, unless `mask`."""
         return masked(values) if self.mask else (list(values), 0)
+
+    def _check_name(self, what: str, name: str) -> None:
+        """Raise RequestError where a new name, by which a text is to be found, holds a secret."""
+        if self.masked(name)[1]:
+            raise RequestError(f"The {what} holds a secret: nothing was stored. Choose another.")
 
     async def _retire(self, old: Document, done: Stored) -> None:
         """Mark the text that the stored one supersedes. Raises BackendError."""
@@ -168,6 +175,8 @@ class Store:
         seen: str | None,
     ) -> Stored:
         before = await self.points.first(collection, document)
+        if before is None:
+            self._check_name("id", document)
         while before and new.id is None and not await self._holds(before, new.text):
             # Corrected since, under the id that this text gave it: both are kept.
             document = hashlib.sha256(document.encode()).hexdigest()[:32]
@@ -335,6 +344,7 @@ class Store:
                 f"There is no collection {collection!r}: make it with create=true "
                 f"(command: --create), or store into {near[0]!r}, if that is what was meant."
             )
+        self._check_name("name of the collection", collection)
         made = await self.points.create(collection, await self.blueprint(collection))
         self.catalog.forget(collection)
         return made

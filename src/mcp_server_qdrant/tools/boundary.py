@@ -21,6 +21,7 @@ from mcp_server_qdrant.core.context import ADMIN, READ, WRITE, Ending, caller, h
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.fields import is_nothing, wanted
 from mcp_server_qdrant.core.notation import called, line, near_names, some
+from mcp_server_qdrant.ingest.secrets import masked
 from mcp_server_qdrant.tools.services import Open, Services
 
 _NAMED = frozenset({"properties", "$defs"})
@@ -63,7 +64,7 @@ def answer(
 
 def failure(sentence: str) -> CallToolResult:
     """An error as the client sees it: a sentence that says what to do, on one line."""
-    text = line(sentence, None)
+    text, _ = masked(line(sentence, None))
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 

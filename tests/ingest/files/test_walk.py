@@ -11,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.files.walk import Seen, Source, sources, walk_all
+from tests.made_secrets import KEYS
 
 
 def put(folder: Path, *places: str, text: str = "text") -> None:
@@ -49,6 +50,16 @@ def test_a_file_is_told_of_with_its_size_and_time(tmp_path):
 
     assert (one.source, one.path, one.size) == ("notes", "notes/sub/a.md", 4)
     assert one.mtime == 1_700_000_000_123_456_789
+
+
+def test_names_are_without_secrets_and_one_that_is_told_apart_by_one_is_a_problem(tmp_path):
+    key, other = KEYS["GitHub"], "ghp_" + "b1" * 18
+    put(tmp_path, f"{key}.md", f"{key[:-1]}9/password=hunter22.pdf", "z/notes-2026.md")
+    put(tmp_path, f"{other}.md")
+
+    assert found(tmp_path) == ["[masked].md", "[masked]/password=[masked].pdf", "z/notes-2026.md"]
+    assert problems(tmp_path) == {"[masked].md": "another file has this name without secrets"}
+    assert [one.name for one in sources([tmp_path / f"{key[:-1]}9"])] == ["[masked]"]
 
 
 def test_hidden_files_and_what_tools_leave_behind_are_left_out(tmp_path):

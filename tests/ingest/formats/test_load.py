@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import decode, storable, tags_of
 from mcp_server_qdrant.ingest.formats.load import load
+from mcp_server_qdrant.ingest.secrets import MASK
+from tests.made_secrets import KEYS
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,19 @@ def test_secrets_are_masked_in_every_format_unless_that_is_off():
     assert [text.text[mark.start :][:7] for mark in text.marks] == ["# Route", "## Port"]
     assert contents.masked == 1
     assert "correcthorse" in open_.text
+
+
+def test_a_row_has_no_secret_beside_its_text_that_is_masked_in_it():
+    row = {"id": KEYS["npm"], "tags": [KEYS["Slack"]], "password": "correcthorse", "pin": 4711}
+    table = f"id,tags,password,pin\n{KEYS['npm']},{KEYS['Slack']},correcthorse,4711\n".encode()
+    lines = json.dumps({"text": "It is correcthorse, or 4711.", **row}).encode()
+
+    for contents in (load("n/a.csv", table), load("n/a.jsonl", lines)):
+        (text,) = contents.texts
+        assert text.id.startswith("n/a.")
+        assert text.tags == (MASK,)
+        assert text.metadata == {"password": MASK, "pin": MASK}
+        assert not [one for one in map(str, row.values()) if one in repr(contents)]
 
 
 def test_a_broken_character_does_not_make_another_encoding_of_a_text():

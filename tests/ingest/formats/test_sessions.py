@@ -188,6 +188,7 @@ def test_a_file_in_which_nobody_spoke_is_no_text(rows):
 
 def test_secrets_are_masked_always_and_counted():
     rows = exchange(0, "My token=abc123def, title?", "You said token=abc123def: change it.")
+    rows[0] |= {"cwd": "/home/ada/token=abc123def", "gitBranch": "token=abc123def"}
     contents = load(CLAUDE, lines(rows), mask=False)
 
     assert "abc123def" not in repr(contents)

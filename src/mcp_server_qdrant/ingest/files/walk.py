@@ -6,12 +6,13 @@ import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened, place_in
 from mcp_server_qdrant.core.errors import RequestError, UnusableFile
 from mcp_server_qdrant.ingest.files.patterns import Patterns
+from mcp_server_qdrant.ingest.secrets import MASK, spans, without
 
 IGNORE_FILE = ".gitignore"
 MOST_RULES = 1_000_000  # bytes
@@ -191,7 +192,10 @@ class _Walk:
             self._problem(place, NO_FILE)
         elif as_utf8(place) != place:
             self._problem(place, "its name is not UTF-8")
-        elif place not in self._places:  # nor is it there twice, spelled in two ways
+        elif place in self._places:  # spelled in two ways, or without what told it apart
+            if MASK in place:
+                self._problem(place, "another file has this name without secrets", kept=True)
+        else:
             self._places.add(place)
             size, written = status.st_size, status.st_mtime_ns
             self._seen.files.append(
@@ -254,8 +258,13 @@ def _below(folder: Path, path: Path, *, is_folder: bool) -> str:
 
 
 def _normal(text: str) -> str:
-    """Composed characters: file systems differ in how they spell them."""
-    return unicodedata.normalize("NFC", text)
+    """A name or place without secrets and in composed characters: file systems spell differently.
+
+    A file keeps its ending, which tells its format.
+    """
+    parts = map(PurePosixPath, unicodedata.normalize("NFC", text).split("/"))
+    pairs = [(one.stem, one.suffix) if len(one.suffix) < 7 else (one.name, "") for one in parts]
+    return "/".join(without(name, spans(name)) + ending for name, ending in pairs)
 
 
 def as_utf8(text: str) -> str:

@@ -1,6 +1,7 @@
 """The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
 
 import codecs
+import hashlib
 import json
 import math
 import re
@@ -280,6 +281,11 @@ def _words(text: str) -> str:
 def _file(path: str) -> str:
     """The name of a file without its ending, behind that of its folder."""
     return "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
+
+
+def content_id(path: str, text: str) -> str:
+    """The id of a text of a file that has none of its own."""
+    return f"{path}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def name_of(path: str) -> str:

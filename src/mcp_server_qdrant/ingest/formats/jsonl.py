@@ -1,6 +1,5 @@
 """JSON lines: one text per line, with its id and metadata."""
 
-import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     collected,
+    content_id,
     created,
     storable,
     strictly,
@@ -62,11 +62,10 @@ def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     rest = {key: value for key, value in row.items() if value not in (None, "", {}, [])}
     if isinstance(metadata, Mapping):
         rest |= metadata
-    name = f"{path}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     made = Loaded(
         text=text,
         title=title if isinstance(title, str) and title.strip() else "",
-        id=name if given in (None, "") else str(given),
+        id=content_id(path, text) if given in (None, "") else str(given),
         metadata=rest or None,
         tags=tags_of(tags),
         created_at=when,

@@ -26,8 +26,8 @@ from mcp_server_qdrant.ingest.formats import (
     subtitles,
     text,
 )
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode
-from mcp_server_qdrant.ingest.secrets import MASK, masked, spans, without
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, content_id, decode
+from mcp_server_qdrant.ingest.secrets import MASK, is_secret, masked, spans, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,21 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
     if mask:
-        pairs = [_masked(text) for text in contents.texts]
+        contents.notes, _ = masked(contents.notes)
+        pairs = [_masked(path, text) for text in contents.texts]
         contents.texts = [text for text, _ in pairs]
         contents.masked += sum(count for _, count in pairs)
     return contents
 
 
-def _masked(text: Loaded) -> tuple[Loaded, int]:
-    """The text without secrets, its marks where they were, and how many secrets it had."""
-    found = spans(text.text)
-    (title, metadata), others = masked([text.title, text.metadata])
+def _masked(path: str, text: Loaded) -> tuple[Loaded, int]:
+    """The text without secrets, its marks where they were, and how many secrets it had.
+
+    One whose id holds a secret is known by its contents.
+    """
+    named = text.metadata or {}
+    found = spans(text.text, [str(named[one]) for one in named if is_secret(one, named[one])])
+    (title, metadata, tags), others = masked([text.title, text.metadata, text.tags])
     marks, at, moved, last = [], 0, 0, 0
     for mark in text.marks:
         while at < len(found) and found[at][0] < mark.start:
@@ -109,6 +114,9 @@ def _masked(text: Loaded) -> tuple[Loaded, int]:
         marks.append(replace(mark, start=max(mark.start, last) + moved, name=name))
     whole = without(text.text, found)
     made = replace(text, text=whole, title=title, metadata=metadata, marks=tuple(marks))
+    made = replace(made, tags=tuple(dict.fromkeys(tags)))
+    if masked(text.id)[1]:
+        made = replace(made, id=content_id(path, whole))
     return made, len(found) + others
 
 

@@ -212,4 +212,4 @@ def _loaded(session: Session) -> Loaded:
     metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}
     if days := sorted({turn.day for turn in session.turns if turn.day}):
         metadata |= {"days": days, "date": days[-1]}  # taken up again it is found by its last day
-    return replace(conversation(session.turns, title), metadata=metadata)
+    return replace(conversation(session.turns, title), metadata=masked(metadata)[0])
