@@ -60,9 +60,15 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
     }
 
 
-def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
+class EmbeddedInfo(models.CollectionInfo):
+    """A collection of the embedded engine; all with the same `space` are searched at once."""
+
+    space: str
+
+
+def collection_info(found: Mapping[str, Any]) -> EmbeddedInfo:
     """The host's description of a collection, as far as the server's has a meaning here."""
-    info: Any = models.CollectionInfo
+    info: Any = EmbeddedInfo
     config: Any = models.CollectionConfig
     named, damage = found["vectors"], found["damage"]
     params = models.CollectionParams(
@@ -70,7 +76,8 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
         sparse_vectors=found["sparse_vectors"] or None,
     )
     indexes = found["payload_schema"].items()
-    made: models.CollectionInfo = info.model_construct(
+    made: EmbeddedInfo = info.model_construct(
+        space=found["space"],
         status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
         warnings=[models.CollectionWarning(message=damage)] if damage else None,
         points_count=found["points_count"],

@@ -1,0 +1,172 @@
+"""The questions of a search to the collections of one space, all of them at once.
+
+The engine's own RRF over dense, sparse and tag prefetch; the exact scores of what it found; the
+payloads; and whether further parts are of the present version of their text.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.datatypes import Payload, PointId
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.qdrant.edge import types
+from mcp_server_qdrant.qdrant.edge.check import check_vectors
+from mcp_server_qdrant.qdrant.edge.collection import KEY, confined, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.space import guarded, page, readable
+from mcp_server_qdrant.qdrant.edge.store import Collection, Store
+from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
+
+OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
+
+Plain = Mapping[str, Any]
+
+
+class Question:
+    """A question to collections of one space; `guard` is a filter on all that is read."""
+
+    def __init__(self, store: Store, asked: Sequence[Collection], guard: Plain | None) -> None:
+        self._space = asked[0].space
+        self._engine = self._space.engine
+        self._entries = [one.entry for one in asked]
+        self._by_id = {entry.id: entry for entry in self._entries}
+        self._whole = store.is_whole(self._entries[0].space, self._entries)
+        self._guard = guard
+        self._scope = self._filter(None)
+
+    def candidates(self, ask: Ask) -> list[Found]:
+        """The best points by RRF over the legs, with their exact score on each scored leg."""
+        filters: dict[int, edge.Filter | None] = {id(None): self._scope}
+        for leg in ask.legs:
+            if id(leg.where) not in filters:
+                filters[id(leg.where)] = self._filter(leg.where)
+        near = [self._near(leg) for leg in ask.legs]
+        corpora = [self._corpus(leg.vector) for leg in ask.legs]
+        fusion: Any = edge.Fusion.Rrf(ask.k)  # its stub lacks the base class
+        prefetches = [
+            edge.Prefetch(
+                ask.limit,
+                query=query,
+                filter=filters[id(leg.where)],
+                params=types.search_params(corpus=corpus),
+            )
+            for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
+        ]
+
+        def ranked(payload: Any) -> list[edge.ScoredPoint]:
+            request = edge.QueryRequest(
+                ask.limit + OVER,
+                query=fusion,
+                prefetches=prefetches,
+                with_payload=payload,
+                with_vector=False,
+            )
+            return self._engine.query(request)
+
+        best, payloads = self._read(ranked, [*ask.fields, KEY] if ask.fields else True, ask.limit)
+        exact = [
+            self._scores(query, corpus, [key for _, key in best])
+            for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
+            if leg.scored
+        ]
+        found = []
+        for score, key in best:
+            payload = payloads[key]
+            entry = self._by_id[payload.pop(KEY)]
+            scores = [leg.get(key) for leg in exact]
+            found.append(Found(entry.name, own_id(entry, key), score, scores, payload))
+        return found
+
+    def _read(
+        self, ranked: Callable[[Any], list[Any]], shown: Any, limit: int
+    ) -> tuple[list[tuple[float, UUID]], dict[UUID, Any]]:
+        """The best points, (score, stored id), and their payloads; without damaged ones."""
+        payloads: dict[UUID, Any] = {}
+        try:
+            with guarded(""):
+                points = ranked(shown)
+            best = sorted((-one.score, one.id.int, one) for one in points)[:limit]
+            payloads = {one.id: one.payload for *_, one in best}
+        except EngineFailure:
+            points = ranked(False)  # noqa: FBT003
+            best = sorted((-one.score, one.id.int, one) for one in points)[:limit]
+            read = readable(self._engine, [one.id for *_, one in best], payload=shown, vector=False)
+            payloads = {one.id: one.payload for one in read}
+        return [(-score, one.id) for score, _, one in best if one.id in payloads], payloads
+
+    def _scores(self, query: Any, corpus: Any, keys: Sequence[UUID]) -> dict[UUID, float]:
+        """The exact scores of these points on a leg; none of those that it lacks."""
+        if not keys:
+            return {}
+        request = edge.QueryRequest(
+            len(keys),
+            query=query,
+            filter=edge.Filter(must=[edge.HasIdCondition({*keys})]),
+            params=types.search_params(exact=True, corpus=corpus),
+            with_payload=False,
+            with_vector=False,
+        )
+        points: list[Any] = self._engine.query(request)
+        return {one.id: one.score for one in points}
+
+    def payloads(
+        self, wanted: Mapping[str, Sequence[PointId]]
+    ) -> dict[tuple[str, PointId], Payload]:
+        """The payloads of those points that exist, by collection and id."""
+        found: dict[tuple[str, PointId], Payload] = {}
+        for entry in self._entries:
+            keys = [stored_id(entry, point) for point in wanted[entry.name]]
+            if self._guard is not None and keys:
+                only = self._filter({"has_id": wanted[entry.name]})
+                keys = [
+                    one.id
+                    for one in page(
+                        self._engine, payload=False, vector=False, limit=len(keys), filter=only
+                    )[0]
+                ]
+            for one in readable(self._engine, keys, payload=True, vector=False):
+                payload = one.payload or {}
+                payload.pop(KEY, None)
+                found[entry.name, own_id(entry, one.id)] = payload
+        return found
+
+    def idf(self, vector: str, term: int) -> float:
+        """The engine's own idf of a term of a sparse vector; 0 where no point has it.
+
+        A query of one term with weight 1 scores idf(t) * stored value; the value comes with the
+        vector.
+        """
+        request = edge.QueryRequest(
+            1,
+            query=edge.Query.Nearest(edge.SparseVector([term], [1.0]), using=vector or None),
+            filter=self._scope,
+            params=types.search_params(corpus=self._corpus(vector)),
+            with_payload=False,
+            with_vector=[vector],
+        )
+        for point in self._engine.query(request):
+            held: Any = point.vector[vector]  # type: ignore[call-overload, index]
+            value = dict(zip(held.indices, held.values, strict=True)).get(term, 0.0)
+            if value > 0:
+                return float(point.score / value)
+        return 0.0
+
+    def _near(self, leg: Leg) -> Any:
+        entry = self._entries[0]
+        check_vectors(
+            {leg.vector: leg.query},
+            {"name": entry.name, "vectors": entry.vectors, "sparse_vectors": entry.sparse_vectors},
+        )
+        return edge.Query.Nearest(types.to_vector(leg.query), using=leg.vector or None)
+
+    def _filter(self, where: Plain | None) -> edge.Filter | None:
+        both = [one for one in (self._guard, where) if one is not None]
+        plain = {"must": both} if both else None
+        return types.to_filter(confined(self._entries, plain, whole=self._whole))
+
+    def _corpus(self, vector: str) -> edge.Filter | None:
+        """The points whose document frequencies weigh the words: other texts move no score."""
+        declared = self._entries[0].sparse_vectors.get(vector, {})
+        return self._scope if declared.get("modifier") == "idf" else None
