@@ -113,6 +113,14 @@ async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
         return dict(await client.rebuild())
 
 
+async def erase_traces(client: AsyncQdrantBase) -> str:
+    """Remove deleted texts from the engine's files too; a sentence on what came of it."""
+    if isinstance(client, EdgeClient):
+        await client.rewrite()
+        return "The store was written anew: no file of the embedded engine has the text any more."
+    return "The Qdrant server may keep the text in its log and snapshots until it overwrites them."
+
+
 def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
     """The chosen of those that are there, or all of them."""
     for name in chosen:

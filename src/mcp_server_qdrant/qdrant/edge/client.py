@@ -131,6 +131,10 @@ class EdgeClient(AsyncQdrantBase):
         """Rebuild the store from what can be read: of each collection the points left, and lost."""
         return dict(await self._change("rebuild", timeout=COPY_SECONDS))
 
+    async def rewrite(self) -> None:
+        """Write the store anew, without what was deleted. Other calls wait."""
+        await self._change("rewrite", timeout=COPY_SECONDS)
+
     async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
         """Index payload fields. The files are made durable once, not for each field."""
         return await self._change("index", collection_name, plain.plain(dict(schemas)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.collection import (
@@ -26,7 +26,7 @@ from mcp_server_qdrant.qdrant.edge.collection import (
 from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.points_file import write_points
 from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
-from mcp_server_qdrant.qdrant.edge.space import Space, all_indexes, guarded
+from mcp_server_qdrant.qdrant.edge.space import all_indexes, guarded
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 
 _KINDS = ("vectors", "sparse_vectors")
@@ -110,35 +110,44 @@ class Writes:
 
         What was damaged is kept in the folder `damaged`.
         """
-        for space in self._store.spaces.values():
-            await self._rebuild(space)
+        await self._rebuild(keep=True)
         return {
             entry.name: (found.count(), found.space.census.missing.get(entry.id, 0))
             for entry in self._store.catalogue
             if not entry.fault and (found := self._store.get(entry.name))
         }
 
-    async def _rebuild(self, space: Space) -> None:
-        folder, source = self._store.folder, space.newest()
-        described = next(iter(self._store.catalogue.of_space(space.path.name)), None)
-        if source is None or described is None:
-            return
-        self._room(_REBUILT * allocated(source))
-        space.close()
-        space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
-        place, work = space.new_generation(), folder.place("rebuilding")
-        about = {"vectors": described.vectors, "sparse_vectors": described.sparse_vectors}
-        try:
-            with guarded("", "could not be rebuilt."):
-                await asyncio.to_thread(rebuild, source, place, work, about)
-                space.switch(place, about)
-                folder.set_aside(source)
-        except QdrantMcpError:
-            folder.discard(place)
-            raise
-        finally:
-            space.fault = None
-            folder.discard(work)
+    async def rewrite(self) -> None:
+        """Write each store anew: what was deleted is in none of its files any more."""
+        await self._rebuild(keep=False)
+
+    async def _rebuild(self, *, keep: bool) -> None:
+        """A new generation of each space, of what can be read; `keep` the old one's files."""
+        folder = self._store.folder
+        for key, space in self._store.spaces.items():
+            source, entries = space.newest(), self._store.catalogue.of_space(key)
+            if source is None or not entries:
+                continue
+            self._room(_REBUILT * allocated(source))
+            space.close()
+            space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
+            place, work = space.new_generation(), folder.place("rebuilding")
+            about = {"vectors": entries[0].vectors, "sparse_vectors": entries[0].sparse_vectors}
+            done = False
+            try:
+                with guarded("", "could not be rebuilt."):
+                    await asyncio.to_thread(rebuild, source, place, work, about)
+                    space.switch(place, about)
+                    done = True
+            finally:
+                space.fault = None
+                folder.discard(work)
+                if not done:
+                    folder.discard(place)
+                elif keep:
+                    folder.set_aside(source)
+                else:
+                    folder.discard(source)
 
     async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
         """Index payload fields, for all collections of the space; cheap while it is empty."""
