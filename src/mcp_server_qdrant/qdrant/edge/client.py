@@ -13,14 +13,13 @@ from typing import Any, Self
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Plain
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
@@ -209,12 +208,6 @@ class EdgeClient(AsyncQdrantBase):
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
         """The idf of terms over collections of one space; see `Corpus`."""
         return dict(await self._ask("idfs", corpus))
-
-    async def payloads(
-        self, wanted: Mapping[str, Sequence[PointId]], guard: Plain | None = None
-    ) -> dict[tuple[str, PointId], Payload]:
-        """The payloads of those points that exist, by collection and id."""
-        return dict(await self._ask("payloads", dict(wanted), guard))
 
     async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
         """The points that exist, in the order of their ids."""

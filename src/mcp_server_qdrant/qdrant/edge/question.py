@@ -10,15 +10,16 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors
 from mcp_server_qdrant.qdrant.edge.collection import KEY, confined, own_id, stored_id
-from mcp_server_qdrant.qdrant.edge.space import guarded, page, readable
+from mcp_server_qdrant.qdrant.edge.space import guarded, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
+from mcp_server_qdrant.qdrant.payload import head_of, is_current
 
+_FIRST = ["doc.version", "doc.chunks"]
 OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
 
 Plain = Mapping[str, Any]
@@ -27,14 +28,25 @@ Plain = Mapping[str, Any]
 class Question:
     """A question to collections of one space; `guard` is a filter on all that is read."""
 
-    def __init__(self, store: Store, asked: Sequence[Collection], guard: Plain | None) -> None:
-        self._space = asked[0].space
-        self._engine = self._space.engine
+    def __init__(
+        self,
+        store: Store,
+        asked: Sequence[Collection],
+        guard: Plain | None,
+        corpus: Sequence[Collection] = (),
+    ) -> None:
+        """`corpus`: the collections whose document frequencies weigh the words; those asked."""
+        self._engine = asked[0].space.engine
         self._entries = [one.entry for one in asked]
         self._by_id = {entry.id: entry for entry in self._entries}
         self._whole = store.is_whole(self._entries[0].space, self._entries)
         self._guard = guard
         self._scope = self._filter(None)
+        self._weighed = self._scope
+        if corpus:
+            entries = [one.entry for one in corpus]
+            whole = store.is_whole(entries[0].space, entries)
+            self._weighed = types.to_filter(confined(entries, guard, whole=whole))
 
     def candidates(self, ask: Ask) -> list[Found]:
         """The best points by RRF over the legs, with their exact score on each scored leg."""
@@ -77,6 +89,7 @@ class Question:
             entry = self._by_id[payload.pop(KEY)]
             scores = [leg.get(key) for leg in exact]
             found.append(Found(entry.name, own_id(entry, key), score, scores, payload))
+        self._mark(found)
         return found
 
     def _read(
@@ -111,26 +124,19 @@ class Question:
         points: list[Any] = self._engine.query(request)
         return {one.id: one.score for one in points}
 
-    def payloads(
-        self, wanted: Mapping[str, Sequence[PointId]]
-    ) -> dict[tuple[str, PointId], Payload]:
-        """The payloads of those points that exist, by collection and id."""
-        found: dict[tuple[str, PointId], Payload] = {}
-        for entry in self._entries:
-            keys = [stored_id(entry, point) for point in wanted[entry.name]]
-            if self._guard is not None and keys:
-                only = self._filter({"has_id": wanted[entry.name]})
-                keys = [
-                    one.id
-                    for one in page(
-                        self._engine, payload=False, vector=False, limit=len(keys), filter=only
-                    )[0]
-                ]
-            for one in readable(self._engine, keys, payload=True, vector=False):
-                payload = one.payload or {}
-                payload.pop(KEY, None)
-                found[entry.name, own_id(entry, one.id)] = payload
-        return found
+    def _mark(self, found: Sequence[Found]) -> None:
+        """Tell of further parts whether they are of the present version of their text."""
+        by_name = {entry.name: entry for entry in self._entries}
+        parts = [
+            (one, stored_id(by_name[one.collection], head))
+            for one in found
+            if (head := head_of(one.collection, one.id, one.payload.get("doc") or {})) is not None
+        ]
+        keys = list(dict.fromkeys(key for _, key in parts))
+        read = readable(self._engine, keys, payload=_FIRST, vector=False)
+        firsts = {one.id.hex: (one.payload or {}).get("doc") for one in read}
+        for one, key in parts:
+            one.current = is_current(one.payload["doc"], firsts.get(key))
 
     def idf(self, vector: str, term: int) -> float:
         """The engine's own idf of a term of a sparse vector; 0 where no point has it.
@@ -169,4 +175,4 @@ class Question:
     def _corpus(self, vector: str) -> edge.Filter | None:
         """The points whose document frequencies weigh the words: other texts move no score."""
         declared = self._entries[0].sparse_vectors.get(vector, {})
-        return self._scope if declared.get("modifier") == "idf" else None
+        return self._weighed if declared.get("modifier") == "idf" else None

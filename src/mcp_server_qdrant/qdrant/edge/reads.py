@@ -17,7 +17,7 @@ from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_
 from mcp_server_qdrant.qdrant.edge.question import Question
 from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
-from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 
 Body = Mapping[str, Any]  # of a request or a result, as a server's REST interface has it
 
@@ -100,24 +100,25 @@ class Reads:
 
     async def candidates(self, ask: Ask) -> Answer:
         """The best points of all these collections by RRF, with their exact scores."""
-        spaces, damage = self._spaces(ask.collections)
-        found: list[Found] = []
+        spaces, failed = self._spaces(ask.collections)
+        corpora = {one[0].space: one for one in self._spaces(ask.corpus)[0]}
+        answer = Answer([], {}, failed)
         for some in spaces:
-            question = Question(self._store, some, ask.guard)
-            found += question.candidates(ask)
+            question = Question(self._store, some, ask.guard, corpora.get(some[0].space, ()))
+            answer.points += question.candidates(ask)
             for one in some:
                 if lost := one.damage(numbers=ask.guard is None):
-                    damage[one.name] = lost
+                    answer.damage[one.name] = lost
             await self._pause()
         if len(spaces) > 1:
-            found.sort(key=lambda one: (-one.rrf, str(one.id)))
-        return Answer(found[: ask.limit], damage)
+            answer.points.sort(key=lambda one: (-one.rrf, str(one.id)))
+            del answer.points[ask.limit :]
+        return answer
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
         """The engine's own idf of terms over these collections, of one space."""
-        spaces, _ = self._spaces(corpus.collections)
         found: dict[int, float] = {}
-        for some in spaces:
+        for some in self._spaces(corpus.collections)[0]:
             question = Question(self._store, some, corpus.guard)
             for term in corpus.terms:
                 if idf := question.idf(corpus.vector, term):
@@ -125,37 +126,21 @@ class Reads:
                 await self._pause()
         return found
 
-    async def payloads(
-        self, wanted: Mapping[str, Sequence[Any]], guard: Body | None
-    ) -> dict[tuple[str, Any], dict[str, Any]]:
-        """The payloads of those points that exist, by collection and id."""
-        found: dict[tuple[str, Any], dict[str, Any]] = {}
-        for some in self._spaces(wanted)[0]:
-            question = Question(self._store, some, guard)
-            found |= question.payloads({one.name: wanted[one.name] for one in some})
-            await self._pause()
-        return found
-
-    def _spaces(self, names: Iterable[str]) -> tuple[list[list[Collection]], dict[str, str]]:
-        """The collections by space, and why others cannot be asked.
-
-        Raises QdrantMcpError where none can be.
-        """
+    def _spaces(
+        self, names: Sequence[str]
+    ) -> tuple[list[list[Collection]], dict[str, QdrantMcpError]]:
+        """The collections by space, and why others cannot be asked; raises that where none can."""
         spaces: dict[str, list[Collection]] = {}
-        faults: dict[str, QdrantMcpError] = {}
+        failed: dict[str, QdrantMcpError] = {}
         for name in names:
             try:
                 found = self._store.get(name)
                 spaces.setdefault(found.entry.space, []).append(found)
             except (UnknownCollection, EngineFailure) as error:
-                faults[name] = error
-        if not spaces and faults:
-            raise next(iter(faults.values()))
-        return [*spaces.values()], {
-            name: str(error)
-            for name, error in faults.items()
-            if not isinstance(error, UnknownCollection)  # deleted just now: nothing is to be found
-        }
+                failed[name] = error
+        if failed and not spaces:
+            raise next(iter(failed.values()))
+        return [*spaces.values()], failed
 
 
 def _points(entry: Entry, records: Iterable[edge.Record]) -> list[Body]:
