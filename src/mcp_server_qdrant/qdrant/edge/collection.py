@@ -55,9 +55,9 @@ def stored_id(entry: Entry, point: Any) -> str:
     return f"{whole ^ entry.mask:032x}"
 
 
-def own_id(entry: Entry, stored: UUID) -> int | str:
-    """The point's own id."""
-    whole = stored.int ^ entry.mask
+def own_id(entry: Entry, stored: int) -> int | str:
+    """The point's own id, of the number that its stored one is."""
+    whole = stored ^ entry.mask
     if whole >> 64 == _INTEGER:
         return whole % _HALF
     digits = f"{whole:032x}"

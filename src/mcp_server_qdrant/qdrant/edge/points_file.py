@@ -39,7 +39,7 @@ async def write_points(
             for record in page:
                 payload = {k: v for k, v in (record.payload or {}).items() if k != KEY}
                 vector = _packed(types.from_vectors(record.vector))
-                file.write(_line([own_id(entry, record.id), vector, payload]))
+                file.write(_line([own_id(entry, record.id.int), vector, payload]))
             written += len(page)
             await pause()
         file.flush()

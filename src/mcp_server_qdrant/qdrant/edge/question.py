@@ -5,7 +5,7 @@ payloads; and whether further parts are of the present version of their text.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import qdrant_edge as edge
@@ -23,6 +23,18 @@ _FIRST = ["doc.version", "doc.chunks"]
 OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
 
 Plain = Mapping[str, Any]
+
+
+class _Ranked(NamedTuple):
+    """A point by its negative score and its stored id, as a number and as the engine has it.
+
+    The engine makes id and payload anew each time that it is asked for them.
+    """
+
+    order: float
+    number: int
+    key: UUID
+    payload: dict[str, Any]
 
 
 class Question:
@@ -77,40 +89,37 @@ class Question:
             )
             return self._engine.query(request)
 
-        best, payloads = self._read(ranked, [*ask.fields, KEY] if ask.fields else True, ask.limit)
+        best = self._best(ranked, [*ask.fields, KEY] if ask.fields else True, ask.limit)
         exact = [
-            self._scores(query, corpus, [key for _, key in best])
+            self._scores(query, corpus, [one.key for one in best])
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
             if leg.scored
         ]
         found = []
-        for score, key in best:
-            payload = payloads[key]
-            entry = self._by_id[payload.pop(KEY)]
-            scores = [leg.get(key) for leg in exact]
-            found.append(Found(entry.name, own_id(entry, key), score, scores, payload))
+        for one in best:
+            entry = self._by_id[one.payload.pop(KEY)]
+            scores = [leg.get(one.number) for leg in exact]
+            point = own_id(entry, one.number)
+            found.append(Found(entry.name, point, -one.order, scores, one.payload))
         self._mark(found)
         return found
 
-    def _read(
-        self, ranked: Callable[[Any], list[Any]], shown: Any, limit: int
-    ) -> tuple[list[tuple[float, UUID]], dict[UUID, Any]]:
-        """The best points, (score, stored id), and their payloads; without damaged ones."""
-        payloads: dict[UUID, Any] = {}
+    def _best(self, ranked: Callable[[Any], list[Any]], shown: Any, limit: int) -> list[_Ranked]:
+        """The best points with their payloads, without those that the engine cannot read."""
         try:
             with guarded(""):
                 points = ranked(shown)
-            best = sorted((-one.score, one.id.int, one) for one in points)[:limit]
-            payloads = {one.id: one.payload for *_, one in best}
+            rows = _sorted(points)[:limit]
+            return [_Ranked(score, key.int, key, one.payload) for score, key, one in rows]
         except EngineFailure:
-            points = ranked(False)  # noqa: FBT003
-            best = sorted((-one.score, one.id.int, one) for one in points)[:limit]
-            read = readable(self._engine, [one.id for *_, one in best], payload=shown, vector=False)
-            payloads = {one.id: one.payload for one in read}
-        return [(-score, one.id) for score, _, one in best if one.id in payloads], payloads
+            rows = _sorted(ranked(False))[:limit]  # noqa: FBT003
+            keys = [key for _, key, _ in rows]
+            read = readable(self._engine, keys, payload=shown, vector=False)
+            known = {one.id: one.payload for one in read}
+            return [_Ranked(s, key.int, key, known[key]) for s, key, _ in rows if key in known]
 
-    def _scores(self, query: Any, corpus: Any, keys: Sequence[UUID]) -> dict[UUID, float]:
-        """The exact scores of these points on a leg; none of those that it lacks."""
+    def _scores(self, query: Any, corpus: Any, keys: Sequence[UUID]) -> dict[int, float]:
+        """The exact scores of these points on a leg, by stored id; none of those that it lacks."""
         if not keys:
             return {}
         request = edge.QueryRequest(
@@ -122,7 +131,7 @@ class Question:
             with_vector=False,
         )
         points: list[Any] = self._engine.query(request)
-        return {one.id: one.score for one in points}
+        return {one.id.int: one.score for one in points}
 
     def _mark(self, found: Sequence[Found]) -> None:
         """Tell of further parts whether they are of the present version of their text."""
@@ -176,3 +185,8 @@ class Question:
         """The points whose document frequencies weigh the words: other texts move no score."""
         declared = self._entries[0].sparse_vectors.get(vector, {})
         return self._weighed if declared.get("modifier") == "idf" else None
+
+
+def _sorted(points: Sequence[Any]) -> list[tuple[float, UUID, Any]]:
+    """Negative score, stored id and point, best first; ties by the id."""
+    return sorted(((-one.score, one.id, one) for one in points), key=lambda row: row[:2])

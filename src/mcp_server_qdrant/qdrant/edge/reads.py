@@ -81,7 +81,7 @@ class Reads:
             filter=found.where(asked.get("filter")),
             order_by=None if order is None else types.to_order(order),
         )
-        going_on = None if order or following is None else own_id(found.entry, following)
+        going_on = None if order or following is None else own_id(found.entry, following.int)
         return {"points": _points(found.entry, records), "next_page_offset": going_on}
 
     async def count(self, name: str, asked: Body) -> Body:
@@ -153,4 +153,4 @@ def point_of(entry: Entry, record: Any) -> dict[str, Any]:
     if payload is not None:
         payload.pop(KEY, None)
     vector = types.from_vectors(record.vector)
-    return {"id": own_id(entry, record.id), "payload": payload, "vector": vector}
+    return {"id": own_id(entry, record.id.int), "payload": payload, "vector": vector}

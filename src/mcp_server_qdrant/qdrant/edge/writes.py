@@ -196,7 +196,7 @@ class Writes:
         entry = replace(entry, indexes=found.entry.indexes, created_at=found.entry.created_at)
         vectors = {**declared["vectors"], **declared["sparse_vectors"]}
         pages = (
-            [moved(entry, own_id(found.entry, one.id), one, vectors) for one in page]
+            [moved(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
             for page in found.records(_PIECE)
         )
         await self._store.fill(entry, pages, found.count(), self._pause)
