@@ -178,9 +178,12 @@ class Space:
         with surviving(self.path / OPENING), guarded("", f"could not open its store. {_REBUILD}"):
             engine = edge.EdgeShard.load(str(shard))
             self._log = identity(shard / LOG)
+            if KEY not in all_indexes(engine):  # lost with all segments
+                index_collections(engine)
+            known = self.census.missing
             self.census.opened(counted(engine))
-            if self.census.missing:
-                logger.warning("%s: points are missing: %s", self.path.name, self.census.missing)
+            if (missing := self.census.missing) and missing != known:  # said once
+                logger.warning("%s: points are missing on the disk: %s", self.path.name, missing)
             return engine
 
     def close(self) -> None:
@@ -274,9 +277,14 @@ def surviving(marker: Path) -> Iterator[None]:
 def begin(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeShard:
     """A new shard in that folder, its points found by their collection."""
     shard = edge.EdgeShard.create(str(place), types.shard_config(vectors, sparse))
+    index_collections(shard)
+    return shard
+
+
+def index_collections(shard: edge.EdgeShard) -> None:
+    """Let points be found by their collection."""
     by_collection = edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False)
     shard.update(Update.create_field_index(KEY, by_collection))
-    return shard
 
 
 def counted(engine: edge.EdgeShard) -> dict[str, int]:
