@@ -49,6 +49,8 @@ class Question:
     ) -> None:
         """`corpus`: the collections whose document frequencies weigh the words; those asked."""
         self._engine = asked[0].space.engine
+        # Without a filter the engine counts deleted points as well.
+        self._live = edge.Filter() if asked[0].space.deleted else None
         self._entries = [one.entry for one in asked]
         self._by_id = {entry.id: entry for entry in self._entries}
         self._whole = store.is_whole(self._entries[0].space, self._entries)
@@ -184,7 +186,7 @@ class Question:
     def _corpus(self, vector: str) -> edge.Filter | None:
         """The points whose document frequencies weigh the words: other texts move no score."""
         declared = self._entries[0].sparse_vectors.get(vector, {})
-        return self._weighed if declared.get("modifier") == "idf" else None
+        return self._weighed or self._live if declared.get("modifier") == "idf" else None
 
 
 def _sorted(points: Sequence[Any]) -> list[tuple[float, UUID, Any]]:

@@ -13,7 +13,7 @@ import qdrant_edge as edge
 from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
-from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, check_key, own_id, stored_id
 from mcp_server_qdrant.qdrant.edge.question import Question
 from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
@@ -91,6 +91,7 @@ class Reads:
     async def facet(self, name: str, asked: Body) -> Body:
         """The most frequent values of a field, which needs an index for it."""
         found = self._store.get(name)
+        check_key([asked["key"]])
         where = found.where(asked.get("filter"))
         request = edge.FacetRequest(asked["key"], limit=asked["limit"], exact=True, filter=where)
         hits = found.space.engine.facet(request).hits
