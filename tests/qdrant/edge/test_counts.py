@@ -55,7 +55,7 @@ def test_a_shard_without_one_of_its_segments_says_how_many_points_are_missing(st
 
     assert store.damage().startswith(GONE)
     assert "mcp-server-qdrant accept-loss 'a'" in store.damage()
-    info = asyncio.run(Reads(store.shards, None).info("a"))
+    info = asyncio.run(Reads(store.shards).info("a"))
     assert info["damage"] == store.damage()
     assert store.damage("b") is None
     assert store.shards.get("a").damage(numbers=False) == INCOMPLETE

@@ -1,8 +1,7 @@
 """The embedded engine behind qdrant-client's async interface: no server, nothing to install.
 
-The subset of `AsyncQdrantClient` that this product uses, with the same result types; a search is a
-call of `hybrid`. Arguments that only mean something to a server (`wait`, `exact`, consistency) are
-accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
+Its results are of qdrant-client's types. Arguments that only mean something to a server (`wait`,
+`exact`, consistency) are accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 """
 
 import asyncio
@@ -19,6 +18,7 @@ from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
@@ -180,16 +180,17 @@ class EdgeClient(AsyncQdrantBase):
         chosen = plain.plain_choice(points)
         return await self._change("delete_payload", collection_name, list(keys), chosen)
 
-    # Questions
+    # Reads
 
-    async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
-        """A question of a search to many collections, in one trip; see `Questions`.
+    async def candidates(self, ask: Ask) -> Answer:
+        """The candidates of a search."""
+        found: Answer = await self._ask("candidates", ask)
+        return found
 
-        One trip for each collection would take longer than the search itself.
-        `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
-        """
-        answers: list[Any] = await self._ask("hybrid", question, guard, *arguments)
-        return answers
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The idf of terms."""
+        found: dict[int, float] = await self._ask("idfs", corpus)
+        return found
 
     async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
         """The points that exist, in the order of their ids."""

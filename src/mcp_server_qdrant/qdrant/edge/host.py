@@ -9,7 +9,6 @@ by all of them. One thread does all work and hears all clients: a second one wou
 
 import asyncio
 import sys
-import time
 from collections.abc import Hashable
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +26,6 @@ from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.shards import Shards, guarded
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
-_TURN_SECONDS = 0.002  # that a read takes before others, and the sockets, have theirs
 _TURNS = 3  # of reads between two pieces of a write; the first two hear and begin new ones
 _AHEAD = 64  # shards opened at the start
 _FLUSH_SECONDS = 5.0  # between two looks for what is in logs alone
@@ -42,11 +40,10 @@ class Engine(Work):
         folder.prepare()
         self._shards = Shards(folder, options.max_open)
         self._shards.scan()
-        self._reads = Reads(self._shards, self._pause)
+        self._reads = Reads(self._shards)
         self._writes = Writes(self._shards, self._let_reads_go_first)
         self._writing = asyncio.Lock()
         self._optimiser = Optimiser(self._shards, options, self._writing)
-        self._turn_ends = 0.0
         self._upkeep = [
             asyncio.create_task(self._look_after(min(_AHEAD, options.max_open))),
             asyncio.create_task(self._flush()),
@@ -77,12 +74,6 @@ class Engine(Work):
                     return await work(*call.arguments)
                 finally:
                     self._shards.settle(name)
-
-    async def _pause(self) -> None:
-        """Between two pieces of a read: others have their turn, once this one has had its own."""
-        if time.monotonic() >= self._turn_ends:
-            await asyncio.sleep(0)
-            self._turn_ends = time.monotonic() + _TURN_SECONDS
 
     async def _let_reads_go_first(self) -> None:
         """Between two pieces of a write: those that wait or come have a few turns."""

@@ -5,28 +5,27 @@ over the wire, and returns plain data; those that a server has too, in the shape
 interface.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import qdrant_edge as edge
 from typing_extensions import override
 
-from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
 from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 from mcp_server_qdrant.qdrant.questions import Questions
 
 Body = Mapping[str, Any]  # of a request or a result, as a server's REST interface has it
 
 
 class Reads:
-    """The reads of one host. `pause` lets other calls run between two collections of a search."""
+    """The reads of one host."""
 
-    def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, shards: Shards) -> None:
         self._shards = shards
-        self._pause = pause
 
     async def collections(self) -> list[str]:
         """All names."""
@@ -85,30 +84,19 @@ class Reads:
         hits = self._shards.get(name).engine.facet(request).hits
         return {"hits": [{"value": plain_id(hit.value), "count": hit.count} for hit in hits]}
 
-    async def hybrid(
-        self, question: str, guard: Body | None, asked: Sequence[tuple[Any, ...]], *how: Any
-    ) -> list[Any]:
-        """A question of a search to many collections, one after the other; see `Questions`.
+    async def candidates(self, ask: Ask) -> Answer:
+        """The candidates of a search in one collection."""
+        with guarded(*ask.collections):
+            return await ShardQuestions(self._shards).candidates(ask)
 
-        One entry per collection, in their order: the answer or a QdrantMcpError, so that one
-        collection fails alone.
-        """
-        questions = ShardQuestions(self._shards)
-        answers: list[Any] = []
-        for name, *more in asked:
-            try:
-                with guarded(name):
-                    answers.append(await questions.answer(question, guard, name, *more, *how))
-            except QdrantMcpError as error:
-                answers.append(error)
-            await self._pause()
-        return answers
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The idf of terms in one collection."""
+        with guarded(*corpus.collections):
+            return await ShardQuestions(self._shards).idfs(corpus)
 
 
 class ShardQuestions(Questions):
     """The questions of one call to the shards. What they share is converted once for each."""
-
-    at_once = False
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
