@@ -205,7 +205,18 @@ class Engine(Protocol):
 
 
 class WholeEngine(Engine, Protocol):
-    """An engine with the calls that no tenant has: they concern whole collections."""
+    """An engine with what no tenant asks: most of it concerns whole collections."""
+
+    async def facet(
+        self,
+        collection_name: str,
+        key: str,
+        facet_filter: "models.Filter | None" = None,
+        limit: int = 10,
+        *,
+        exact: bool = False,
+    ) -> "models.FacetResponse":
+        """The most frequent values of an indexed field, as a server estimates them or exactly."""
 
     async def update_collection(self, collection_name: str, *, metadata: dict[str, Any]) -> Any:
         """Merge into the collection's metadata."""

@@ -36,10 +36,10 @@ async def newest_points(
 ) -> tuple[AllListed, list[Status]]:
     """The newest points of each collection; one that fails is a status."""
 
-    async def listing(some: Sequence[Target]) -> Sequence[Listed]:
-        return [await newest.listed(target, condition, period, limit) for target in some]
+    async def listing(target: Target) -> Listed:
+        return await newest.listed(target, condition, period, limit)
 
-    answers = await in_time([[target] for target in targets], listing, seconds)
+    answers = await in_time(targets, listing, seconds)
     listed, late = told_apart([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
 

@@ -79,11 +79,8 @@ def present(
     lacking = absent(ranked.hits, query) if results else []
     weakly = doubt(ranked.best, query.alpha, missed=lost(lacking, query)) if results else []
     nothing = None if results else nothing_found(request, statuses, ranked.best)
-    silent = [
-        one.target.collection
-        for one in found.found.values()
-        if query.period and not one.candidates and not one.target.dates
-    ]
+    silent = {t.collection for one in found.found for t in one.targets if not t.dates}
+    silent -= {hit.collection for one in found.found for hit in one.candidates}
     return SearchPage(
         query=request.query,
         results=results,
@@ -93,7 +90,7 @@ def present(
             *weakly,
             *faults(statuses),
             *([nothing] if nothing else []),
-            *undated(silent),
+            *undated(sorted(silent) if query.period else ()),
         ],
         rerank=ranked.reranked,
         corrections=query.terms.corrections,

@@ -9,6 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge.check import check_id, plain_id, plain_payload
+from mcp_server_qdrant.qdrant.legs import Described
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -60,15 +61,9 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
     }
 
 
-class EmbeddedInfo(models.CollectionInfo):
-    """A collection of the embedded engine; all with the same `space` are searched at once."""
-
-    space: str
-
-
-def collection_info(found: Mapping[str, Any]) -> EmbeddedInfo:
+def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     """The host's description of a collection, as far as the server's has a meaning here."""
-    info: Any = EmbeddedInfo
+    info: Any = Described
     config: Any = models.CollectionConfig
     named, damage = found["vectors"], found["damage"]
     params = models.CollectionParams(
@@ -76,10 +71,10 @@ def collection_info(found: Mapping[str, Any]) -> EmbeddedInfo:
         sparse_vectors=found["sparse_vectors"] or None,
     )
     indexes = found["payload_schema"].items()
-    made: EmbeddedInfo = info.model_construct(
-        space=found["space"],
+    made: models.CollectionInfo = info.model_construct(
         status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
         warnings=[models.CollectionWarning(message=damage)] if damage else None,
+        space=found.get("space"),
         points_count=found["points_count"],
         segments_count=found["segments_count"],
         payload_schema={key: models.PayloadIndexInfo(**index) for key, index in indexes},

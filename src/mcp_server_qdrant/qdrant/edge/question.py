@@ -17,7 +17,7 @@ from mcp_server_qdrant.qdrant.edge.collection import KEY, confined, own_id, stor
 from mcp_server_qdrant.qdrant.edge.space import guarded, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
-from mcp_server_qdrant.qdrant.payload import head_of, is_current
+from mcp_server_qdrant.qdrant.payload import further_parts, judge
 
 _FIRST = ["doc.version", "doc.chunks"]
 OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
@@ -137,17 +137,12 @@ class Question:
 
     def _mark(self, found: Sequence[Found]) -> None:
         """Tell of further parts whether they are of the present version of their text."""
-        by_name = {entry.name: entry for entry in self._entries}
-        parts = [
-            (one, stored_id(by_name[one.collection], head))
-            for one in found
-            if (head := head_of(one.collection, one.id, one.payload.get("doc") or {})) is not None
-        ]
-        keys = list(dict.fromkeys(key for _, key in parts))
-        read = readable(self._engine, keys, payload=_FIRST, vector=False)
-        firsts = {one.id.hex: (one.payload or {}).get("doc") for one in read}
-        for one, key in parts:
-            one.current = is_current(one.payload["doc"], firsts.get(key))
+        by_name, parts = {entry.name: entry for entry in self._entries}, further_parts(found)
+        firsts = {
+            stored_id(by_name[one.collection], head): (one.collection, head) for one, head in parts
+        }
+        read = readable(self._engine, [*firsts], payload=_FIRST, vector=False)
+        judge(parts, {firsts[one.id.hex]: one.payload for one in read})
 
     def idf(self, vector: str, term: int) -> float:
         """The engine's own idf of a term of a sparse vector; 0 where no point has it.
