@@ -252,6 +252,8 @@ def index_params(schema: str | Mapping[str, Any]) -> Any:
     if index is None:
         raise RequestError(f"There is no payload index of type {kind!r}.")
     kept = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
+    if kind == "text":
+        kept["phrase_matching"] = True  # without it a phrase of another collection finds nothing
     if tokenizer := fields.get("tokenizer"):
         kept["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
     return index(enable_hnsw=False, **kept)
