@@ -6,14 +6,14 @@ payloads; and whether further parts are of the present version of their text.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from uuid import UUID
 
 import qdrant_edge as edge
 
+from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors
-from mcp_server_qdrant.qdrant.edge.collection import KEY, confined, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, confined, own_id, stored_id
 from mcp_server_qdrant.qdrant.edge.space import guarded, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
@@ -26,14 +26,12 @@ Plain = Mapping[str, Any]
 
 
 class _Ranked(NamedTuple):
-    """A point by its negative score and its stored id, as a number and as the engine has it.
+    """A candidate; `key` is its stored id. The engine makes ids and payloads anew when asked."""
 
-    The engine makes id and payload anew each time that it is asked for them.
-    """
-
-    order: float
-    number: int
-    key: UUID
+    score: float
+    point: PointId
+    entry: Entry
+    key: int
     payload: dict[str, Any]
 
 
@@ -97,12 +95,16 @@ class Question:
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
             if leg.scored
         ]
-        found = []
-        for one in best:
-            entry = self._by_id[one.payload.pop(KEY)]
-            scores = [leg.get(one.number) for leg in exact]
-            point = own_id(entry, one.number)
-            found.append(Found(entry.name, point, -one.order, scores, one.payload))
+        found = [
+            Found(
+                one.entry.name,
+                one.point,
+                one.score,
+                [leg.get(one.key) for leg in exact],
+                one.payload,
+            )
+            for one in best
+        ]
         self._mark(found)
         return found
 
@@ -110,24 +112,25 @@ class Question:
         """The best points with their payloads, without those that the engine cannot read."""
         try:
             with guarded(""):
-                points = ranked(shown)
-            rows = _sorted(points)[:limit]
-            return [_Ranked(score, key.int, key, one.payload) for score, key, one in rows]
+                points = [(one.score, one.id, one.payload) for one in ranked(shown)]
         except EngineFailure:
-            rows = _sorted(ranked(False))[:limit]  # noqa: FBT003
-            keys = [key for _, key, _ in rows]
-            read = readable(self._engine, keys, payload=shown, vector=False)
-            known = {one.id: one.payload for one in read}
-            return [_Ranked(s, key.int, key, known[key]) for s, key, _ in rows if key in known]
+            scores = {one.id: one.score for one in ranked(False)}  # noqa: FBT003
+            read = readable(self._engine, [*scores], payload=shown, vector=False)
+            points = [(scores[one.id], one.id, one.payload) for one in read]
+        made = []
+        for score, key, payload in points:
+            entry = self._by_id[payload.pop(KEY)]
+            made.append(_Ranked(score, own_id(entry, key.int), entry, key.int, payload))
+        return sorted(made, key=lambda one: (-one.score, str(one.point), one.entry.name))[:limit]
 
-    def _scores(self, query: Any, corpus: Any, keys: Sequence[UUID]) -> dict[int, float]:
+    def _scores(self, query: Any, corpus: Any, keys: Sequence[int]) -> dict[int, float]:
         """The exact scores of these points on a leg, by stored id; none of those that it lacks."""
         if not keys:
             return {}
         request = edge.QueryRequest(
             len(keys),
             query=query,
-            filter=edge.Filter(must=[edge.HasIdCondition({*keys})]),
+            filter=edge.Filter(must=[edge.HasIdCondition({f"{key:032x}" for key in keys})]),
             params=types.search_params(exact=True, corpus=corpus),
             with_payload=False,
             with_vector=False,
@@ -182,8 +185,3 @@ class Question:
         """The points whose document frequencies weigh the words: other texts move no score."""
         declared = self._entries[0].sparse_vectors.get(vector, {})
         return self._weighed or self._live if declared.get("modifier") == "idf" else None
-
-
-def _sorted(points: Sequence[Any]) -> list[tuple[float, UUID, Any]]:
-    """Negative score, stored id and point, best first; ties by the id."""
-    return sorted(((-one.score, one.id, one) for one in points), key=lambda row: row[:2])
