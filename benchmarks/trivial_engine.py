@@ -7,6 +7,7 @@ from typing import Any
 from qdrant_client import models
 
 from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found
 
 NAMES = ("notes", "meetings")
 SIZE = 384
@@ -92,19 +93,18 @@ class TrivialEngine:
     async def count(self, *_: Any, **__: Any) -> Any:
         return models.CountResult(count=1000)
 
-    async def hybrid(self, question: str, asked: Any, *how: Any) -> Any:
-        return [self._answer(question, *one, *how) for one in asked]
+    async def candidates(self, ask: Ask) -> Answer:
+        (name,) = ask.collections
+        points = self._points[name][: ask.limit]
+        return Answer(
+            [
+                Found(name, one.id, one.score, [one.score for leg in ask.legs], one.payload)
+                for one in points
+            ]
+        )
 
-    def _answer(self, question: str, name: str, *asked: Any) -> Any:
-        if question == "idfs":
-            return dict.fromkeys(asked[1], 1.0)
-        if question == "payloads":
-            return {point: self._points[name][point].payload for point in asked[0]}
-        legs, _, limit, *_ = asked
-        found = self._points[name][:limit]
-        scores = [point.score for point in found]
-        payloads = [point.payload for point in found]
-        return [point.id for point in found], scores, [scores for _ in legs], payloads, None
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        return dict.fromkeys(corpus.terms, 1.0)
 
     async def retrieve(self, name: str, ids: Any, **_: Any) -> Any:
         return [self._points[name][number] for number in ids]

@@ -32,6 +32,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.remote import SearchClient
@@ -128,12 +129,19 @@ class Engine:
     async def close(self) -> None:
         """What `memory_engine` opened it closes: several services may share one engine."""
 
-    async def hybrid(self, *asked: Any, **how: Any) -> Any:
+    async def candidates(self, ask: Ask) -> Answer:
         """A search. What it asks of local mode goes through here too."""
+        return await self._searching().candidates(ask)
+
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """A probe, likewise."""
+        return await self._searching().idfs(corpus)
+
+    def _searching(self) -> Any:
         searching = copy(self.client)
         if isinstance(searching, SearchClient):
             searching.query_batch_points = self.query_batch_points
-        return await searching.hybrid(*asked, **how)
+        return searching
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.client, name)
@@ -196,17 +204,11 @@ async def nearest(
     """The best points of one leg with their scores and payloads, as a search asks either engine."""
     if isinstance(vector, models.SparseVector):
         vector = {"indices": vector.indices, "values": vector.values}
-    legs = [(using, vector, plain(where), True)]
-    (found,) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
-    if isinstance(found, Exception):
-        raise found
-    ids, _, (scores,), *_ = found
-    if not ids:
-        return []
-    (payloads,) = await client.hybrid("payloads", [(collection, ids)])
+    leg = Leg(using, vector, where and plain(where))
+    found = await client.candidates(Ask((collection,), (leg,), 60, limit))
     return [
-        models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
-        for point, score in zip(ids, scores, strict=True)
+        models.ScoredPoint.model_construct(id=one.id, score=one.scores[0], payload=one.payload)
+        for one in found.points
     ]
 
 

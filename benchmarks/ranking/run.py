@@ -98,10 +98,8 @@ class Search:
         sparse = Sparse(terms, (1.0,) * len(terms))
         queries = self.services.pipeline.fetch.queries
         asked = target, LegQuery(list(dense), sparse)
-        (scored,) = await queries.search([asked], depth=30, condition=None)
-        ids = [candidate.id for candidate in scored.candidates]
-        (found,) = await queries.payloads([(target.collection, ids)])
-        return [(found[c.id]["doc"]["id"], c.rrf) for c in scored.candidates]
+        (scored,), _ = await queries.search([asked], depth=30, condition=None)
+        return [(c.payload["doc"]["id"], c.rrf) for c in scored.candidates]
 
     async def together(self, query: str, own: str) -> Ranking:
         return await self.pipeline(query, self.names)

@@ -1,9 +1,14 @@
 """Payloads, whoever wrote them, as documents."""
 
+import copy
+from typing import Any
+
 import pytest
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
+from mcp_server_qdrant.core.notation import part_id, point_id
+from mcp_server_qdrant.qdrant.engine import Found
+from mcp_server_qdrant.qdrant.payload import document_of, further_parts, judge, stored_payload
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
 
 WHOLE = Document(
@@ -162,3 +167,47 @@ def test_the_sections_within_a_part_are_kept_and_what_is_none_is_passed_over():
 def test_a_number_of_parts_that_no_text_has_is_not_believed(chunks):
     """Their ids would be listed."""
     assert of({"text": "t", "doc": {"id": "d", "chunk": 0, "chunks": chunks}}).chunks == 1
+
+
+FIRST = point_id("notes", "d", 0)
+
+
+def part(version: str | None, chunk: int, **doc: Any) -> Found:
+    doc = {"id": "d", "chunk": chunk, "chunks": 3, **doc}
+    point = point_id("notes", "d", chunk)
+    if version is not None:
+        doc["version"] = version
+        point = part_id(FIRST, version, chunk) if chunk else FIRST
+    return Found("notes", point, 0.1, [], {"document": "text", "doc": doc})
+
+
+@pytest.mark.parametrize(
+    ("found", "first", "current"),
+    [
+        (part("b", 1), part("b", 0), True),
+        (part("a", 1), part("b", 0), False),
+        (part("b", 2), part("b", 0, chunks=2), False),
+        (part("b", 1), None, True),
+        (part("b", 1, writing=1_700_000_000), None, False),
+        (part(None, 1), part(None, 0), True),
+        (part(None, 1), None, None),  # of another maker's ids, which nobody knows
+        (part("b", 0), part("b", 0), None),
+        (Found("notes", 7, 0.1, [], {"text": "x"}), None, None),
+        (Found("notes", 7, 0.1, [], {"doc": "x"}), None, None),
+    ],
+)
+def test_a_further_part_is_current_if_it_is_of_the_version_of_its_first_part(found, first, current):
+    """A payload and a document are judged by one rule."""
+    before = copy.deepcopy(found.payload)
+    further = further_parts([found])
+    judge(further, {("notes", FIRST): first.payload} if first else {})
+
+    assert found.current is current
+    assert found.payload == before
+    assert {head for _, head in further} <= {FIRST}
+    if current is not None:
+        document, head = (
+            one and document_of("notes", one.id, one.payload, ["document"])
+            for one in (found, first)
+        )
+        assert document.current(head) is current

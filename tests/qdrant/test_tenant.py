@@ -21,6 +21,7 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
 from tests.support import Clock, empty_edge, nearest
@@ -270,7 +271,7 @@ async def test_what_is_not_confined_is_not_there():
     """New code that calls anything else fails at once, for every tenant."""
     allowed = {
         *("get_collections", "collection_exists", "get_collection"),
-        *("hybrid", "retrieve", "scroll", "count", "facet"),
+        *("candidates", "idfs", "retrieve", "scroll", "count", "facet"),
     }
     writes = {"create_collection", "create_payload_indexes", "upsert", "delete", "set_payload"}
     writes |= {"delete_payload"}
@@ -284,27 +285,25 @@ async def test_what_is_not_confined_is_not_there():
 async def test_each_part_of_a_search_is_confined(engine):
     view = view_of(engine)
     not_two = {"must_not": [{"has_id": [2]}]}
-    legs = [
-        ("v", [1.0, 0.0], not_two, True),
-        ("bm25", {"indices": [1, 2, 3], "values": [1.0] * 3}, not_two, True),
-        ("plain", {"indices": [3], "values": [1.0]}, None, True),
-    ]
+    legs = (
+        Leg("v", [1.0, 0.0], not_two),
+        Leg("bm25", {"indices": [1, 2, 3], "values": [1.0] * 3}, not_two),
+        Leg("plain", {"indices": [3], "values": [1.0]}),
+    )
+    ask = Ask(("both",), legs, 60, 99)
 
-    (found,) = await view.hybrid("candidates", [("both", legs)], 60, 99)
-    (idf,) = await view.hybrid("idfs", [("both", "bm25", [1, 2, 3])])
-    (payloads,) = await view.hybrid("payloads", [("both", [1, 11])])
-    everything = await engine.hybrid("payloads", [("both", [1, 11])])
+    found = await view.candidates(ask)
+    idf = await view.idfs(Corpus(("both",), "bm25", (1, 2, 3)))
+    everything = await engine.candidates(ask)
 
-    assert sorted(found[0]) == [1, 3, 4]
+    assert {one.id: one.payload for one in found.points} == {n: {"n": n} for n in (1, 3, 4)}
     assert idf == pytest.approx({1: math.log(5 / 4.5), 2: math.log(5 / 2.5)}, rel=1e-6)
-    assert payloads == {1: {"n": 1}}
-    assert everything[0].keys() == {1, 11}
-    asks = {"should": [{"key": "tenant", "match": {"value": "blue"}}]}
-    legs = [("v", [1.0, 0.0], asks, True)]
-    (blues,) = await view.hybrid("candidates", [("both", legs)], 60, 99)
-    assert blues[0] == []
-    with pytest.raises(RequestError):
-        await view.hybrid("info", "both")
+    assert {11: {"n": 11, "tenant": "blue"}}.items() <= {
+        one.id: one.payload for one in everything.points
+    }.items()
+    blues = {"should": [{"key": "tenant", "match": {"value": "blue"}}]}
+    asking = Ask(("both",), (Leg("v", [1.0, 0.0], blues),), 60, 99, guard=blues)
+    assert (await view.candidates(asking)).points == []
 
 
 async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):
@@ -319,11 +318,11 @@ async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_we
         for segment in (folder / "shards" / "c-both" / "segments").iterdir():
             shutil.rmtree(segment)
     client = await EdgeClient.open(folder, options=options)
-    view, legs = view_of(client), [("v", [1.0, 0.0], None, True)]
+    view, ask = view_of(client), Ask(("both",), (Leg("v", [1.0, 0.0]),), 60, 9)
 
     info = await view.get_collection("both")
-    ((*_, damage),) = await view.hybrid("candidates", [("both", legs)], 60, 9)
-    ((*_, told),) = await client.hybrid("candidates", [("both", legs)], 60, 9)
+    damage = (await view.candidates(ask)).damage["both"]
+    told = (await client.candidates(ask)).damage["both"]
     await client.close()
 
     assert [info.points_count, info.warnings[0].message, damage] == [1, INCOMPLETE, INCOMPLETE]

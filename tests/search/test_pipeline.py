@@ -145,7 +145,7 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
         async def search(asked, *, depth: int, **rest):
             looks.append(depth)
             if len(looks) > 1:
-                return [failure] * len(asked)
+                return [], {target.collection: failure for target, _ in asked}
             return await ask(asked, depth=depth, **rest)
 
         services.pipeline.fetch.queries.search = search

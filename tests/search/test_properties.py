@@ -101,19 +101,19 @@ def found(draw):
     ids = draw(st.lists(st.integers(0, 30), unique=True, max_size=8))
     target = Target(name, 10, DenseLeg("v", 4, "cosine", "m"), SparseLeg("bm25", idf=True))
     return Scored(
-        target,
-        [Candidate(point, 0.01, draw(cosines), draw(scores)) for point in ids],
+        [target],
+        [Candidate(name, point, 0.01, draw(cosines), draw(scores), {}) for point in ids],
     )
 
 
 @few
-@given(st.lists(found(), max_size=3, unique_by=lambda f: f.target.collection))
+@given(st.lists(found(), max_size=3, unique_by=lambda f: f.targets[0].collection))
 def test_calibrating_orders_everything_and_loses_nothing(parts):
     terms = Terms("q", {1: 2.0, 2: 1.0}, {})
     hits = calibrate(parts, terms, 0.4)
 
     assert {(h.collection, h.id) for h in hits} == {
-        (f.target.collection, c.id) for f in parts for c in f.candidates
+        (c.collection, c.id) for f in parts for c in f.candidates
     }
     assert hits == sorted(hits, key=lambda h: (-h.relevance, h.collection, str(h.id)))
     assert calibrate(parts[::-1], terms, 0.4) == hits

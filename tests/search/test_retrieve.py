@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mcp_server_qdrant.app.services import Services
-from mcp_server_qdrant.core.datatypes import PointId, Scored, Status, Target
+from mcp_server_qdrant.core.datatypes import Scored, Status, Target
 from mcp_server_qdrant.core.errors import EngineFailure, EngineTimeout
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
@@ -87,18 +87,13 @@ def by_collection(retrieved: Retrieved) -> dict[str, tuple[str, str | None]]:
     return {status.collection: (status.state, status.reason) for status in retrieved.statuses}
 
 
-def scores(found: Scored, leg: str) -> dict[PointId, float]:
-    """The scores of a leg by id, but for those of points that it does not find."""
-    return {c.id: score for c in found.candidates if (score := getattr(c, leg))}
-
-
 async def test_a_collection_that_does_not_answer_is_given_up_at_the_deadline():
     async with filled(*FIVE) as fixture:
         fixture.engine.hanging = {"west"}
         retrieved = await fixture.retrieve(deadline=0.05)
 
     assert by_collection(retrieved)["west"] == ("timeout", LATE)
-    assert len(retrieved.found) == 4
+    assert {one.targets[0].collection for one in retrieved.found} == {*FIVE} - {"west"}
 
 
 async def test_the_engines_own_timeout_is_one_too():
@@ -135,7 +130,7 @@ async def test_without_model_and_keywords_a_collection_is_skipped_with_the_reaso
         )
         retrieved = await fixture.retrieve()
 
-    assert retrieved.found == {}
+    assert retrieved.found == []
     assert by_collection(retrieved) == {
         "old": ("skipped", "The model fake/Bag-of-Words is downloading.")
     }
@@ -159,6 +154,25 @@ async def test_a_collection_whose_probe_failed_is_not_called_searched():
     assert by_collection(retrieved)["south"][0] == "degraded"
 
 
+async def test_parts_of_replaced_texts_are_left_out_and_told():
+    class Half(Queries):
+        """Every second candidate is of a version that was replaced."""
+
+        async def search(self, asked, **how):
+            found, failed = await super().search(asked, **how)
+            for one in found:
+                one.candidates[1::2] = [c._replace(current=False) for c in one.candidates[1::2]]
+            return found, failed
+
+    async with filled("north") as fixture:
+        retrieved = await fixture.retrieve(queries=Half)
+
+    there = [candidate.id for candidate in retrieved.found[0].candidates]
+    assert len(there) > 4
+    assert {hit.id for hit in retrieved.hits} == {*there[::2]}
+    assert [document.id for document in retrieved.replaced] == there[1::2]
+
+
 def bare(name, point):
     return Hit(name, point, 0.5, 0.5, 0.0, None, None)
 
@@ -166,7 +180,7 @@ def bare(name, point):
 async def test_lacking_payloads_are_read_in_one_trip_for_each_collection():
     async with filled(*FIVE) as fixture:
         found = (await fixture.retrieve()).found
-        hits = [bare(name, c.id) for name, one in found.items() for c in one.candidates[:3]]
+        hits = [bare(c.collection, c.id) for one in found for c in one.candidates[:3]]
         fixture.engine.calls.clear()
         kept, statuses = await fixture.fetch().hits(hits, 5.0)
 
@@ -178,7 +192,7 @@ async def test_lacking_payloads_are_read_in_one_trip_for_each_collection():
 async def test_hits_of_a_collection_that_fails_late_are_left_out_and_that_is_said():
     async with filled(*FIVE) as fixture:
         found = (await fixture.retrieve()).found
-        hits = [bare(name, one.candidates[0].id) for name, one in found.items()]
+        hits = [bare(one.targets[0].collection, one.candidates[0].id) for one in found]
         fixture.engine.broken["east"] = EngineFailure("gone")
         kept, statuses = await fixture.fetch().hits(hits, 5.0)
 
@@ -206,13 +220,13 @@ async def test_a_query_without_legs_asks_nothing():
         fixture.engine.calls.clear()
         retrieved = await fixture.retrieve()
 
-    assert (retrieved.found, fixture.engine.calls) == ({}, [])
+    assert (retrieved.found, fixture.engine.calls) == ([], [])
 
 
 def test_a_collection_that_fails_in_the_deeper_look_keeps_what_it_gave_and_others_go_on():
     def found(score: float, *names: str) -> Retrieved:
         hits = [Hit(name, score, score, score, 0.0, None, None) for name in names]
-        answers = {name: Scored(Target(name, 1, None, None), ()) for name in names}
+        answers = [Scored([Target(name, 1, None, None)], ()) for name in names]
         return Retrieved(hits, answers, [Status(name, "ok", None) for name in names])
 
     deeper = found(0.4, "a", "b")
@@ -225,4 +239,4 @@ def test_a_collection_that_fails_in_the_deeper_look_keeps_what_it_gave_and_other
         ("b", 0.4),
     ]
     assert {one.collection: one.state for one in both.statuses} == dict.fromkeys("abc", "ok")
-    assert both.found.keys() == {*"abc"}
+    assert {target.collection for one in both.found for target in one.targets} == {*"abc"}

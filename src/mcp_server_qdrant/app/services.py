@@ -72,7 +72,7 @@ class Services:
         points = shared.open_points(client, identify, indexes)
         fields, embedded = settings.qdrant_content_fields, shared.embedded
         read = () if embedded else paths(fields, *settings.qdrant_recency_fields)
-        queries = Queries(client, shared.dates, read, together=embedded)
+        queries = Queries(client, shared.dates, read)
         self.shared = shared
         self.client = client
         self.encoders = shared.encoders

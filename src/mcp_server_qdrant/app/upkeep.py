@@ -22,6 +22,7 @@ from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import is_local_mode, open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import is_ours
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
@@ -53,8 +54,8 @@ async def engine(
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
     elif "://" in where:
         client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
-    elif (folder / "shards").is_dir() or (goal and not is_local_mode(folder)):
-        # Shards are ours, also in a folder that was local mode's before.
+    elif is_ours(folder) or (goal and not is_local_mode(folder)):
+        # Ours also in a folder that was local mode's before.
         client = await EdgeClient.open(folder, timeout=PATIENCE)
     elif not is_local_mode(folder):
         raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
@@ -102,8 +103,22 @@ async def restore(
         check_visible(name, settings)
     async with _embedded(settings) as (client, names):
         backup.check_free(wanted, names, replace=replace)
-        root = settings.local_path
-        return await backup.restore(client, root, folder, wanted, tell, replace=replace)
+        return await backup.restore(client, folder, wanted, tell, replace=replace)
+
+
+async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
+    """Rebuild the store from what can be read: of each collection the points left, and lost."""
+    check_writable(settings)
+    async with _embedded(settings) as (client, _):
+        return dict(await client.rebuild())
+
+
+async def erase_traces(client: AsyncQdrantBase) -> str:
+    """Remove deleted texts from the engine's files too; a sentence on what came of it."""
+    if isinstance(client, EdgeClient):
+        await client.rewrite()
+        return "The store was written anew: no file of the embedded engine has the text any more."
+    return "The Qdrant server may keep the text in its log and snapshots until it overwrites them."
 
 
 def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:

@@ -22,7 +22,7 @@ async def history(
     """
     if (restore and erase) or (not wanted and (restore or erase)):
         raise click.UsageError("--restore and --erase take an ID, and exclude each other.")
-    from mcp_server_qdrant.app.upkeep import check_writable
+    from mcp_server_qdrant.app.upkeep import check_writable, erase_traces
 
     read = frame.load()
     if restore or erase:
@@ -31,6 +31,8 @@ async def history(
         if wanted and erase:
             erased = await services.history.erase(wanted, collection)
             click.echo(f"{amount(erased, 'version')} erased.")
+            if erased:
+                click.echo(await erase_traces(services.shared.client))
         elif wanted and (one := await services.history.version(wanted, collection)):
             if restore:
                 done = await services.revision.restore(one)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -59,7 +59,8 @@ class Target:
     `documents` is N_c, the points that carry the sparse vector (all points without one).
     `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
     `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
-    `dates` are the payload paths that have an index of dates.
+    `dates` are the payload paths that have an index of dates. Targets of one `space` are searched
+    together; without one each is by itself.
     """
 
     collection: str
@@ -71,6 +72,7 @@ class Target:
     failed: bool = False
     filling: SparseLeg | None = None
     dates: tuple[str, ...] = ()
+    space: str | None = None
 
     @property
     def written(self) -> SparseLeg | None:
@@ -111,24 +113,31 @@ class Candidate(NamedTuple):
     """One point that the fused query returned, with its exact leg scores.
 
     `dense` is a cosine similarity, `sparse` a BM25 score under the global idf: 0 of a point that
-    lacks the vector, or shares no term with the query, None where the leg was not searched. The
-    payload is None until it is fetched.
+    lacks the vector, or shares no term with the query, None where the leg was not searched.
+    `current` is False of a part of a text that was replaced, or is not whole yet.
     """
 
+    collection: str
     id: PointId
     rrf: float
     dense: float | None
     sparse: float | None
-    payload: Payload | None = None
+    payload: Payload
+    current: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """One collection's fused candidates, best first; `damage`: what part of it is lost."""
+    """The fused candidates of collections that were asked together, best first.
 
-    target: Target
+    `targets` are those that answered. `damage` says what is lost of a collection; `full`: there may
+    be more candidates than were asked for.
+    """
+
+    targets: Sequence[Target]
     candidates: Sequence[Candidate]
-    damage: str | None = None
+    full: bool = False
+    damage: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,25 @@ class Status:
     collection: str
     state: State
     reason: str | None = None
+
+
+class Place(NamedTuple):
+    """Which part of a text a point is, of which version, and since when it is being written."""
+
+    version: str | None
+    chunk: int
+    chunks: int
+    writing: int | None
+
+    def current(self, first: "Place | None") -> bool:
+        """True if this further part belongs to the present version of its text.
+
+        That is the one of the first part: whoever replaces it replaces the whole text at once.
+        Without a first part, what was whole once is shown, and what never was is not.
+        """
+        if first is None:
+            return self.writing is None
+        return self.version == first.version and self.chunk < first.chunks
 
 
 class Document(NamedTuple):
@@ -203,15 +231,14 @@ class Document(NamedTuple):
         """Its title, and below that its section."""
         return " > ".join(filter(None, (self.title, self.section))) or None
 
-    def current(self, head: "Document | None") -> bool:
-        """True if this further part belongs to the present version of its document.
+    @property
+    def place(self) -> Place:
+        """Which part of its text it is."""
+        return Place(self.version, self.chunk, self.chunks, self.writing)
 
-        That is the one of the first part: whoever replaces it replaces the whole text at once.
-        Without a first part, what was whole once is shown, and what never was is not.
-        """
-        if head is None:
-            return self.writing is None
-        return self.version == head.version and self.chunk < head.chunks
+    def current(self, head: "Document | None") -> bool:
+        """`Place.current` of its place."""
+        return self.place.current(head and head.place)
 
 
 class Passage(NamedTuple):

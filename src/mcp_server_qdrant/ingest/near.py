@@ -23,10 +23,8 @@ async def near_memory(
     """
     asked = target, LegQuery(dense, None)
     try:
-        (answer,) = await queries.search([asked], depth=LOOKED_AT, condition=None)
-        if isinstance(answer, QdrantMcpError):
-            return None
-        others = (one for one in answer.candidates if one.id != new.id)
+        answers, _ = await queries.search([asked], depth=LOOKED_AT, condition=None)
+        others = (one for answer in answers for one in answer.candidates if one.id != new.id)
         near = {one.id: cosine for one in others if (cosine := one.dense or 0.0) >= COSINE}
         found = {one.id: one for one in await points.by_id(target.collection, [*near])}
     except QdrantMcpError:

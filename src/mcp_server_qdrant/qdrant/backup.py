@@ -1,7 +1,7 @@
 """Backups of the embedded engine's collections: a folder that is complete, or not there.
 
-backup.json      what it holds: of each collection its points, and the digests of its files
-shards/          copies of the collections, in a folder that the engine can open
+backup.json      what it holds: of each collection its number of points, and the digest of its file
+<slug>.points    a collection: its description and its points; see `edge/points_file`
 """
 
 import asyncio
@@ -10,48 +10,43 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
-from pathlib import Path, PurePosixPath
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
 
 from pydantic import BaseModel, Field, ValidationError
 
 from mcp_server_qdrant.core.disk import locked, opened, sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
+    InvalidPoint,
     QdrantMcpError,
     RequestError,
     UnusableFile,
 )
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.files import (
-    MOVED,
-    Folder,
-    allocated,
-    copy_with_holes,
-    slug_of,
-    sync_tree,
-)
-from mcp_server_qdrant.qdrant.edge.optimise import stage, try_staged
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.files import STAGED, slug_of
+from mcp_server_qdrant.qdrant.edge.points_file import read_description, read_points
 
 MANIFEST = "backup.json"
 OVERWRITE = "pass --overwrite to replace"
+_PAGE = 64  # points sent at once
 
 Tell = Callable[[str, int, int], None]  # the collection, and how many of how many are done
 
 
 class Saved(BaseModel):
-    """A collection in a backup: the SHA-256 of each file, by its path in the folder."""
+    """A collection in a backup: how many points it has, and the SHA-256 of its file."""
 
     points: int = Field(ge=0)
-    files: dict[str, str]
+    digest: str
 
 
 class Manifest(BaseModel):
     """What a backup holds."""
 
-    format: Literal[3] = 3
+    format: Literal[4] = 4
     made_at: str = ""
     collections: dict[str, Saved]
 
@@ -104,20 +99,16 @@ def _begin(folder: Path, draft: Path, ending: ExitStack, *, replace: bool) -> No
     try:
         ending.callback(shutil.rmtree, draft, ignore_errors=True)
         shutil.rmtree(draft, ignore_errors=True)  # of a backup that was killed
-        (draft / "shards").mkdir(mode=0o700, parents=True)
+        draft.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise RequestError(f"{folder} cannot be made: {error.strerror}.") from error
 
 
 async def _save(client: EdgeClient, name: str, draft: Path) -> Saved:
     """Copy a collection into the draft, an absolute path."""
-    place = draft / "shards"
-    saved = Saved(points=await client.save(name, place), files={})
-    copied = place / slug_of(name)
-    sync_tree(copied)
-    for file in [file for file in copied.rglob("*") if file.is_file()]:
-        saved.files[file.relative_to(draft).as_posix()] = await asyncio.to_thread(_digest, file)
-    return saved
+    file = draft / _file_of(name)
+    points = await client.save(name, file)
+    return Saved(points=points, digest=await asyncio.to_thread(_digest, file))
 
 
 def _finish(folder: Path, draft: Path) -> None:
@@ -153,23 +144,19 @@ def check_free(wanted: Iterable[str], there: Iterable[str], *, replace: bool) ->
 
 async def restore(
     client: EdgeClient,
-    root: Path,
     folder: Path,
     wanted: Mapping[str, Saved],
     tell: Tell,
     *,
     replace: bool,
 ) -> dict[str, int]:
-    """Bring the collections back into the engine's folder `root`, one after the other.
-
-    Their numbers of points.
-    """
+    """Bring the collections back, one after the other. Their numbers of points."""
     done: dict[str, int] = {}
     for name, saved in wanted.items():
         tell(name, len(done), len(wanted))
         try:
             with _sentences("restored"):
-                await _load(client, root, name, folder, saved, replace=replace)
+                await _load(client, name, folder / _file_of(name), saved, replace=replace)
         except QdrantMcpError as error:
             if done:
                 error.args = (f"{error} Restored until then: {every(done)}.",)
@@ -178,53 +165,53 @@ async def restore(
     return done
 
 
-async def _load(
-    client: EdgeClient, root: Path, name: str, folder: Path, saved: Saved, *, replace: bool
-) -> None:
-    """Bring a collection back, once its copy has proved to be whole."""
-    targets = {file: _staged(name, file) for file in saved.files}
-    needed = allocated([folder / file for file in saved.files])
-    Folder(root, EdgeOptions().min_free).require_space(needed)
-    with stage(root) as place:
-        for file, target in targets.items():
-            await asyncio.to_thread(_fetch, folder, name, saved, file, place / target)
-        await try_staged(place, name, saved.points)
-        await asyncio.to_thread(sync_tree, place)
-        await client.adopt(name, place.name, replace=replace)
-
-
-def _staged(name: str, file: str) -> PurePosixPath:
-    """The place of a collection's file while it is staged. Raises RequestError for any other."""
-    path, shard = PurePosixPath(file), PurePosixPath("shards", slug_of(name))
-    if path.suffix in MOVED and path.with_suffix("") == shard:
-        return PurePosixPath(MOVED[path.suffix])
-    if not path.is_relative_to(shard) or ".." in path.parts:
-        raise _damaged(name, file)
-    return path.relative_to(shard)
-
-
-def _fetch(folder: Path, name: str, saved: Saved, file: str, target: Path) -> None:
-    """Copy a file of a backup, if it is as it was saved; holes stay holes.
-
-    Raises RequestError, OSError where the copy cannot be written.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
+async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, replace: bool) -> None:
+    """Fill a collection that nobody sees; once it is whole it takes the place of that name."""
+    staged = f"{STAGED}{uuid4().hex}"
+    made = False
     try:
-        with opened(folder / file, folder) as read:
-            copy_with_holes(read, target)
+        with opened(path, path.parent) as file:
+            if await asyncio.to_thread(_digest_of, file) != saved.digest:
+                raise _damaged(name)
+            file.seek(0)
+            described = await asyncio.to_thread(read_description, file)
+            if described["name"] != name:
+                raise _damaged(name)
+            await client.create_described(staged, described)
+            made = True
+            pages = read_points(file, _PAGE)
+            while page := await asyncio.to_thread(next, pages, None):
+                await client.put(staged, page)
+        if (await client.count(staged)).count != saved.points:
+            raise _damaged(name)
+        await client.adopt(name, staged, replace=replace)
+        made = False
     except (FileNotFoundError, NotADirectoryError, UnusableFile) as error:
-        raise _damaged(name, file) from error
-    if _digest(target) != saved.files[file]:
-        raise _damaged(name, file)
+        raise _damaged(name) from error
+    except (ValueError, LookupError, TypeError, InvalidPoint) as error:
+        raise _damaged(name) from error
+    finally:
+        if made:
+            await client.delete_collection(staged)
+
+
+def _file_of(name: str) -> str:
+    return f"{slug_of(name)}.points"
 
 
 def _digest(file: Path) -> str:
     with file.open("rb") as read:
-        return hashlib.file_digest(read, "sha256").hexdigest()
+        return _digest_of(read)
 
 
-def _damaged(name: str, file: str) -> RequestError:
-    return RequestError(f"The backup of {name!r} is damaged: {file} is not as it was saved.")
+def _digest_of(file: Any) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _damaged(name: str) -> RequestError:
+    return RequestError(
+        f"The backup of {name!r} is damaged: its file is missing, or is not as it was saved."
+    )
 
 
 @contextmanager

@@ -9,6 +9,12 @@ from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, Mo
 from mcp_server_qdrant.qdrant import marks
 
 
+class Described(models.CollectionInfo):
+    """What is known of a collection; those of one `space` are searched together."""
+
+    space: str | None = None
+
+
 class KnownModels(Protocol):
     """The choice of embedding models; the encoders have it, of which this room knows nothing."""
 

@@ -12,6 +12,7 @@ from mcp_server_qdrant.core.datatypes import (
     SUPERSEDED_KEY,
     Document,
     Payload,
+    Place,
     PointId,
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of
@@ -25,6 +26,7 @@ from mcp_server_qdrant.core.notation import (
     stamp,
 )
 from mcp_server_qdrant.core.writes import Changes
+from mcp_server_qdrant.qdrant.engine import Found
 
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
@@ -36,7 +38,6 @@ WRITING_KEY = "doc.writing"
 WRITERS = ("stored_by.caller", "stored_by.client")
 WRITER = ("client", "version", "caller")  # in `stored_by`
 VERSION = "version"  # in `doc`
-CURRENT = "current"  # in `doc` of a further part as a search answers it
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 HASH_KEY = "doc.file.hash"
@@ -191,31 +192,31 @@ def head_of(
     return identify(collection, document, 0) if identify else None
 
 
-def is_current(doc: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
-    """`Document.current` of the `doc` of two payloads."""
-    if first is None:
-        return not _number(doc, "writing", 0)
-    chunk, chunks = _number(doc, "chunk", 0, MOST_PARTS), _number(first, "chunks", 1, MOST_PARTS)
-    return doc.get(VERSION) == first.get(VERSION) and chunk < chunks
-
-
-def parts_in(
-    collection: str, payloads: Mapping[PointId, Payload | None]
-) -> list[tuple[dict[str, Any], str]]:
-    """The `doc` of each further part of a text, and the id of the first part."""
-    docs = ((point, (payload or {}).get("doc")) for point, payload in payloads.items())
-    firsts = ((doc, head_of(collection, point, doc)) for point, doc in docs if doc)
-    return [(doc, first) for doc, first in firsts if first is not None]
+def further_parts(found: Iterable[Found]) -> list[tuple[Found, str]]:
+    """The further parts of texts, each with the id of the first part."""
+    heads = ((one, head_of(one.collection, one.id, one.payload.get("doc"))) for one in found)
+    return [(one, head) for one, head in heads if head is not None]
 
 
 def judge(
-    parts: Sequence[tuple[dict[str, Any], str]], firsts: Mapping[PointId, Payload | None]
+    parts: Iterable[tuple[Found, str]], firsts: Mapping[tuple[str, str], Payload | None]
 ) -> None:
-    """Mark further parts as of the present version or replaced, by what the first ones say."""
-    for doc, head in parts:
-        first = (firsts.get(head) or {}).get("doc")
+    """Say of further parts whether they are current, by the first parts: (collection, id)."""
+    for one, head in parts:
+        doc, first = one.payload["doc"], (firsts.get((one.collection, head)) or {}).get("doc")
         if first or VERSION in doc:
-            doc[CURRENT] = is_current(doc, first)
+            one.current = _place(doc).current(_place(first) if first else None)
+
+
+def _place(doc: Any) -> Place:
+    """The place that a payload tells in its `doc`."""
+    doc = doc if isinstance(doc, dict) else {}
+    return Place(
+        doc.get(VERSION),
+        _number(doc, "chunk", 0, MOST_PARTS),
+        _number(doc, "chunks", 1, MOST_PARTS),
+        _number(doc, "writing", 0) or None,
+    )
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:

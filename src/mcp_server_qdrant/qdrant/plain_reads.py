@@ -5,22 +5,12 @@ A server and the embedded engine are asked in the same way.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
-
-
-@dataclass(slots=True)
-class Point:
-    """A point with the names that qdrant-client's models have; `vector` holds those asked for."""
-
-    id: PointId
-    score: float
-    payload: Payload | None
-    vector: Any
+from mcp_server_qdrant.core.datatypes import PointId
+from mcp_server_qdrant.qdrant.engine import Point
 
 
 class Answer(NamedTuple):

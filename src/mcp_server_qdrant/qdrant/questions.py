@@ -1,20 +1,13 @@
-"""The questions of a search to one collection, asked of a server and of a shard in the same way.
+"""The candidates and term weights of one collection, asked of a server and of a shard alike.
 
-`guard` is a filter on everything that is read: no other point is found, or moves a score. Imports
-no client: the engine host asks them too.
+Imports no client: the engine host asks too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.qdrant.payload import judge, parts_in
-
-Plain = Mapping[str, Any]
-# Vector name, query vector (a sparse one is {"indices", "values"}), filter, and whether its exact
-# scores are wanted; a leg without them is one over tags.
-Leg = tuple[str, Any, Plain | None, bool]
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found, Plain
+from mcp_server_qdrant.qdrant.payload import further_parts, judge
 
 OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
 # The scores of quantised vectors are approximate, unless they are computed again. Where a filter
@@ -26,12 +19,7 @@ _FIRST = {"with_payload": ["doc.version", "doc.chunks"]}
 
 
 class Questions:
-    """Asks an engine that answers batches of REST-shaped queries.
-
-    `at_once`: candidates have payloads, since a trip for those of the best would take longer.
-    """
-
-    at_once = True
+    """Asks an engine that answers batches of REST-shaped queries to one collection."""
 
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
         """The points that answer each of the requests, best first."""
@@ -45,129 +33,85 @@ class Questions:
         """A sentence about points that the collection has lost."""
         return None
 
-    async def answer(self, question: str, guard: Plain | None, *asked: Any) -> Any:
-        """The answer of one collection: its name comes first in what is asked."""
-        known = {"candidates": self._candidates, "idfs": self._idfs, "payloads": self._payloads}
-        if question not in known:
-            raise RequestError(f"The engine knows no question {question!r}.")
-        ask: Any = known[question]
-        return await ask(guard, *asked)
-
-    async def _candidates(
-        self,
-        guard: Plain | None,
-        name: str,
-        legs: Sequence[Leg],
-        k: int,
-        limit: int,
-        fields: Sequence[str] = (),
-    ) -> tuple[Any, ...]:
-        """The best points by RRF over the legs, and their exact scores on each scored leg.
-
-        `(ids, rrf, scores per leg, payloads or None, damage)`, best first; payloads with these
-        `fields`, or all: they show who carries a tag. A score is None where the point lacks the
-        vector, or shares no term with the query.
-        """
-        if not legs:
-            return [], [], [], None, None
+    async def candidates(self, ask: Ask) -> Answer:
+        """The candidates, by two batches of queries: what RRF gives, and their exact scores."""
+        (name,) = ask.collections
         asked = [
-            (_near(using, vector), _where(guard, where), await self._weights(name, using, guard))
-            for using, vector, where, _ in legs
+            (
+                _near(leg.vector, leg.query),
+                _where(ask.guard, leg.where),
+                await self._weights(name, leg.vector, ask.guard),
+            )
+            for leg in ask.legs
         ]
-        exact = [
-            near | {"params": _EXACT | idf, "with_payload": False}
-            for (near, _, idf), (*_, scored) in zip(asked, legs, strict=True)
-            if scored
-        ]
-        shown = self.at_once or len(exact) < len(legs)
         fusion = {
             "prefetch": [
-                near | where | {"limit": limit, "params": _RESCORED | idf}
+                near | where | {"limit": ask.limit, "params": _RESCORED | idf}
                 for near, where, idf in asked
             ],
-            "query": {"rrf": {"k": k}},
-            "limit": limit + OVER,
-            "with_payload": shown and (list(fields) or True),
+            "query": {"rrf": {"k": ask.k}},
+            "limit": ask.limit + OVER,
+            "with_payload": list(ask.fields) or True,
         }
-        (found,) = await self.batch(name, [fusion])
+        exact = [
+            near | {"params": _EXACT | idf, "with_payload": False}
+            for (near, _, idf), leg in zip(asked, ask.legs, strict=True)
+            if leg.scored
+        ]
+        (points,) = await self.batch(name, [fusion])
         # The embedded engine makes a UUID each time that it is asked for an id.
-        rows = [(-point.score, str(key := point.id), key, point.payload) for point in found]
-        best = sorted(rows, key=lambda row: row[:2])[:limit]
-        ids = [key if isinstance(key, int) else text for _, text, key, _ in best]
-        payloads = [payload or {} for *_, payload in best] if shown else None
-        known = dict(zip(ids, payloads, strict=True)) if payloads else {}
-        scores = await self._scores(guard, name, exact, [key for _, _, key, _ in best], known)
-        rrf = [-score for score, *_ in best]
-        return ids, rrf, scores, payloads, self.damage(name, guard)
+        rows = [(-point.score, str(key := point.id), key, point.payload or {}) for point in points]
+        best = sorted(rows, key=lambda row: row[:2])[: ask.limit]
+        found = [
+            Found(name, key if isinstance(key, int) else text, -rrf, [], payload)
+            for rrf, text, key, payload in best
+        ]
+        if best:
+            await self._score(ask.guard, name, exact, [key for _, _, key, _ in best], found)
+        damage = self.damage(name, ask.guard)
+        return Answer(found, {name: damage} if damage else {})
 
-    async def _scores(
+    async def _score(
         self,
         guard: Plain | None,
         name: str,
         exact: Sequence[dict[str, Any]],
         keys: Sequence[Any],
-        payloads: Mapping[PointId, Payload],
-    ) -> list[list[float | None]]:
-        """The exact scores of the candidates on each leg; further parts are marked meanwhile."""
-        if not keys:
-            return [[] for _ in exact]
-        only = _only(guard, keys)
-        found = await self._marked(guard, name, payloads, [leg | only for leg in exact])
-        legs = [{point.id: point.score for point in leg} for leg in found]
-        return [[leg.get(key) for key in keys] for leg in legs]
-
-    async def _marked(
-        self,
-        guard: Plain | None,
-        name: str,
-        payloads: Mapping[PointId, Payload],
-        requests: Sequence[Plain] = (),
-    ) -> list[list[Any]]:
-        """The answers to the requests; in the same trip further parts of texts are marked.
-
-        As current or replaced, by the version of the first part of each.
-        """
-        parts = parts_in(name, payloads)
+        found: Sequence[Found],
+    ) -> None:
+        """Add the exact scores on each leg, and in the same trip what first parts of texts say."""
+        only, parts = _only(guard, keys), further_parts(found)
+        requests = [leg | only for leg in exact]
         if firsts := sorted({first for _, first in parts}):
-            requests = [*requests, _only(guard, firsts) | _FIRST]
-        found = await self.batch(name, requests) if requests else []
-        read = found.pop() if firsts else []
-        judge(parts, {str(point.id): point.payload for point in read})
-        return found
+            requests.append(_only(guard, firsts) | _FIRST)
+        answers = await self.batch(name, requests) if requests else []
+        read = answers.pop() if firsts else []
+        judge(parts, {(name, str(point.id)): point.payload for point in read})
+        legs = [{point.id: point.score for point in leg} for leg in answers]
+        for one, key in zip(found, keys, strict=True):
+            one.scores = [leg.get(key) for leg in legs]
 
-    async def _idfs(
-        self, guard: Plain | None, name: str, using: str, terms: Sequence[int]
-    ) -> dict[int, float]:
-        """The engine's own idf of terms of a sparse vector; absent ones are left out.
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The engine's own idf of the terms; absent ones are left out.
 
         A query of one term with weight 1 scores idf(t) * stored value; the value comes with the
         vector. All of them travel in one trip.
         """
+        (name,), using = corpus.collections, corpus.vector
         shown = {
             "limit": 1,
             "with_vector": [using],
-            "params": await self._weights(name, using, guard),
+            "params": await self._weights(name, using, corpus.guard),
         }
         requests = [
-            _near(using, {"indices": [term], "values": [1.0]}) | _where(guard) | shown
-            for term in terms
+            _near(using, {"indices": [term], "values": [1.0]}) | _where(corpus.guard) | shown
+            for term in corpus.terms
         ]
         found: dict[int, float] = {}
-        for term, points in zip(terms, await self.batch(name, requests), strict=True):
+        for term, points in zip(corpus.terms, await self.batch(name, requests), strict=True):
             if points and (value := _stored(points[0].vector, using, term)) > 0:
                 found[term] = points[0].score / value
         return found
-
-    async def _payloads(
-        self, guard: Plain | None, name: str, ids: Sequence[PointId]
-    ) -> dict[PointId, Payload]:
-        """The payloads of those points that exist, by id."""
-        (points,) = await self.batch(name, [_only(guard, ids) | {"with_payload": True}])
-        keyed = ((point.id, point.payload or {}) for point in points)
-        payloads = {k if isinstance(k, int) else str(k): payload for k, payload in keyed}
-        if not self.at_once:
-            await self._marked(guard, name, payloads)
-        return payloads
 
     async def _weights(self, name: str, using: str, guard: Plain | None) -> dict[str, Any]:
         """The idf of a sparse vector is of the guarded points: others must not move a score."""

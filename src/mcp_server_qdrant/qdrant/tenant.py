@@ -6,28 +6,27 @@ confine it does not have: new code that calls anything else of the client fails.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import Payload
+from mcp_server_qdrant.core.datatypes import Payload, PointId
 from mcp_server_qdrant.core.errors import (
     InvalidPoint,
-    QdrantMcpError,
     RequestError,
     UnknownCollection,
 )
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Point, Shown, WholeEngine
 from mcp_server_qdrant.qdrant.filters import among, both, equal
+from mcp_server_qdrant.qdrant.legs import Described
 from mcp_server_qdrant.qdrant.write.points import create
 
 SEEN_SECONDS = 60.0
 UNSEEN_SECONDS = 15.0
-
-_QUESTIONS = frozenset({"candidates", "idfs", "payloads"})
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ class Tenant:
         """The payload as the tenant's own, whatever it says itself."""
         return _with(dict(payload or {}), self.field.split("."), self.name)
 
-    def shown(self, payload: Payload | None) -> Payload | None:
+    def shown(self, payload: Payload) -> Payload:
         """The payload as the tenant sees it: without the field."""
-        return _without(payload, self.field.split(".")) if payload else payload
+        return _without(payload, self.field.split("."))
 
 
 class TenantClient:
@@ -62,7 +61,7 @@ class TenantClient:
 
     def __init__(
         self,
-        inner: Any,
+        inner: WholeEngine,
         tenant: Tenant,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -119,7 +118,8 @@ class TenantClient:
             for key, index in info.payload_schema.items()
         }
         damaged = info.status == models.CollectionStatus.RED
-        return models.CollectionInfo(
+        return Described(
+            space=getattr(info, "space", None),
             status=info.status if damaged else models.CollectionStatus.GREEN,
             warnings=[models.CollectionWarning(message=INCOMPLETE)] if damaged else None,
             optimizer_status=models.OptimizersStatusOneOf.OK,
@@ -145,44 +145,42 @@ class TenantClient:
 
     # Reads
 
-    async def hybrid(self, question: str, *arguments: Any) -> list[Any]:
-        """The engine's answers to a search; it puts the filter on each part."""
-        if question not in _QUESTIONS:
-            raise RequestError(f"{question!r} may not be asked while tenants are kept apart.")
-        answers = await self._inner.hybrid(question, *arguments, guard=self._plain_own)
-        return [
-            answer if isinstance(answer, QdrantMcpError) else self._seen_in(question, answer)
-            for answer in answers
-        ]
+    async def candidates(self, ask: Ask) -> Answer:
+        """The tenant's candidates."""
+        answer = await self._inner.candidates(replace(ask, guard=self._plain_own))
+        for found in answer.points:
+            found.payload = self._tenant.shown(found.payload)
+        return answer
 
-    def _seen_in(self, question: str, value: Any) -> Any:
-        """An answer with its payloads as the tenant sees them."""
-        shown = self._tenant.shown
-        if question == "payloads":
-            return {point: shown(payload) for point, payload in value.items()}
-        if question == "candidates":
-            *found, payloads, damage = value
-            return (*found, payloads and [shown(payload) for payload in payloads], damage)
-        return value
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The idf of terms among the tenant's points."""
+        return await self._inner.idfs(replace(corpus, guard=self._plain_own))
 
     async def retrieve(
-        self, collection_name: str, ids: Sequence[Any], **shown: Any
-    ) -> list[models.Record]:
+        self,
+        collection_name: str,
+        ids: Sequence[PointId],
+        *,
+        with_payload: Shown = True,
+        with_vectors: Shown = False,
+    ) -> list[Point]:
         """The tenant's points of these ids."""
         if not ids:
             return []
         these = models.Filter(must=[among(ids)])
+        shown: dict[str, Any] = {"with_payload": with_payload, "with_vectors": with_vectors}
         records, _ = await self.scroll(collection_name, these, limit=len(ids), **shown)
         return records
 
     async def scroll(
         self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any
-    ) -> tuple[list[models.Record], Any]:
+    ) -> tuple[list[Point], PointId | None]:
         """One page of the tenant's points."""
         where = both(self._own, scroll_filter)
         records, following = await self._inner.scroll(collection_name, where, **page)
         for record in records:
-            record.payload = self._tenant.shown(record.payload)
+            if record.payload:
+                record.payload = self._tenant.shown(record.payload)
         return records, following
 
     async def count(
@@ -190,9 +188,7 @@ class TenantClient:
     ) -> models.CountResult:
         """The number of the tenant's points that match; exact: an estimate counts others too."""
         where = both(self._own, count_filter)
-        found: models.CountResult
-        found = await self._inner.count(collection_name, count_filter=where, exact=True)
-        return found
+        return await self._inner.count(collection_name, count_filter=where)
 
     async def facet(
         self,
@@ -203,10 +199,9 @@ class TenantClient:
     ) -> models.FacetResponse:
         """The most frequent values in the tenant's points; exact."""
         where = both(self._own, facet_filter)
-        found: models.FacetResponse = await self._inner.facet(
+        return await self._inner.facet(
             collection_name, key, facet_filter=where, limit=limit, exact=True
         )
-        return found
 
     # Writes
 
@@ -224,7 +219,7 @@ class TenantClient:
         """
         these = among(point.id for point in points)
         others = models.Filter(must=[these], must_not=[self._own])
-        if (await self._inner.count(collection_name, count_filter=others, exact=True)).count:
+        if (await self._inner.count(collection_name, count_filter=others)).count:
             raise InvalidPoint("A point of this id cannot be written: choose another id.")
         stamped = [
             point.model_copy(update={"payload": self._tenant.stamped(point.payload)})

@@ -68,4 +68,4 @@ async def _look(understanding: Understanding, query: Query) -> list[Hit]:
     )
     query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
     found, _ = await candidates_of(understanding.queries, query)
-    return candidates(found.values(), query)
+    return candidates(found, query)

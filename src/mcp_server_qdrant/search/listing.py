@@ -45,10 +45,10 @@ async def newest_points(
 ) -> tuple[AllListed, list[Status]]:
     """The newest points of each collection; one that fails is a status."""
 
-    async def listing(some: Sequence[Target]) -> Sequence[Listed]:
-        return [await newest.listed(one, condition, period, limit, phrases) for one in some]
+    async def listing(target: Target) -> Listed:
+        return await newest.listed(target, condition, period, limit, phrases)
 
-    answers = await in_time([[target] for target in targets], listing, seconds)
+    answers = await in_time(targets, listing, seconds)
     listed, late = told_apart([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
 
@@ -56,10 +56,10 @@ async def newest_points(
 async def undated(newest: Newest, targets: Sequence[Target], condition: Any) -> list[str]:
     """The sentences on texts that a period left out since they have no date."""
 
-    async def counted(some: Sequence[Target]) -> Sequence[int]:
-        return [await newest.undated(target, condition) for target in some]
+    async def counted(target: Target) -> int:
+        return await newest.undated(target, condition)
 
-    answers = await in_time([[target] for target in targets], counted, UNDATED_SECONDS)
+    answers = await in_time(targets, counted, UNDATED_SECONDS)
     counts, failed = told_apart([target.collection for target in targets], answers)
     count = sum(counts.values())
     said = [f"{amount(count, 'text')} without a date left out by since and until."] if count else []

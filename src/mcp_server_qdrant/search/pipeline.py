@@ -101,7 +101,7 @@ class Pipeline:
         Candidates may have been parts of one text, or copies, or be gone.
         """
         asked = query.request.limit is not None or found.replaced  # drafts may hide other texts
-        full = any(len(part.candidates) >= query.depth for part in found.found.values())
+        full = any(part.full for part in found.found)
         there, wanted = len(hits), query.limit
         if query.request.within:
             there, wanted = sum(1 + len(hit.parts) for hit in hits), query.passages

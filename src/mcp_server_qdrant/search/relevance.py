@@ -122,7 +122,9 @@ def within_one(value: float) -> float:
 
 
 def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
-    """All candidates as one ranking, best first; ties by collection and id.
+    """All candidates as one ranking, best first, ties by collection and id.
+
+    Without parts of texts that were replaced, or are not whole yet.
 
         relevance = a * max(cos, 0) + (1 - a) * bm25 / bound,   bound = (k1 + 1) * sum_t idf(t)
 
@@ -136,8 +138,9 @@ def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
 
 
 def _hits(found: Scored, limit: float, alpha: float) -> Iterator[Hit]:
-    collection = found.target.collection
-    for point, rrf, dense, sparse, payload in found.candidates:
+    for collection, point, rrf, dense, sparse, payload, current in found.candidates:
+        if current is False:
+            continue
         # Engines differ in the last digits from call to call: equal texts would change places.
         value = round(relevance(dense, sparse, limit, alpha), DIGITS)
         yield Hit(collection, point, value, value, rrf, dense, sparse, payload)

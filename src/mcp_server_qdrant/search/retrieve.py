@@ -3,9 +3,10 @@
 A collection that fails becomes a status; the others answer.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from typing import TypeVar
 
 from mcp_server_qdrant.core.context import recorder
@@ -26,6 +27,8 @@ from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
 from mcp_server_qdrant.search.relevance import Hit, by_score
 from mcp_server_qdrant.search.understand import Query
 
+NO_TERMS = Sparse((), ())
+
 T = TypeVar("T")
 
 
@@ -33,22 +36,23 @@ T = TypeVar("T")
 class Retrieved:
     """The best candidates with their payloads, and what each collection gave.
 
-    `statuses` has two of a collection that failed while payloads were fetched. `replaced` are the
+    `statuses` has two of a collection that failed while successors were fetched. `replaced` are the
     parts that were left out, as their text was replaced. `cut`: there were more candidates.
     """
 
     hits: Sequence[Hit]
-    found: Mapping[str, Scored]
+    found: Sequence[Scored]
     statuses: Sequence[Status]
     replaced: Sequence[Document] = ()
     cut: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
         """What a deeper look found; collections that failed in it keep what they gave before."""
-        kept = [hit for hit in self.hits if hit.collection not in deeper.found]
-        before = [one for one in self.statuses if one.collection not in deeper.found]
-        now = [one for one in deeper.statuses if one.collection in deeper.found]
-        hits, found = by_score([*deeper.hits, *kept]), {**self.found, **deeper.found}
+        answered = {target.collection for one in deeper.found for target in one.targets}
+        kept = [hit for hit in self.hits if hit.collection not in answered]
+        before = [one for one in self.statuses if one.collection not in answered]
+        now = [one for one in deeper.statuses if one.collection in answered]
+        hits, found = by_score([*deeper.hits, *kept]), [*self.found, *deeper.found]
         return replace(deeper, hits=hits, found=found, statuses=[*before, *now])
 
 
@@ -60,64 +64,67 @@ class Fetch:
     to_document: Callable[[str, PointId, Payload], Document]
 
     async def hits(self, hits: Sequence[Hit], seconds: float) -> tuple[list[Hit], list[Status]]:
-        """The hits with their payloads and documents, and the collections that failed.
+        """The hits with their whole payloads and documents, and the collections that failed.
 
-        Hits of these are left out. An engine may have given the payloads with the candidates.
+        Hits of these are left out.
         """
         wanted: dict[str, list[PointId]] = {}
         for hit in hits:
-            if hit.payload is None:
-                wanted.setdefault(hit.collection, []).append(hit.id)
+            wanted.setdefault(hit.collection, []).append(hit.id)
         answers = await self.queries.payloads([*wanted.items()], seconds)
         known, late = told_apart(wanted, answers)
-        fetched = []
-        for hit in hits:
-            payload = hit.payload
-            if payload is None:
-                payload = known.get(hit.collection, {}).get(hit.id)
-            if payload is not None:
-                reading = cache(partial(self.to_document, hit.collection, hit.id, payload))
-                fetched.append(hit._replace(payload=payload, reading=reading))
-        return fetched, late
+        there = ((hit, known.get(hit.collection, {}).get(hit.id)) for hit in hits)
+        return [self.read(hit, payload) for hit, payload in there if payload is not None], late
+
+    def read(self, hit: Hit, payload: Payload) -> Hit:
+        """The hit with a payload, and the document that it is."""
+        reading = cache(partial(self.to_document, hit.collection, hit.id, payload))
+        return hit._replace(payload=payload, reading=reading)
 
 
 async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
     """The best candidates of all targets with their texts; a target that fails is a status."""
     with recorder().phase("retrieve"):
         found, statuses = await candidates_of(fetch.queries, query)
-        scored = candidates(found.values(), query)
-        hits, late = await fetch.hits(scored[: query.pool], query.seconds())
-        hits, replaced = current(hits)
+        scored = candidates(found, query)
+        hits = [fetch.read(hit, hit.payload or {}) for hit in scored[: query.pool]]
+        replaced = [
+            fetch.to_document(one.collection, one.id, one.payload)
+            for part in found
+            for one in part.candidates
+            if one.current is False
+        ]
         names = frozenset(target.collection for target in query.targets)
         hits, failing = await with_successors(fetch, hits, names, query.seconds())
     cut = len(scored) > query.pool
-    return Retrieved(hits, found, [*statuses.values(), *late, *failing], replaced, cut)
+    return Retrieved(hits, found, [*statuses.values(), *failing], replaced, cut)
 
 
-async def candidates_of(
-    queries: Queries, query: Query
-) -> tuple[dict[str, Scored], dict[str, Status]]:
-    """The candidates of each target, by its name, and its status; all are searched at once."""
+async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], dict[str, Status]]:
+    """The candidates of the targets, and the status of each; all are searched at once."""
     legs: list[tuple[Target, LegQuery]] = []
     statuses: dict[str, Status] = {}
     for target in query.targets:
         asked, statuses[target.collection] = _leg_query(target, query)
         if asked.dense or (asked.sparse and asked.sparse.indices):
             legs.append((target, asked))
-    answers = await queries.search(
+    found, failed = await queries.search(
         legs,
         depth=query.depth,
         condition=query.condition,
         period=query.period,
         seconds=query.seconds(),
     )
-    found, late = told_apart([target.collection for target, _ in legs], answers)
-    statuses |= {status.collection: status for status in late}
-    for name, part in found.items():
-        if part.damage:  # the other part was searched
-            reasons = filter(None, (part.damage, statuses[name].reason))
-            statuses[name] = Status(name, "degraded", " ".join(reasons))
+    statuses |= {name: _fault(name, error) for name, error in failed.items()}
+    for name, damage in chain.from_iterable(part.damage.items() for part in found):
+        reasons = filter(None, (damage, statuses[name].reason))  # the rest was searched
+        statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
+
+
+def _fault(name: str, error: QdrantMcpError) -> Status:
+    state: State = "timeout" if isinstance(error, EngineTimeout) else "failed"
+    return Status(name, state, str(error))
 
 
 def told_apart(
@@ -128,8 +135,7 @@ def told_apart(
     late: list[Status] = []
     for name, answer in zip(names, answers, strict=True):
         if isinstance(answer, QdrantMcpError):
-            state: State = "timeout" if isinstance(answer, EngineTimeout) else "failed"
-            late.append(Status(name, state, str(answer)))
+            late.append(_fault(name, answer))
         else:
             found[name] = answer
     return found, late
@@ -160,7 +166,7 @@ def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:
     named = query.tags.get(name)
     words = query.terms.sparse.get(name)
     if words is None and target.sparse and query.terms.idf and not no_terms:
-        words = Sparse((), ())
+        words = NO_TERMS
     legs = LegQuery(vector, words, named.values if named else ())
     return legs, Status(name, state, no_terms or no_vector or target.note)
 
@@ -171,24 +177,9 @@ async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit
         return list(hits)
     full = query.request.mode == "full"
     wanted = [hit for hit in hits[: query.limit] if full or hit.document.textless]
-    bare = [hit._replace(payload=None) for hit in wanted]
-    whole, _ = await fetch.hits(bare, query.seconds())
+    whole, _ = await fetch.hits(wanted, query.seconds())
     known = {(hit.collection, hit.id): hit for hit in whole}
     return [known.get((hit.collection, hit.id), hit) for hit in hits]
-
-
-def current(hits: Sequence[Hit]) -> tuple[list[Hit], list[Document]]:
-    """The hits without parts of texts that were replaced or are not whole yet, and those parts.
-
-    The engine has compared each part with the first one of its text (`doc.current`).
-    """
-    kept, replaced = [], []
-    for hit in hits:
-        if hit.doc.get("chunk") and hit.doc.get("current") is False:
-            replaced.append(hit.document)
-        else:
-            kept.append(hit)
-    return kept, replaced
 
 
 async def with_successors(

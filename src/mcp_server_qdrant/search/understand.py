@@ -26,9 +26,9 @@ from mcp_server_qdrant.search.words.terms import Reader, Terms, TermWeights, Wor
 WITHIN = 20  # passages of the one text that is searched, without a limit
 MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
 # Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
-# large one. Of many collections each gives fewer.
-CANDIDATES = 180  # of all collections together
-DEPTH = 60  # of one collection at most
+# large one. Of many that are asked apart each gives fewer.
+CANDIDATES = 180  # of all that are asked apart
+DEPTH = 60  # of one at most
 SHALLOW = 10  # and at least
 POOL = 60  # the best of all: their texts are ranked
 PASSAGES = 6  # of one text at most
@@ -74,7 +74,8 @@ class Query:
     the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
     is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
     are those that the query names, by collection.
-    `depth` candidates of each collection are fetched, and the texts of the `pool` best are ranked.
+    `depth` candidates of each collection are fetched, of those that are asked together a few more,
+    and the texts of the `pool` best are ranked.
     Of one text at most so many `passages` are shown. `reader(text)` is the tokeniser for the
     language of that text.
     """
@@ -114,10 +115,12 @@ class Query:
         )
 
 
-def depth_of(collections: int, limit: int) -> tuple[int, int]:
-    """The candidates of each of so many collections, and how many of all are ranked as texts."""
+def depth_of(apart: int, limit: int) -> tuple[int, int]:
+    """The candidates of each collection, or vector space, of so many that are asked apart, and how
+    many of all are ranked as texts.
+    """
     times = max(-(-limit // REACH), 1)
-    depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(collections, 1))))
+    depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(apart, 1))))
     return depth * times, POOL * times
 
 
@@ -175,7 +178,8 @@ class Understanding:
         passages = request.group_size or PASSAGES
         if text is not None:
             passages = request.limit or WITHIN
-        depth, pool = depth_of(len(targets), max(limit, passages))
+        apart = {target.space or (target.collection,) for target in targets}
+        depth, pool = depth_of(len(apart), max(limit, passages))
         # Near spelling counts by the algorithm, or where the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")

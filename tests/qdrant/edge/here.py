@@ -1,83 +1,121 @@
-"""The shards of a folder in the process of a test, or of one that it kills: imports little."""
+"""The store of a folder in the process of a test, or of one that it kills: imports little."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.qdrant.edge.files import Folder, slug_of
-from mcp_server_qdrant.qdrant.edge.shards import Shards
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.reads import Reads
+from mcp_server_qdrant.qdrant.edge.space import Space
+from mcp_server_qdrant.qdrant.edge.store import Store
+from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
 from mcp_server_qdrant.qdrant.edge.writes import Writes
+
+VECTORS = {"d": {"size": 2, "distance": "Dot"}}
+SPARSE = {"s": {"modifier": "idf"}}
+
+
+async def pause() -> None:
+    """Nobody else is there."""
+
+
+def made(vectors=VECTORS, sparse=(), **more) -> dict[str, Any]:
+    """The description of a new collection."""
+    return {"vectors": dict(vectors), "sparse_vectors": dict(sparse), "metadata": None} | more
 
 
 class Here:
-    """The work of a host in this process, on shards that a test has made."""
+    """The work of a host in this process; `names` are made, with one dense vector of size 2."""
 
-    def __init__(self, shards: Shards) -> None:
-        async def pause() -> None:
-            """Nobody else is there."""
+    def __init__(self, root: Path, *names: str, **described: Any) -> None:
+        self.root = root
+        self.open()
+        self.do(*(("create", name, made(**described)) for name in names))
 
-        self.shards, self.writes = shards, Writes(shards, pause)
+    def open(self) -> None:
+        """As a host does when it starts."""
+        folder = Folder(self.root, 0)
+        folder.prepare()
+        self.store = Store(folder)
+        self.store.read()
+        find(self.store)
+        self.reads, self.writes = Reads(self.store, pause), Writes(self.store, pause)
+
+    def again(self) -> None:
+        """A new host."""
+        self.store.close()
+        self.open()
 
     def write(self, operation: str, *arguments: Any) -> Any:
         """A write, made durable as the host does before it acknowledges it."""
         try:
             return asyncio.run(getattr(self.writes, operation)(*arguments))
         finally:
-            self.shards.settle(arguments[0])
+            self.store.settle()
 
-
-def shards_in(path, *names, max_open=8):
-    folder = Folder(path, 0)
-    folder.prepare()
-    shards = Shards(folder, max_open)
-    for name in names:
-        vectors = {"d": {"size": 2, "distance": "Dot"}}
-        made = {"vectors": vectors, "sparse_vectors": {}, "metadata": None}
-        shards.create(name, made)
-    return shards
-
-
-class Store(Here):
-    """The shards of a folder, written to as the host does."""
-
-    def __init__(self, folder: Path, *names: str) -> None:
-        super().__init__(shards_in(folder, *names))
-        self.folder = folder
-        self.again()
-
-    def again(self) -> None:
-        """A new host."""
-        self.shards.close_all()
-        shards = Shards(Folder(self.folder, 0), 8)
-        shards.scan()
-        Here.__init__(self, shards)
-
-    def do(self, *calls):
+    def do(self, *calls: Any) -> list[Any]:
         """Writes, one after the other."""
         return [self.write(*call) for call in calls]
 
-    def damage(self, name="a"):
+    def read(self, operation: str, *arguments: Any) -> Any:
+        return asyncio.run(getattr(self.reads, operation)(*arguments))
+
+    def tidy(self) -> None:
+        """Remove the points of collections that are gone."""
+        asyncio.run(self.store.remove_unwanted(pause))
+
+    def take_over(self) -> None:
+        asyncio.run(take_over(self.store, pause))
+
+    def space(self, name: str = "a") -> Space:
+        return self.store.get(name).space
+
+    def shard(self, name: str = "a") -> Path:
+        """The folder of its engine's files."""
+        return self.space(name).shard
+
+    def damage(self, name: str = "a") -> str | None:
         """What is missing, once it is open."""
-        shard = self.shards.get(name)
-        _ = shard.engine
-        return shard.damage()
+        return self.read("info", name)["damage"]
 
-    def number(self, name="a"):
+    def number(self, name: str = "a") -> int | None:
         """The number that is remembered."""
-        return self.shards.get(name).census.remembered()
+        found = self.store.get(name)
+        return found.space.census.remembered().get(found.entry.id)
 
-    def path(self, name="a") -> Path:
-        return self.folder / "shards" / slug_of(name)
+    def points(self, name: str = "a") -> dict[Any, Any]:
+        """All that it has, by id."""
+        asked = {"limit": 10_000, "with_payload": True, "with_vector": True}
+        found = self.read("scroll", name, asked)["points"]
+        return {one["id"]: (one["payload"], one["vector"]) for one in found}
+
+    def all_points(self) -> dict[str, dict[Any, Any]]:
+        return {name: self.points(name) for name in self.store.names()}
+
+    def crash(self) -> None:
+        """Leave it as a killed host does: nothing is flushed, only the lock is gone."""
+        for space in self.store.spaces.values():
+            engine, space._engine = space._engine, None
+            with contextlib.suppress(Exception):
+                del engine
 
 
-def upsert(*ids, name="a"):
-    points = [(i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2}) for i in ids]
+def upsert(*ids, name="a", says=None):
+    points = [
+        (i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2} | ({"says": says} if says else {}))
+        for i in ids
+    ]
     return "upsert", name, [wire.pack(points)]
 
 
-def delete(*ids, name="a"):
-    return "delete", name, {"must": [{"has_id": list(ids)}]}
+def ids(*some):
+    return {"must": [{"has_id": list(some)}]}
+
+
+def delete(*some, name="a"):
+    return "delete", name, ids(*some)
 
 
 ODD = {"must": [{"key": "odd", "match": {"value": 1}}]}

@@ -10,6 +10,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidFilter, UnknownCollection
 from mcp_server_qdrant.core.notation import part_id, point_id
+from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read import query as asking
 from mcp_server_qdrant.qdrant.read.query import RRF_K, Queries, cosine
 from tests.support import IDF, Engine, foreign, memory_engine, sparse_vector
@@ -65,12 +66,17 @@ async def filled(
 
 async def search(engine, target, query, **options):
     asked = {"depth": 5, "condition": None} | options
-    (scored,) = await Queries(engine).search([(target, query)], **asked)
+    (scored,), failed = await Queries(engine).search([(target, query)], **asked)
+    assert failed == {}
     return scored
 
 
 async def candidates(engine, target, query, **options):
     return (await search(engine, target, query, **options)).candidates
+
+
+def probe(name: str, *terms: int) -> Corpus:
+    return Corpus((name,), "bm25", terms)
 
 
 BOTH = LegQuery(QUERY, WORDS)
@@ -129,7 +135,7 @@ async def test_candidates_come_with_the_fields_that_a_search_reads():
     async with memory_engine() as engine:
         target = await filled(engine)
         queries = Queries(engine, paths=["n"])
-        (scored,) = await queries.search([(target, BOTH)], depth=5, condition=None)
+        (scored,), _ = await queries.search([(target, BOTH)], depth=5, condition=None)
         found = scored.candidates
         (payloads,) = await queries.payloads([("c", [*(c.id for c in found), 999])])
 
@@ -158,7 +164,7 @@ async def test_the_server_fuses_its_own_prefetches_and_scores_the_candidates_by_
         target = await filled(engine)
         recorded = Recorded(engine.client)
         query = replace(BOTH, tags=(("tags", "T"),))
-        (scored,) = await Queries(recorded).search([(target, query)], depth=5, condition=None)
+        (scored,), _ = await Queries(recorded).search([(target, query)], depth=5, condition=None)
         found = scored.candidates
 
     (fusion,), scores = recorded.batches
@@ -187,11 +193,8 @@ async def test_parts_of_a_replaced_version_are_told_by_the_first_part():
         target = Target("c", 3, DenseLeg("v", 2, "cosine", "m"), None, 3)
         found = await candidates(engine, target, LegQuery(QUERY, None))
 
-    assert {c.id: c.payload["doc"].get("current") for c in found} == {
-        first: None,
-        old: False,
-        now: True,
-    }
+    assert {c.id: c.current for c in found} == {first: None, old: False, now: True}
+    assert [c.payload for c in found if c.id == old] == [doc("a", 1)]
 
 
 async def test_a_point_that_one_leg_found_has_its_exact_score_on_the_other():
@@ -255,7 +258,7 @@ async def test_probes_tell_the_idf_of_all_terms_in_one_trip():
     async with memory_engine() as engine:
         target = await filled(engine)
         engine.calls.clear()
-        (found,) = await Queries(engine).probe([(target, [7, 1, 12345])])
+        (found,) = await Queries(engine).probe([probe(target.collection, 7, 1, 12345)])
 
     assert engine.calls[:1] == [("query_batch_points", "c")]
     assert set(found) == {7, 1}
@@ -273,9 +276,7 @@ async def test_a_probe_reads_the_value_stored_with_the_term():
             sparse={"bm25": IDF},
             values=lambda n: {"bm25": models.SparseVector(indices=[3, 9], values=[0.1, 4.0 * n])},
         )
-        target = Target("c", 2, None, SparseLeg("bm25", idf=True), 2)
-
-        (found,) = await Queries(engine).probe([(target, [9])])
+        (found,) = await Queries(engine).probe([probe("c", 9)])
 
     assert found == pytest.approx({9: math.log(0.5 / 2.5 + 1)}, abs=1e-6)
 
@@ -284,14 +285,16 @@ async def test_errors_are_ours():
     gone = Target("gone", 0, DenseLeg("v", 2, "cosine", "m"), SparseLeg("bm25", idf=True))
     async with memory_engine() as engine:
         queries = Queries(engine)
+        found, failed = await queries.search([(gone, BOTH)], depth=5, condition=None)
         answers = [
-            *await queries.search([(gone, BOTH)], depth=5, condition=None),
-            *await queries.probe([(gone, [1])]),
+            *failed.values(),
+            *await queries.probe([probe("gone", 1)]),
             *await queries.payloads([("gone", [1])]),
         ]
         with pytest.raises(InvalidFilter):
             queries.prepare({"x": 1})
 
+    assert found == []
     assert [type(answer) for answer in answers] == [UnknownCollection] * 3
 
 
@@ -301,12 +304,17 @@ class Busy:
     def __init__(self) -> None:
         self.now = self.most = 0
 
-    async def hybrid(self, question, asked, *more):
+    async def asked(self, *_):
         self.now += 1
         self.most = max(self.most, self.now)
         await asyncio.sleep(0)
         self.now -= 1
-        return [EngineFailure("busy")] * len(asked)
+        raise EngineFailure("busy")
+
+    candidates = idfs = asked
+
+    async def retrieve(self, *_, with_payload):
+        await self.asked()
 
 
 async def test_whatever_is_asked_few_trips_are_under_way_at_the_same_time(monkeypatch):
@@ -316,7 +324,7 @@ async def test_whatever_is_asked_few_trips_are_under_way_at_the_same_time(monkey
     searching, probing, reading = Busy(), Busy(), Busy()
     words = [(one, LegQuery(None, WORDS)) for one in targets]
     await Queries(searching).search(words, depth=5, condition=None)
-    await Queries(probing).probe([(one, [1]) for one in targets])
+    await Queries(probing).probe([probe(one.collection, 1) for one in targets])
     await Queries(reading).payloads([(one.collection, [1]) for one in targets])
 
     assert [one.most for one in (searching, probing, reading)] == [2, 2, 2]
@@ -341,9 +349,9 @@ async def test_a_tag_brings_points_that_no_leg_has_near(leg):
         queries = Queries(engine)
         options = {"depth": 3, "condition": None}
         only_odd = options | {"condition": only}
-        (tagged,) = await queries.search([(target, query)], **options)
-        (without,) = await queries.search([(target, plain)], **options)
-        (filtered,) = await queries.search([(target, query)], **only_odd)
+        (tagged,), _ = await queries.search([(target, query)], **options)
+        (without,), _ = await queries.search([(target, plain)], **options)
+        (filtered,), _ = await queries.search([(target, query)], **only_odd)
 
     assert far in [candidate.id for candidate in tagged.candidates]
     assert leg == "both" or far not in [candidate.id for candidate in without.candidates]

@@ -1,16 +1,20 @@
-"""Many collections in one trip answer as each does by native queries of its own."""
+"""The embedded engine answers as native queries do, and collections of one space go together."""
 
+import json
 import math
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
-from mcp_server_qdrant.qdrant.read.query import TRIPS, Queries
+from mcp_server_qdrant.core.dates import Period
+from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, UnknownCollection
+from mcp_server_qdrant.qdrant.engine import Answer, Corpus, Found
+from mcp_server_qdrant.qdrant.read.query import Queries
 from tests.support import IDF, either_engine, foreign, sparse_vector
 
 pytestmark = pytest.mark.filterwarnings("ignore:Local mode performs exact")
@@ -58,42 +62,52 @@ async def filled(folder=None):
         yield client
 
 
-def rounded(found, *, payloads=False):
-    """Of the local mode all candidates have payloads; of the embedded engine those of tags."""
-    assert found.damage is None
-    return (
-        [(c.id, c.payload if payloads else None, round(c.rrf, 7)) for c in found.candidates],
-        {c.id: c.dense and round(c.dense, 5) for c in found.candidates},
-        {c.id: c.sparse and round(c.sparse, 5) for c in found.candidates},
-    )
+def rounded(found):
+    """What each collection gave."""
+    return {
+        one.targets[0].collection: [
+            (c.id, c.payload, round(c.rrf, 7), *(v and round(v, 5) for v in (c.dense, c.sparse)))
+            for c in one.candidates
+        ]
+        for one in found
+    }
+
+
+async def both_ways(folder, asked, condition, depth):
+    """The candidates of the embedded engine, and those of local mode."""
+    async with filled(folder) as client, filled() as memory:
+        answers = []
+        for queries in (Queries(client), Queries(memory)):
+            prepared = queries.prepare(condition)
+            found, failed = await queries.search(asked, depth=depth, condition=prepared)
+            assert failed == {}
+            assert not any(one.damage for one in found)
+            answers.append(rounded(found))
+    return answers
+
+
+ODD = {"must": [{"key": "odd", "match": {"value": True}}]}
 
 
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
-@pytest.mark.parametrize("filtered", [False, True])
+@pytest.mark.parametrize("condition", [None, ODD])
 @pytest.mark.parametrize("depth", [3, 30])
 async def test_candidates_and_scores_are_those_of_native_queries(
-    engine_folder, legs, filtered, depth
+    engine_folder, legs, condition, depth
 ):
     asked = [
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), QUERY) for name in NAMES
     ]
-    async with filled(engine_folder) as client, filled() as memory:
-        one, other = Queries(client, together=True), Queries(memory)
-        odd = {"must": [{"key": "odd", "match": {"value": True}}]}
-        options = {
-            "depth": depth,
-            "condition": one.prepare(odd if filtered else None),
-        }
-        together = await one.search(asked, **options)
-        apart = await other.search(asked, **options)
+    embedded, native = await both_ways(engine_folder, asked, condition, depth)
 
-    assert list(map(rounded, together)) == list(map(rounded, apart))
-    assert all(len(found.candidates) >= 3 for found in together)
+    assert embedded == native
+    assert embedded.keys() == {*NAMES}
+    assert all(len(found) >= 3 for found in embedded.values())
 
 
 @pytest.mark.parametrize("legs", ["both", "dense", "sparse"])
-@pytest.mark.parametrize("filtered", [False, True])
-async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
+@pytest.mark.parametrize("condition", [None, ODD])
+async def test_tags_are_those_of_native_queries(engine_folder, legs, condition):
     """The second collection has no such tag; the third is asked without."""
     tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")))
     queries = (tagged, replace(tagged, tags=(("tags", "none"),)), replace(tagged, tags=()))
@@ -101,85 +115,109 @@ async def test_tags_are_those_of_native_queries(engine_folder, legs, filtered):
         (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)
         for name, query in zip(NAMES, queries, strict=True)
     ]
-    async with filled(engine_folder) as client, filled() as memory:
-        one, other = Queries(client, together=True), Queries(memory)
-        odd = {"must": [{"key": "odd", "match": {"value": True}}]}
-        options = {
-            "depth": 6,
-            "condition": one.prepare(odd if filtered else None),
-        }
-        together = await one.search(asked, **options)
-        apart = await other.search(asked, **options)
+    embedded, native = await both_ways(engine_folder, asked, condition, 6)
 
-    assert list(map(rounded, together)) == list(map(rounded, apart))
-    shown = [[one.payload is not None for one in found.candidates] for found in together]
-    assert shown == [[True] * 6, [True] * 6, [False] * 6]
-    assert {c.id for c in together[0].candidates} & {3, 9, UUID.format(15)}
-
-
-async def test_payloads_stay_away_until_they_are_asked_for(engine_folder):
-    async with filled(engine_folder) as client:
-        queries = Queries(client, together=True)
-        asked = [(target(name), QUERY) for name in NAMES]
-        found = await queries.search(asked, depth=4, condition=None)
-        ids = [[candidate.id for candidate in one.candidates] for one in found]
-        wanted = [(name, [*some, 999]) for name, some in zip(NAMES, ids, strict=True)]
-        payloads = await queries.payloads(wanted)
-
-    assert all(candidate.payload is None for one in found for candidate in one.candidates)
-    for some, answer in zip(ids, payloads, strict=True):
-        assert answer == {point: answer[point] for point in some}
-        assert {int(str(p)[-2:]): answer[p]["n"] for p in some} == {
-            answer[p]["n"]: answer[p]["n"] for p in some
-        }
+    assert embedded == native
+    assert {point for point, *_ in embedded["north"]} & {3, 9, UUID.format(15)}
 
 
 async def test_probes_are_those_of_native_queries(engine_folder):
     async with filled(engine_folder) as client, filled() as memory:
-        asked = [(target(name), [7, 1, 12345]) for name in NAMES]
-        together = await Queries(client, together=True).probe(asked)
-        apart = await Queries(memory).probe(asked)
+        asked = [Corpus((name,), "bm25", (7, 1, 12345)) for name in NAMES]
+        embedded, native = await Queries(client).probe(asked), await Queries(memory).probe(asked)
 
-    assert [set(answer) for answer in together] == [{1, 7}] * 3
-    for one, other in zip(together, apart, strict=True):
+    assert [set(answer) for answer in embedded] == [{1, 7}] * 3
+    for one, other in zip(embedded, native, strict=True):
         assert one == pytest.approx(other, rel=1e-5)
 
 
-async def test_a_collection_that_fails_leaves_the_others_of_its_trip(engine_folder):
+async def test_a_collection_that_fails_leaves_the_others(engine_folder):
     wrong = Target("south", 20, DenseLeg("nowhere", 2, "cosine", "m"), None)
     async with filled(engine_folder) as client:
-        queries = Queries(client, together=True)
+        queries = Queries(client)
         asked = [(t, QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
-        found = await queries.search(asked, depth=3, condition=None)
-        idfs = await queries.probe([(t, [7]) for t, _ in (asked[0], asked[1])])
+        found, failed = await queries.search(asked, depth=3, condition=None)
+        idfs = await queries.probe([Corpus((name,), "bm25", (7,)) for name in ("north", "gone")])
         payloads = await queries.payloads([("north", [1]), ("gone", [1])])
 
-    assert [isinstance(answer, QdrantMcpError) for answer in found] == [False, True, True, False]
-    assert isinstance(found[1], UnknownCollection)
-    assert isinstance(found[2], RequestError)
+    assert rounded(found).keys() == {"north", "east"}
+    kinds = {name: type(error) for name, error in failed.items()}
+    assert kinds == {"gone": UnknownCollection, "south": InvalidPoint}
     assert isinstance(idfs[1], UnknownCollection)
     assert set(idfs[0]) == {7}
     assert isinstance(payloads[1], UnknownCollection)
     assert payloads[0] == {1: {"n": 1, "odd": True}}
 
 
-class Trips:
-    """An engine that counts the trips to it, and gives back what it is asked."""
+class Spaces:
+    """An engine that keeps what it is asked, and finds a point of each collection."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.asked = []
+        self.gone: dict[str, Exception] = {}
+        self.down = False
 
-    async def hybrid(self, question, asked):
-        self.count += 1
-        return asked
+    async def candidates(self, ask):
+        self.asked.append(ask)
+        if self.down:
+            raise EngineFailure("down")
+        scores = [0.5] * sum(leg.scored for leg in ask.legs)
+        there = [name for name in ask.collections if name not in self.gone]
+        damage = dict.fromkeys(there[:1], "Some is lost.")
+        return Answer([Found(name, 1, 0.1, scores, {}) for name in there], damage, self.gone)
 
 
-@pytest.mark.parametrize(("count", "trips"), [(0, 0), (1, 1), (16, 1), (20, 2), (64, 4), (65, 4)])
-async def test_however_many_collections_take_a_few_trips(count, trips):
-    asked = [(f"c{number}", [number]) for number in range(count)]
-    embedded, server = Trips(), Trips()
+def of_space(name: str, space: str | None = "s") -> Target:
+    return replace(target(name), space=space)
 
-    assert await Queries(embedded, together=True).payloads(asked) == asked
-    assert await Queries(server).payloads(asked) == asked
-    assert embedded.count == trips <= TRIPS
-    assert server.count == count
+
+async def test_collections_of_one_space_are_asked_together_for_a_few_more_candidates():
+    engine = Spaces()
+    asked = [(of_space(f"c{n}"), QUERY) for n in range(16)]
+    asked += [(of_space("x"), replace(QUERY, dense=[0.0, 1.0])), (of_space("y", "t"), QUERY)]
+    asked += [(of_space(name, None), QUERY) for name in ("p", "q")]
+    found, failed = await Queries(engine).search(asked, depth=60, condition=None)
+
+    names = tuple(f"c{n}" for n in range(16))
+    assert [ask.collections for ask in engine.asked] == [names, *[(n,) for n in "xypq"]]
+    assert [ask.limit for ask in engine.asked] == [120, 60, 60, 60, 60]
+    # Terms were weighed over all of the space, whatever else parts them.
+    assert [ask.corpus for ask in engine.asked] == [(*names, "x")] * 2 + [(n,) for n in "ypq"]
+    assert failed == {}
+    assert [target.collection for target in found[0].targets] == [*names]
+    assert [c.collection for one in found for c in one.candidates] == [*names, *"xypq"]
+    assert {(c.dense, c.sparse) for one in found for c in one.candidates} == {(0.5, 0.5)}
+
+
+async def test_tags_and_dates_of_one_collection_are_looked_for_in_all_that_are_asked_with_it():
+    engine, tagged = Spaces(), replace(QUERY, tags=(("tags", "T"),))
+    asked = [
+        (replace(of_space("a"), dates=("created_at",)), tagged),
+        (replace(of_space("b"), dates=("metadata.date",)), QUERY),
+    ]
+    period = Period(datetime(2026, 1, 1, tzinfo=UTC), None)
+    await Queries(engine).search(asked, depth=9, condition=None, period=period)
+
+    (ask,) = engine.asked
+    assert ask.collections == ("a", "b")
+    assert [leg.scored for leg in ask.legs] == [True, True, False]
+    where = [json.dumps(leg.where) for leg in ask.legs]
+    assert all(path in one for one in where for path in ("created_at", "metadata.date"))
+    assert ["tags" in one for one in where] == [False, False, True]
+
+
+async def test_what_fails_of_those_asked_together_is_told_by_name():
+    engine = Spaces()
+    asked = [(of_space(name), QUERY) for name in "abc"]
+    engine.gone = {"b": UnknownCollection("b")}
+    (found,), failed = await Queries(engine).search(asked, depth=9, condition=None)
+
+    assert failed == engine.gone
+    assert [one.collection for one in found.targets] == ["a", "c"]
+    assert found.damage == {"a": "Some is lost."}
+
+    engine.down = True
+    found, failed = await Queries(engine).search(asked, depth=9, condition=None)
+
+    assert found == []
+    assert {name: str(error) for name, error in failed.items()} == dict.fromkeys("abc", "down")

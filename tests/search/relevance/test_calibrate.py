@@ -1,6 +1,7 @@
 """The published formula, with numbers done by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -22,9 +23,10 @@ def found(name, dense=None, sparse=None, ids=None) -> Scored:
         sparse=SPARSE if sparse is not None else None,
     )
     return Scored(
-        target,
+        [target],
         [
             Candidate(
+                name,
                 point,
                 1 / 60,
                 None if dense is None else dense.get(point, 0.0),
@@ -129,3 +131,11 @@ def test_a_hit_carries_its_trace_and_its_payload():
     assert hit.payload == {"document": "1"}
     assert hit.rescored("decay", 0.5).score == pytest.approx(hit.score / 2)
     assert hit.rescored("decay", 0.5).factors == (("decay", 0.5),)
+
+
+def test_parts_of_texts_that_were_replaced_have_no_place():
+    part = found("a", dense={1: 0.5, 2: 0.5, 3: 0.5})
+    marks = zip(part.candidates, (None, True, False), strict=True)
+    marked = replace(part, candidates=[one._replace(current=mark) for one, mark in marks])
+
+    assert [hit.id for hit in calibrate([marked], Terms("q", {}, {}), 0.5)] == [1, 2]

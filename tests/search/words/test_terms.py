@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.demo import TEXTS
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.search.words import terms as terms_module
 from mcp_server_qdrant.search.words.terms import (
     TermWeights,
     document_frequency,
@@ -23,8 +25,8 @@ from tests.support import IDF, Clock, Engine, foreign, memory_engine, sparse_vec
 BM25 = Bm25Encoder()
 
 
-def target(name: str, documents: int, *, idf: bool = True) -> Target:
-    return Target(name, documents, None, SparseLeg("bm25", idf), documents)
+def target(name: str, documents: int, *, idf: bool = True, space: str | None = None) -> Target:
+    return Target(name, documents, None, SparseLeg("bm25", idf), documents, space=space)
 
 
 def qdrant_idf(documents: int, df: int) -> float:
@@ -41,14 +43,17 @@ class Prober:
         self.asked: list[tuple[str, tuple[int, ...]]] = []
 
     async def probe(self, asked, seconds):
-        return [self.answer(target.collection, terms) for target, terms in asked]
+        return [self.answer(sorted(corpus.collections), corpus.terms) for corpus in asked]
 
-    def answer(self, collection, terms):
-        self.asked.append((collection, tuple(terms)))
-        if collection in self.failing:
+    def answer(self, names, terms):
+        """The idf over the collections together."""
+        self.asked.append((" ".join(names), tuple(terms)))
+        if self.failing.intersection(names):
             return EngineFailure("broken")
-        documents, held = self.collections[collection]
-        return {t: qdrant_idf(documents, held[t]) for t in terms if t in held}
+        there = [self.collections[name] for name in names]
+        total = sum(documents for documents, _ in there)
+        df = {t: sum(held.get(t, 0) for _, held in there) for t in terms}
+        return {t: qdrant_idf(total, df[t]) for t in terms if df[t]}
 
 
 def words(text: str, _languages: Collection[str] = ()) -> list[tuple[int, ...]]:
@@ -85,6 +90,51 @@ async def test_each_collection_gets_its_own_query_and_all_share_the_idf():
     assert terms.sparse["b"].values == pytest.approx(
         (terms.idf[1] / qdrant_idf(30, 5), terms.idf[2] / qdrant_idf(30, 1))
     )
+
+
+async def test_collections_of_one_space_are_probed_together_and_share_a_query():
+    prober = Prober(a=(10, {1: 2}), b=(30, {1: 5, 2: 1}), c=(40, {1: 1}))
+    weigh = TermWeights(words, prober)
+    both = [target("a", 10, space="s"), target("b", 30, space="s")]
+    terms = await weigh.weighed("1 2", [*both, target("c", 40)])
+    apart = await weigh.weighed("1 2", [replace(one, space=None) for one in both])
+
+    assert prober.asked[:2] == [("a b", (1, 2)), ("c", (1, 2))]
+    assert terms.idf == pytest.approx({1: math.log(81 / 8.5), 2: math.log(81 / 1.5)})
+    assert terms.sparse["a"] is terms.sparse["b"]
+    assert terms.sparse["a"].values[0] == pytest.approx(terms.idf[1] / qdrant_idf(40, 7))
+    assert terms.sparse["c"].indices == (1,)
+    assert (await weigh.weighed("1 2", both)).idf == pytest.approx(apart.idf)
+
+
+async def test_what_is_stored_or_deleted_concerns_every_group_that_has_the_collection():
+    prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}), c=(40, {1: 1}))
+    weigh = TermWeights(words, prober)
+    groups = ["ab", "ac", "bc"]
+
+    async def asked():
+        prober.asked.clear()
+        for names in groups:
+            sizes = {name: prober.collections[name][0] for name in names}
+            await weigh.weighed("1 9", [target(n, size, space="s") for n, size in sizes.items()])
+        return prober.asked
+
+    assert await asked() == [("a b", (1, 9)), ("a c", (1, 9)), ("b c", (1, 9))]
+    assert await asked() == []
+    weigh.changed("a")
+    assert await asked() == [("a b", (9,)), ("a c", (9,))]
+    weigh.forget("b")
+    assert await asked() == [("a b", (1, 9)), ("b c", (1, 9))]
+
+
+async def test_the_groups_used_last_are_remembered(monkeypatch):
+    monkeypatch.setattr(terms_module, "CACHE_GROUPS", 2)
+    prober = Prober(a=(10, {1: 2}), b=(30, {1: 5}), c=(40, {1: 1}))
+    weigh = TermWeights(words, prober)
+    for name in "abacab":
+        await weigh.weighed("1", [target(name, prober.collections[name][0])])
+
+    assert [name for name, _ in prober.asked] == ["a", "b", "c", "b"]
 
 
 async def test_a_term_that_no_collection_has_is_unknown():

@@ -1,8 +1,8 @@
 """The embedded engine behind qdrant-client's async interface: no server, nothing to install.
 
-The subset of `AsyncQdrantClient` that this product uses, with the same result types; a search is a
-call of `hybrid`. Arguments that only mean something to a server (`wait`, `exact`, consistency) are
-accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
+The subset of `AsyncQdrantClient` that this product uses, with the same result types, and the
+questions of a search (`qdrant/engine.py`). Arguments that only mean something to a server (`wait`,
+`exact`, consistency) are accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.check import plain_payload
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
@@ -91,6 +92,11 @@ class EdgeClient(AsyncQdrantBase):
         await self._change("create", collection_name, made)
         return True
 
+    async def create_described(self, collection_name: str, described: Mapping[str, Any]) -> None:
+        """Make a collection from the description of another one, with its indexes."""
+        await self._change("create", collection_name, dict(described))
+        await self._change("index", collection_name, described["indexes"])
+
     async def update_collection(
         self, collection_name: str, metadata: dict[str, Any] | None = None, **_: Any
     ) -> bool:
@@ -107,14 +113,26 @@ class EdgeClient(AsyncQdrantBase):
         lost, left = await self._change("accept_loss", collection_name)
         return lost, left
 
-    async def save(self, collection_name: str, folder: Path) -> int:
-        """Copy a collection into another folder of shards; its number of points."""
-        return int(await self._change("save", collection_name, str(folder), timeout=COPY_SECONDS))
+    async def save(self, collection_name: str, file: Path) -> int:
+        """Write a collection's points to a new file; their number. See `points_file`."""
+        return int(await self._change("save", collection_name, str(file), timeout=COPY_SECONDS))
 
     async def adopt(self, collection_name: str, staged: str, *, replace: bool) -> None:
-        """Make what is staged in the engine's folder the collection of that name; see `staged`."""
+        """Give a collection, which was filled under a name that begins with STAGED, its own."""
         asked = (collection_name, staged, replace)
         await self._change("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
+
+    async def put(self, collection_name: str, points: Sequence[Any]) -> None:
+        """Insert points as `points_file` has them: `(id, vectors, payload)`."""
+        await self._change("upsert", collection_name, [pack(list(points))], timeout=COPY_SECONDS)
+
+    async def rebuild(self) -> dict[str, tuple[int, int]]:
+        """Rebuild the store from what can be read: of each collection the points left, and lost."""
+        return dict(await self._change("rebuild", timeout=COPY_SECONDS))
+
+    async def rewrite(self) -> None:
+        """Write the store anew, without what was deleted. Other calls wait."""
+        await self._change("rewrite", timeout=COPY_SECONDS)
 
     async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
         """Index payload fields. The files are made durable once, not for each field."""
@@ -187,14 +205,14 @@ class EdgeClient(AsyncQdrantBase):
 
     # Questions
 
-    async def hybrid(self, question: str, *arguments: Any, guard: Any = None) -> list[Any]:
-        """A question of a search to many collections, in one trip; see `Questions`.
+    async def candidates(self, ask: Ask) -> Answer:
+        """The candidates of any number of collections, in one trip; see `Ask`."""
+        answer: Answer = await self._ask("candidates", ask)
+        return answer
 
-        One trip for each collection would take longer than the search itself.
-        `guard`: a plain filter on all of it. One entry per collection: the answer, or its error.
-        """
-        answers: list[Any] = await self._ask("hybrid", question, guard, *arguments)
-        return answers
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The idf of terms over collections of one space; see `Corpus`."""
+        return dict(await self._ask("idfs", corpus))
 
     async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
         """The points that exist, in the order of their ids."""

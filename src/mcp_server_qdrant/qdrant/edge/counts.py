@@ -1,88 +1,99 @@
-"""The least number of points that a shard holds, remembered in a small file among its own.
+"""The least number of points that each collection of a space holds, remembered in a small file.
 
-The engine opens a shard that lost a part of its files without a word. So the number is written
+The engine opens a shard that lost a part of its files without a word. So the numbers are written
 after each write, and forgotten before points are deleted: whenever the process is killed, a sound
-shard holds as many. Where there is no number, or a torn one, nothing is known.
+shard holds as many. Where there are no numbers, or torn ones, nothing is known.
 """
 
 import contextlib
-import re
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from mcp_server_qdrant.core.disk import sync
 
 INCOMPLETE = "Some of its points are missing on the disk; who runs this server can restore them."
-_LINE = re.compile(r"(\d{20})( .*)?")  # versions before wrote a word behind it
 
 
 class Census:
-    """The points of one shard against the number that it should have.
+    """The points of a space's collections, by id, against the numbers that they should have.
 
-    `engine` is the open shard throughout, `missing` how many points it lost.
+    `here` are those that are there, `missing` those that were lost; absent ids have none.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._written: int | None = None
-        self._twice = 0  # after a crash the engine's own count has some points twice
-        self._here = 0
-        self.missing = 0
+        self._known = False  # the file has numbers
+        self.here: dict[str, int] = {}
+        self.missing: dict[str, int] = {}
 
-    def opened(self, engine: Any, exact: int) -> None:
-        """Compare the points of a shard just opened to the number remembered."""
-        self._twice = engine.info().points_count - exact
-        self._written = self.remembered()
-        self._here, self.missing = exact, max(0, (self._written or 0) - exact)
-        self._write()
+    def opened(self, here: Mapping[str, int]) -> None:
+        """Compare the points of a shard just opened to the numbers remembered."""
+        remembered = self.remembered()
+        self._known = bool(remembered)
+        self.here = dict(here)
+        self.missing = {
+            one: number - here.get(one, 0)
+            for one, number in remembered.items()
+            if number > here.get(one, 0)
+        }
+        if not remembered:
+            self.write()
 
-    def kept(self, engine: Any) -> None:
-        """Remember what is durable now. Points that come back make up for missing ones."""
-        # An exact count would take 8 ms of 100,000 points.
-        here = int(engine.info().points_count) - self._twice
-        self.missing = max(0, self.missing - max(0, here - self._here))
-        self._here = here
-        self._write()
+    def changed(self, collection: str, more: int) -> None:
+        """So many points more, or fewer. Points that come back make up for missing ones."""
+        self.here[collection] = self.here.get(collection, 0) + more
+        if more > 0 and collection in self.missing:
+            self.lose(collection, self.missing[collection] - more)
+
+    def lose(self, collection: str, missing: int) -> None:
+        """So many points of it are missing."""
+        self.missing.pop(collection, None)
+        if missing > 0:
+            self.missing[collection] = missing
+
+    def without(self, collection: str) -> None:
+        """The collection has no points any more, nor should it."""
+        self.here.pop(collection, None)
+        self.missing.pop(collection, None)
 
     def forget(self) -> None:
         """Durably, before points are deleted: after a crash nothing is known."""
-        if self._written is not None:
-            self._written = None
+        if self._known:
+            self._known = False
             self._file.unlink(missing_ok=True)
             sync(self._file.parent)
 
-    def accept(self) -> int:
-        """Go on without the missing points; returns their number."""
-        lost, self.missing = self.missing, 0
-        self._write()
-        return lost
+    def write(self) -> None:
+        """Remember the numbers: what is durable now, and what is missing."""
+        lost = self.missing
+        numbers = {
+            one: n + lost.get(one, 0) for one, n in {**dict.fromkeys(lost, 0), **self.here}.items()
+        }
+        try:
+            self._file.write_text(json.dumps(numbers), "utf-8")
+            self._known = True
+        except OSError:  # better nothing than numbers that are too high
+            self._known = False
+            with contextlib.suppress(OSError):
+                self._file.unlink()
 
-    def damage(self, name: str) -> str | None:
+    def damage(self, collection: str, name: str) -> str | None:
         """The loss in a sentence, and what to do about it."""
-        if not self.missing:
+        lost = self.missing.get(collection, 0)
+        if not lost:
             return None
-        verb = "is" if self.missing == 1 else "are"
+        verb = "is" if lost == 1 else "are"
         return (
-            f"{self.missing:,} of its {self._here + self.missing:,} points {verb} missing on the"
+            f"{lost:,} of its {self.here.get(collection, 0) + lost:,} points {verb} missing on the"
             " disk. Restore a backup or store the texts again; to go on without them, run"
             f" mcp-server-qdrant accept-loss {name!r}."
         )
 
-    def remembered(self) -> int | None:
-        """The number in the file."""
+    def remembered(self) -> dict[str, int]:
+        """The numbers in the file; none where it is missing or torn."""
         try:
-            line = _LINE.fullmatch(self._file.read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return int(line[1]) if line else None
-
-    def _write(self) -> None:
-        number = self._here + self.missing
-        if number != self._written:
-            try:
-                self._file.write_text(f"{number:020d}", "utf-8")
-                self._written = number
-            except OSError:  # better nothing than a number that is too high
-                self._written = None
-                with contextlib.suppress(OSError):
-                    self._file.unlink()
+            numbers = json.loads(self._file.read_text("utf-8"))
+            return {str(one): int(number) for one, number in numbers.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}

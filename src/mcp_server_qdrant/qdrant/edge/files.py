@@ -1,14 +1,9 @@
 """The folder on disk: names, sparse copies, free space, and what to mend after a crash.
 
-shards/<slug>         a collection: the engine's files, and among them
-  collection.json     its description
-  points              how many points it holds at least; see `counts`
-  opening             a byte for each opening in a row that killed the host
-shards/<slug>.next    a collection, whole, that is about to take the place of the one there
-trash/ work/          emptied at every start
-
-Versions before had the description and the number beside the folder, as <slug>.json and
-<slug>.count: they are moved into it.
+collections/ unwanted/   the catalogue; see `catalogue`
+spaces/                  the points of the collections; see `space`
+shards/                  collections of an earlier version; see `takeover`
+trash/ work/             emptied at every start
 """
 
 import contextlib
@@ -25,9 +20,7 @@ from urllib.parse import unquote
 from mcp_server_qdrant.core.disk import sync
 from mcp_server_qdrant.core.errors import DiskFull
 
-DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"
-MOVED = {".json": DESCRIPTION, ".count": POINTS}
-_NEXT = ".next"
+STAGED = "\0"  # begins the name of a collection that is being restored: nobody else has it
 _LONGEST_SLUG = 120
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # bytes that must stay free after a deletion
@@ -49,44 +42,30 @@ def name_of(slug: str) -> str:
     return name if slug_of(name) == slug else slug
 
 
+def is_ours(root: Path) -> bool:
+    """Whether the embedded engine has collections in that folder, or an earlier version had."""
+    return (root / "collections").is_dir() or (root / "shards").is_dir()
+
+
 class Folder:
     """The directories of an engine folder."""
 
     def __init__(self, root: Path, min_free: int) -> None:
         self.root = root
-        self.shards = root / "shards"
+        self.spaces = root / "spaces"
+        self.earlier = root / "shards"
         self.trash = root / "trash"
         self.work = root / "work"
         self._min_free = min_free
 
     def prepare(self) -> None:
-        """Make the directories and mend what a crash left half done."""
-        for path in (self.shards, self.trash, self.work):
+        """Make the directories and remove what a crash left half done."""
+        for path in (self.spaces, self.trash, self.work):
             path.mkdir(parents=True, exist_ok=True)
         for path in (*self.trash.iterdir(), *self.work.iterdir()):
             _remove(path)
-        for path in sorted(self.shards.iterdir()):
-            self._mend(path)
-
-    def _mend(self, path: Path) -> None:
-        if path.suffix == _NEXT:
-            self._settle(path)
-        elif path.suffix in MOVED:
-            target = path.with_suffix("") / MOVED[path.suffix]
-            if target.parent.is_dir() and not target.exists():
-                path.replace(target)
-        elif path.is_dir():
-            # Left by a killed optimisation; loading never cleans it.
-            _remove(path / "temp_segments")
-
-    def collections(self) -> list[Path]:
-        """The directories of collections; copies that somebody left beside them are none."""
-        return [
-            path
-            for path in self.shards.iterdir()
-            if ((path / "segments").is_dir() or (path / DESCRIPTION).exists())
-            and slug_of(name_of(path.name)) == path.name
-        ]
+        for path in self.spaces.glob("*/*/temp_segments"):
+            _remove(path)  # left by a killed optimisation; loading never cleans it
 
     def place(self, kind: str) -> Path:
         """A new directory to work in; gone at the next start at the latest."""
@@ -102,21 +81,11 @@ class Folder:
             sync(path.parent)
             threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
-    def receive(self, slug: str, staged: Path) -> None:
-        """Put a collection that is staged in the place of the one there.
-
-        A crash before the first renaming leaves the old one, whole, a crash after it the new one.
-        """
-        following = self.shards / f"{slug}{_NEXT}"
-        staged.rename(following)
-        sync(self.shards)
-        self._settle(following)
-
-    def _settle(self, following: Path) -> None:
-        shard = following.with_suffix("")
-        self.discard(shard)
-        following.rename(shard)
-        sync(self.shards)
+    def set_aside(self, path: Path) -> None:
+        """Keep what was damaged, for a person to look at and delete."""
+        kept = self.root / "damaged"
+        kept.mkdir(exist_ok=True)
+        path.rename(kept / f"{path.parent.name}-{path.name}")
 
     def require_space(self, wanted: int, *, deleting: bool = False) -> None:
         """Raise DiskFull unless so many bytes are free beside the reserve, which deletions may use.

@@ -1,49 +1,49 @@
-"""Shards that take another one's place are made and tried by a process of their own.
+"""Another generation of a space is made by a process of its own: optimised, or what can be read.
 
 Optimising freezes a process for seconds to minutes, and a damaged file can end the one that opens
 it; so this is never the host.
 
-    python -m mcp_server_qdrant.qdrant.edge.optimise SHARD POINTS [OTHER]
+    python -m mcp_server_qdrant.qdrant.edge.optimise GENERATION
 
-fails unless the shard can be opened and holds so many points. With OTHER it is made first: an
-optimised copy of that one.
+optimises that one, a copy that the host has made.
 """
 
 import asyncio
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
-from mcp_server_qdrant.qdrant.edge.files import Folder, allocated, copy_sparse, sync_tree
+from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, counted, guarded
+from mcp_server_qdrant.qdrant.edge.store import Store
 
 _SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
+_LONGEST_WAIT = 30.0  # seconds for a quiet moment
 _FEWEST = 500  # points; a smaller gain is not worth a process
+_MOST_UPDATES = 5_000  # done again in the copy; of 16 points at most each, some hundred MB
 
 logger = logging.getLogger(__name__)
 
 
 class Optimiser:
-    """Optimises one shard at a time, without a pause of the others: its copy is swapped in.
+    """Optimises one space at a time, while reads and writes go on: its copy takes its place.
 
-    Reads and writes go on meanwhile; but a copy of a shard that was written to is of no use, and
-    the next quiet moment is waited for. `writing` is held where no write may come between.
+    What is written meanwhile is recorded, and done again in the copy. `writing` is held where no
+    write may come between: while the files are copied, and for the last of the updates.
     """
 
-    def __init__(self, shards: Shards, options: EdgeOptions, writing: asyncio.Lock) -> None:
-        self._shards, self._options, self._writing = shards, options, writing
+    def __init__(self, store: Store, options: EdgeOptions, writing: asyncio.Lock) -> None:
+        self._store, self._options, self._writing = store, options, writing
+        self._due_since: dict[Path, float] = {}
         self.busy = False
 
     async def run(self) -> None:
@@ -52,104 +52,110 @@ class Optimiser:
             await asyncio.sleep(max(_POLL_SECONDS, self._options.quiet_seconds / 2))
             try:
                 with guarded("", "could not be optimised."):
-                    shard = self._due()
-                    if shard is None or await self.optimise(shard):
+                    space = self._due()
+                    if space is None or await self.optimise(space):
                         continue
             except QdrantMcpError as error:
                 logger.warning("Optimising was given up: %s", error)
             await asyncio.sleep(_RETRY_SECONDS)
 
-    def _due(self) -> Shard | None:
-        """A shard with much to gain and no recent write."""
-        before = time.monotonic() - self._options.quiet_seconds
-        quiet = (shard for shard in self._shards.opened() if shard.touched <= before)
-        return next(filter(self._worthwhile, quiet), None)
+    def _due(self) -> Space | None:
+        """A space with much to gain: without a recent write, or one that has waited for long."""
+        now = time.monotonic()
+        for space in self._store.spaces.values():
+            if not space.is_open or not self._worthwhile(space):
+                self._due_since.pop(space.path, None)
+                continue
+            since = self._due_since.setdefault(space.path, now)
+            quiet = space.touched <= now - self._options.quiet_seconds
+            if quiet or since <= now - _LONGEST_WAIT:
+                return space
+        return None
 
-    def _worthwhile(self, shard: Shard) -> bool:
+    def _worthwhile(self, space: Space) -> bool:
         """True if enough was written since the last optimisation, or deleted.
 
-        Enough is half of the shard, so that a growing one is copied a few times only; at most
+        Enough is half of the points, so that a growing space is copied a few times only; at most
         `optimise_at` points, which searches would feel.
         """
-        count = shard.count()
-        gain = max(count - int(shard.sidecar.get("optimised_points", 0)), shard.deleted)
+        count = sum(space.census.here.values())
+        gain = max(count - space.optimised, space.deleted)
         return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
-    async def optimise(self, shard: Shard) -> bool:
-        """Whether an optimised copy took its place: not where it was written to meanwhile."""
-        folder, points = self._shards.folder, shard.count()
-        folder.require_space(_SPACE_FACTOR * allocated(shard.path))
-        shard.flush()  # nothing changes its files while they are copied
-        began, place = shard.touched, folder.place("optimised")
+    async def optimise(self, space: Space) -> bool:
+        """Whether an optimised copy took its place: not where too much was written meanwhile."""
+        folder, before = self._store.folder, space.shard
+        folder.require_space(_SPACE_FACTOR * allocated(before))
+        place, child, done = space.new_generation(), None, False
         self.busy = True
-        child = start(place, points, shard.path)
         try:
-            while (code := child.poll()) is None and shard.touched == began:  # noqa: ASYNC110
-                await asyncio.sleep(_POLL_SECONDS)
             async with self._writing:
-                if code:
-                    logger.warning("Optimising was given up: the child ended with code %s", code)
-                done = code == 0 and shard.touched == began
-                if done:
-                    self._shards.adopt({**shard.sidecar, "optimised_points": points}, place)
-                return done
+                space.flush()
+                await asyncio.to_thread(copy_sparse, before, place)
+                space.record, deleted = [], space.deleted
+            child = start(place)
+            while (code := child.poll()) is None and len(space.record) <= _MOST_UPDATES:  # noqa: ASYNC110
+                await asyncio.sleep(_POLL_SECONDS)
+            if code != 0:
+                logger.warning("Optimising was given up: its process ended with code %s", code)
+                return False
+            done = await self._switch(space, place, deleted)
+            return done
         finally:
-            child.kill()
-            child.wait()
-            folder.discard(place)
+            space.record = None
+            if child is not None:
+                child.kill()
+                child.wait()
+            if not done:
+                folder.discard(place)
             self.busy = False
 
+    async def _switch(self, space: Space, place: Path, deleted: int) -> bool:
+        """Do again in the copy what was done meanwhile, and let it count."""
+        engine, done = edge.EdgeShard.load(str(place)), False
+        try:
+            while space.record:
+                engine.update(space.record.pop(0))
+                await asyncio.sleep(0)
+            async with self._writing:
+                for update in space.record or ():
+                    engine.update(update)
+                engine.flush()
+                if counted(engine) != counted(space.engine):
+                    logger.warning("Optimising was given up: the copy has other points.")
+                    return False
+                before = space.shard
+                about = {**space.about(), "optimised_points": sum(space.census.here.values())}
+                space.switch(place, about, engine)
+                done = True
+                space.deleted -= deleted
+                self._store.folder.discard(before)
+                return True
+        finally:
+            if not done:
+                engine.close()
 
-@contextmanager
-def stage(root: Path) -> Iterator[Path]:
-    """A place for a collection that is restored, with all of its files.
 
-    It is gone afterwards, or at the next start of the host.
-    """
-    place = Folder(root, 0).place("restored")
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-async def try_staged(place: Path, name: str, points: int) -> None:
-    """Open what is staged. Raises RequestError where it does not hold so many points."""
-    if await asyncio.to_thread(start(place, points).wait):
-        raise RequestError(
-            f"The backup of {name!r} is damaged: the engine cannot read its {points:,} points."
-        )
-
-
-def start(shard: Path, points: int, other: Path | None = None) -> "subprocess.Popen[bytes]":
-    """Begin to make or to try that shard."""
-    module = "mcp_server_qdrant.qdrant.edge.optimise"
-    given = [str(shard), str(points), *([str(other)] if other else [])]
+def start(place: Path) -> "subprocess.Popen[bytes]":
+    """Begin to optimise that generation."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", module, *given],
-        cwd=shard,
+        [sys.executable, "-P", "-m", "mcp_server_qdrant.qdrant.edge.optimise", str(place)],
+        cwd=place,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
 
 
 def main(arguments: list[str]) -> None:
-    """Open the shard, a copy with low priority; fail if it lacks points."""
-    shard, points = Path(arguments[0]), int(arguments[1])
-    other = Path(arguments[2]) if len(arguments) > 2 else None
-    if other is not None:
-        if sys.platform != "win32":
-            os.nice(10)
-        copy_sparse(other, shard)
-    engine = edge.EdgeShard.load(str(shard))
-    if other is not None:
-        engine.optimize()
-        engine.flush()
-    found = engine.count(edge.CountRequest(exact=True))
+    """Optimise the generation with low priority."""
+    place = Path(arguments[0])
+    if sys.platform != "win32":
+        os.nice(10)
+    engine = edge.EdgeShard.load(str(place))
+    engine.optimize()
+    engine.flush()
     engine.close()
-    sync_tree(shard)
-    if found != points:
-        sys.exit(f"The shard holds {found} points, not {points}.")
+    sync_tree(place)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 class EdgeOptions:
     """The behaviour of a host; the first client's options count while that host lives.
 
-    idle_seconds: how long the host outlives its last client. max_open: open shards kept.
-    min_free: bytes that must stay free on the disk. optimise_at: vectors not yet quantised
-    (or points deleted) that make an optimisation worthwhile. quiet_seconds: pause in
-    writing before it starts.
+    idle_seconds: how long the host outlives its last client. min_free: bytes that must stay free on
+    the disk. optimise_at: vectors not yet quantised (or points deleted) that make an optimisation
+    worthwhile. quiet_seconds: pause in writing before it starts.
     """
 
     idle_seconds: float = 5.0
-    max_open: int = 512
     min_free: int = 256 << 20
     optimise_at: int = 20_000
     quiet_seconds: float = 2.0

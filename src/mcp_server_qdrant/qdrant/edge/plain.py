@@ -9,6 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge.check import check_id, plain_id, plain_payload
+from mcp_server_qdrant.qdrant.legs import Described
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
 
@@ -62,7 +63,7 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     """The host's description of a collection, as far as the server's has a meaning here."""
-    info: Any = models.CollectionInfo
+    info: Any = Described
     config: Any = models.CollectionConfig
     named, damage = found["vectors"], found["damage"]
     params = models.CollectionParams(
@@ -73,6 +74,7 @@ def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
     made: models.CollectionInfo = info.model_construct(
         status=models.CollectionStatus.RED if damage else models.CollectionStatus.GREEN,
         warnings=[models.CollectionWarning(message=damage)] if damage else None,
+        space=found.get("space"),
         points_count=found["points_count"],
         segments_count=found["segments_count"],
         payload_schema={key: models.PayloadIndexInfo(**index) for key, index in indexes},

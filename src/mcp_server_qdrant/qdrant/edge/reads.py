@@ -6,192 +6,152 @@ interface.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import qdrant_edge as edge
-from typing_extensions import override
 
-from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
-from mcp_server_qdrant.qdrant.edge.check import check_vectors, plain_id
-from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
-from mcp_server_qdrant.qdrant.questions import Questions
+from mcp_server_qdrant.qdrant.edge.check import plain_id
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, check_key, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.question import Question
+from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
+from mcp_server_qdrant.qdrant.edge.store import Collection, Store
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 
 Body = Mapping[str, Any]  # of a request or a result, as a server's REST interface has it
 
 
 class Reads:
-    """The reads of one host. `pause` lets other calls run between two collections of a search."""
+    """The reads of one host. `pause` lets other calls run between two spaces of a search."""
 
-    def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
-        self._shards = shards
+    def __init__(self, store: Store, pause: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
         self._pause = pause
 
     async def collections(self) -> list[str]:
         """All names."""
-        return self._shards.names()
+        return self._store.names()
 
     async def info(self, name: str) -> dict[str, Any]:
         """The description, the exact count, segments and payload indexes."""
-        shard = self._shards.get(name)
-        found, declared = shard.engine.info(), shard.sidecar.get("indexes", {})
+        found = self._store.get(name)
+        entry, engine = found.entry, found.space.engine
+        there = {field: types.index_type(one) for field, one in all_indexes(engine).items()}
+        points = found.count()
         return {
-            **shard.sidecar,
-            "segments_count": found.segments_count,
+            "name": name,
+            "space": entry.space,
+            "vectors": entry.vectors,
+            "sparse_vectors": entry.sparse_vectors,
+            "metadata": entry.metadata,
+            "created_at": entry.created_at,
+            "segments_count": engine.info().segments_count,
             "payload_schema": {
-                key: {
-                    "data_type": types.index_type(index),
-                    "points": index.points,
-                    "params": declared.get(key),
+                field: {
+                    "data_type": there[field],
+                    "points": points,
+                    "params": declared if isinstance(declared, dict) else None,
                 }
-                for key, index in found.payload_schema.items()
+                for field, declared in entry.indexes.items()
+                if there.get(field) == types.declared_type(declared)
             },
-            "points_count": shard.count(),
-            "damage": shard.damage(),
+            "points_count": points,
+            "damage": found.damage(),
         }
 
     async def retrieve(self, name: str, asked: Body) -> list[Body]:
         """The points that exist, in the order of the ids."""
-        shown = asked["with_payload"], asked["with_vector"]
-        return _points(self._shards.get(name).engine.retrieve(asked["ids"], *shown))
+        found = self._store.get(name)
+        ids = [stored_id(found.entry, point) for point in asked["ids"]]
+        shown = {"payload": asked["with_payload"], "vector": asked["with_vector"]}
+        return _points(found.entry, readable(found.space.engine, ids, **shown))
 
     async def scroll(self, name: str, asked: Body) -> Body:
         """One page and where the next begins; None where it is in the order of an indexed field."""
-        order = asked.get("order_by")
-        request = edge.ScrollRequest(
+        found = self._store.get(name)
+        order, offset = asked.get("order_by"), asked.get("offset")
+
+        records, following = page(
+            found.space.engine,
+            payload=asked["with_payload"],
+            vector=asked["with_vector"],
             limit=asked["limit"],
-            offset=asked.get("offset"),
-            filter=types.to_filter(asked.get("filter")),
+            offset=None if offset is None else stored_id(found.entry, offset),
+            filter=found.where(asked.get("filter")),
             order_by=None if order is None else types.to_order(order),
-            with_payload=asked["with_payload"],
-            with_vector=asked["with_vector"],
         )
-        records, following = self._shards.get(name).engine.scroll(request)
-        following = None if order else plain_id(following)
-        return {"points": _points(records), "next_page_offset": following}
+        going_on = None if order or following is None else own_id(found.entry, following.int)
+        return {"points": _points(found.entry, records), "next_page_offset": going_on}
 
     async def count(self, name: str, asked: Body) -> Body:
         """The number of points that match; exact, for an estimate double counts after a crash."""
-        shard, where = self._shards.get(name), types.to_filter(asked.get("filter"))
-        if where is None:
-            return {"count": shard.count()}
-        return {"count": shard.engine.count(edge.CountRequest(exact=True, filter=where))}
+        return {"count": self._store.get(name).count(asked.get("filter"))}
 
     async def facet(self, name: str, asked: Body) -> Body:
         """The most frequent values of a field, which needs an index for it."""
-        where = types.to_filter(asked.get("filter"))
+        found = self._store.get(name)
+        check_key([asked["key"]])
+        where = found.where(asked.get("filter"))
         request = edge.FacetRequest(asked["key"], limit=asked["limit"], exact=True, filter=where)
-        hits = self._shards.get(name).engine.facet(request).hits
+        hits = found.space.engine.facet(request).hits
         return {"hits": [{"value": plain_id(hit.value), "count": hit.count} for hit in hits]}
 
-    async def hybrid(
-        self, question: str, guard: Body | None, asked: Sequence[tuple[Any, ...]], *how: Any
-    ) -> list[Any]:
-        """A question of a search to many collections, one after the other; see `Questions`.
+    # Questions of a search
 
-        One entry per collection, in their order: the answer or a QdrantMcpError, so that one
-        collection fails alone.
-        """
-        questions = ShardQuestions(self._shards)
-        answers: list[Any] = []
-        for name, *more in asked:
-            try:
-                with guarded(name):
-                    answers.append(await questions.answer(question, guard, name, *more, *how))
-            except QdrantMcpError as error:
-                answers.append(error)
+    async def candidates(self, ask: Ask) -> Answer:
+        """The best points of all these collections by RRF, with their exact scores."""
+        spaces, failed = self._spaces(ask.collections)
+        corpora = {one[0].space: one for one in self._spaces(ask.corpus)[0]}
+        answer = Answer([], {}, failed)
+        for some in spaces:
+            question = Question(self._store, some, ask.guard, corpora.get(some[0].space, ()))
+            answer.points += question.candidates(ask)
+            for one in some:
+                if lost := one.damage(numbers=ask.guard is None):
+                    answer.damage[one.name] = lost
             await self._pause()
-        return answers
+        if len(spaces) > 1:
+            answer.points.sort(key=lambda one: (-one.rrf, str(one.id)))
+            del answer.points[ask.limit :]
+        return answer
+
+    async def idfs(self, corpus: Corpus) -> dict[int, float]:
+        """The engine's own idf of terms over these collections, of one space."""
+        found: dict[int, float] = {}
+        for some in self._spaces(corpus.collections)[0]:
+            question = Question(self._store, some, corpus.guard)
+            for term in corpus.terms:
+                if idf := question.idf(corpus.vector, term):
+                    found[term] = idf
+                await self._pause()
+        return found
+
+    def _spaces(
+        self, names: Sequence[str]
+    ) -> tuple[list[list[Collection]], dict[str, QdrantMcpError]]:
+        """The collections by space, and why others cannot be asked; raises that where none can."""
+        spaces: dict[str, list[Collection]] = {}
+        failed: dict[str, QdrantMcpError] = {}
+        for name in names:
+            try:
+                found = self._store.get(name)
+                spaces.setdefault(found.entry.space, []).append(found)
+            except (UnknownCollection, EngineFailure) as error:
+                failed[name] = error
+        if failed and not spaces:
+            raise next(iter(failed.values()))
+        return [*spaces.values()], failed
 
 
-class ShardQuestions(Questions):
-    """The questions of one call to the shards. What they share is converted once for each."""
-
-    at_once = False
-
-    def __init__(self, shards: Shards) -> None:
-        self._shards = shards
-        self._made: dict[tuple[Any, ...], tuple[Any, Any]] = {}
-
-    @override
-    async def batch(self, name: str, requests: Sequence[Body]) -> list[list[Any]]:
-        shard = self._shards.get(name)
-        return [self._points(shard, request) for request in requests]
-
-    def _points(self, shard: Shard, asked: Body) -> list[Any]:
-        match asked:
-            case {"filter": {"must": [{"has_id": ids}]}, **others} if "query" not in others:
-                # Quicker than a query.
-                return shard.engine.retrieve(ids, asked["with_payload"], with_vector=False)
-        return shard.engine.query(self._request(shard.sidecar, asked))
-
-    @override
-    async def weighed(self, name: str, using: str) -> bool:
-        declared = self._shards.get(name).sidecar["sparse_vectors"]
-        return bool(declared.get(using, {}).get("modifier") == "idf")
-
-    @override
-    def damage(self, name: str, guard: Body | None) -> str | None:
-        return self._shards.get(name).damage(numbers=guard is None)
-
-    def _request(self, sidecar: Body, plain: Body) -> edge.QueryRequest:
-        return edge.QueryRequest(
-            plain["limit"],
-            query=self._query(sidecar, plain),
-            prefetches=[
-                edge.Prefetch(
-                    one["limit"],
-                    query=self._query(sidecar, one),
-                    filter=self._filter(one),
-                    params=self._params(one),
-                )
-                for one in plain.get("prefetch", ())
-            ],
-            filter=self._filter(plain),
-            params=self._params(plain),
-            with_payload=plain.get("with_payload", False),
-            with_vector=plain.get("with_vector", False),
-        )
-
-    def _query(self, sidecar: Body, plain: Body) -> Any:
-        query, using = plain.get("query"), plain.get("using", "")
-        if query is None:
-            return None
-        if isinstance(query, dict) and "rrf" in query:
-            rrf: Any = edge.Fusion.Rrf(query["rrf"]["k"])  # its stub lacks the base class
-            return rrf
-
-        def nearest() -> Any:
-            check_vectors({using: query}, sidecar)
-            return edge.Query.Nearest(types.to_vector(query), using=using or None)
-
-        declared = [sidecar[kind].get(using) for kind in ("vectors", "sparse_vectors")]
-        return self._once(nearest, query, using, str(declared))
-
-    def _filter(self, plain: Body) -> edge.Filter | None:
-        """The filter of a request, whose conditions are shared with others."""
-        where = plain.get("filter")
-        if where is None:
-            return None
-        must = [self._once(partial(types.to_condition, one), one) for one in where["must"]]
-        return edge.Filter(must=must)
-
-    def _params(self, plain: Body) -> edge.SearchParams | None:
-        params = plain.get("params")
-        if params is None:
-            return None
-        corpus = params["idf"]["corpus"] if "idf" in params else None
-        among = corpus and self._once(partial(types.to_filter, corpus), corpus)
-        return types.search_params(exact="exact" in params, corpus=among)
-
-    def _once(self, make: Callable[[], Any], plain: Any, *more: str) -> Any:
-        """What is made of a plain value, which is kept: another one may not take its identity."""
-        key = id(plain), *more
-        if key not in self._made:
-            self._made[key] = make(), plain
-        return self._made[key][0]
+def _points(entry: Entry, records: Iterable[edge.Record]) -> list[Body]:
+    return [point_of(entry, record) for record in records]
 
 
-def _points(records: Iterable[edge.Record]) -> list[Body]:
-    return [types.from_record(record) for record in records]
+def point_of(entry: Entry, record: Any) -> dict[str, Any]:
+    """A point of a result, as its collection has it."""
+    payload = record.payload
+    if payload is not None:
+        payload.pop(KEY, None)
+    vector = types.from_vectors(record.vector)
+    return {"id": own_id(entry, record.id.int), "payload": payload, "vector": vector}

@@ -9,7 +9,6 @@ from typing import Any
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
-from mcp_server_qdrant.qdrant.edge.check import plain_id
 
 _QUANTISED_FROM_KB = 100
 _PASSED_ON = (
@@ -185,12 +184,6 @@ def to_vectors(plain: Any) -> Any:
     return plain
 
 
-def to_point(plain: tuple[Any, Any, Any]) -> edge.Point:
-    """A checked point."""
-    point_id, vector, payload = plain
-    return edge.Point(point_id, to_vectors(vector), payload)
-
-
 def from_vectors(vector: Any) -> Any:
     """Vectors of a result as plain data."""
     if isinstance(vector, dict):
@@ -198,12 +191,6 @@ def from_vectors(vector: Any) -> Any:
     if isinstance(vector, edge.SparseVector):
         return {"indices": vector.indices, "values": vector.values}
     return vector
-
-
-def from_record(record: edge.Record) -> dict[str, Any]:
-    """A point of a result."""
-    vector = from_vectors(record.vector)
-    return {"id": plain_id(record.id), "payload": record.payload, "vector": vector}
 
 
 def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeConfig:
@@ -230,13 +217,6 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_QUANTISED_FROM_KB),
         max_search_threads=1,
     )
-
-
-def new_vector(name: str, kind: str, params: Mapping[str, Any]) -> edge.UpdateOperation:
-    """The update that adds a vector to a shard; `kind` is `vectors` or `sparse_vectors`."""
-    if kind == "sparse_vectors":
-        return edge.UpdateOperation.create_sparse_vector(name, _modifier(params))
-    return edge.UpdateOperation.create_dense_vector(name, **_dense(params))
 
 
 def same_vector(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
@@ -266,15 +246,22 @@ def _modifier(params: Mapping[str, Any]) -> edge.Modifier | None:
 
 def index_params(schema: str | Mapping[str, Any]) -> Any:
     """A payload index of that type; graphs are never built, so its share of one is refused."""
-    fields: Mapping[str, Any] = {"type": schema} if isinstance(schema, str) else schema
-    kind = fields.get("type", "")
+    fields: Mapping[str, Any] = {} if isinstance(schema, str) else schema
+    kind = declared_type(schema)
     index = getattr(edge, f"{kind.capitalize()}IndexParams", None)
     if index is None:
         raise RequestError(f"There is no payload index of type {kind!r}.")
     kept = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
+    if kind == "text":
+        kept["phrase_matching"] = True  # without it a phrase of another collection finds nothing
     if tokenizer := fields.get("tokenizer"):
         kept["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
     return index(enable_hnsw=False, **kept)
+
+
+def declared_type(schema: str | Mapping[str, Any]) -> str:
+    """The type of an index that was declared, as the REST interface spells it."""
+    return schema if isinstance(schema, str) else str(schema.get("type", ""))
 
 
 def index_type(info: Any) -> str:

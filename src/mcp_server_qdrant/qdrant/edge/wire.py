@@ -7,7 +7,7 @@ from mcp_server_qdrant.core.errors import EngineTimeout, EngineUnavailable
 from mcp_server_qdrant.hosting.link import Service
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 
-WIRE = 15
+WIRE = 16
 
 
 def service(folder: Path, options: EdgeOptions | None = None) -> Service:

@@ -6,9 +6,8 @@ makes it durable before it acknowledges.
 """
 
 import asyncio
-import json
-import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,26 @@ import qdrant_edge as edge
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, types
-from mcp_server_qdrant.qdrant.edge.files import DESCRIPTION, allocated, copy_sparse
-from mcp_server_qdrant.qdrant.edge.shards import Shard, Shards, guarded
+from mcp_server_qdrant.qdrant.edge.collection import (
+    check_key,
+    moved,
+    own_id,
+    stored_id,
+    stored_payload,
+)
+from mcp_server_qdrant.qdrant.edge.files import allocated
+from mcp_server_qdrant.qdrant.edge.points_file import write_points
+from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
+from mcp_server_qdrant.qdrant.edge.space import all_indexes, guarded
+from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 
 _KINDS = ("vectors", "sparse_vectors")
 _MANY = 100  # points
 _GROWTH = 4  # bytes on the disk per byte on the wire, generously
 _SMALL = 1 << 20
 _GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
+_PIECE = 16  # points copied at once
+_REBUILT = 3  # times its size: a copy, and the new one
 
 _MODES = {
     "upsert": edge.UpdateMode.Upsert,
@@ -38,113 +49,157 @@ Update = edge.UpdateOperation
 class Writes:
     """The writes of one host."""
 
-    def __init__(self, shards: Shards, pause: Callable[[], Awaitable[None]]) -> None:
-        self._shards = shards
+    def __init__(self, store: Store, pause: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
         self._pause = pause
 
     def _room(self, wanted: int = _SMALL) -> None:
-        self._shards.folder.require_space(wanted)
+        self._store.folder.require_space(wanted)
 
     # Collections
 
-    async def create(self, name: str, sidecar: dict[str, Any]) -> None:
+    async def create(self, name: str, described: dict[str, Any]) -> None:
         """Make a collection; refused when it exists."""
-        check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
+        check.check_schema(described["vectors"], described["sparse_vectors"])
         self._room()
-        self._shards.create(name, sidecar)
+        self._store.create(name, described)
 
     async def update_metadata(self, name: str, metadata: dict[str, Any]) -> None:
         """Merge into the collection's metadata, as the server does."""
-        shard = self._shards.get(name)
+        entry = self._store.get(name).entry
         self._room()
-        merged = {**(shard.sidecar.get("metadata") or {}), **metadata}
-        shard.save(metadata=merged)
+        with guarded(name, "could not be described."):
+            merged = {**(entry.metadata or {}), **metadata}
+            self._store.catalogue.save(replace(entry, metadata=merged))
 
     async def drop(self, name: str) -> bool:
         """Delete a collection; False when there was none."""
-        return self._shards.drop(name)
+        with guarded(name, "could not be deleted."):
+            return self._store.drop(name)
 
     async def accept_loss(self, name: str) -> tuple[int, int]:
         """Go on without points that are missing: how many those are, and how many are there."""
-        shard = self._shards.get(name)
-        points = shard.count()  # it is opened for it
-        return shard.census.accept(), points
+        found = self._store.get(name)
+        points, census = found.count(), found.space.census
+        lost = census.missing.get(found.entry.id, 0)
+        census.lose(found.entry.id, 0)
+        census.write()
+        return lost, points
 
-    async def save(self, name: str, folder: str) -> int:
-        """Copy a collection, as it is now, into another folder of shards; its number of points.
+    async def save(self, name: str, file: str) -> int:
+        """Write the points of a collection, as they are now, to a file; how many they are.
 
         Writes wait meanwhile, reads go on.
         """
-        shard = self._shards.get(name)
-        points = shard.count()
-        shard.flush()
-        target = Path(folder) / shard.path.name
-        shard.pinned = True  # closing it could change its files
-        try:
-            with guarded(name, "could not be copied."):
-                shutil.rmtree(target, ignore_errors=True)  # of a host that died
-                await asyncio.to_thread(copy_sparse, shard.path, target)
-        finally:
-            shard.pinned = False
-        return points
+        found = self._store.get(name)
+        with guarded(name, "could not be copied."):
+            pages = found.records(_PIECE)
+            return await write_points(Path(file), found.entry, pages, self._pause)
 
-    async def adopt(self, name: str, staged: str, replace: bool) -> None:  # noqa: FBT001
-        """Make a collection that was staged, in a directory of that name, the one of its name."""
-        if name in self._shards.names() and not replace:
+    async def adopt(self, name: str, staged: str, replace_it: bool) -> None:  # noqa: FBT001
+        """Give a collection, which was filled under another name, its own."""
+        found = self._store.get(staged)
+        if name in self._store.names() and not replace_it:
             raise RequestError(f"The collection {name!r} already exists.")
-        place = self._shards.folder.work / Path(staged).name
         with guarded(name, "could not be restored."):
-            sidecar = json.loads((place / DESCRIPTION).read_text("utf-8"))
-            if sidecar["name"] != name or not isinstance(sidecar.get("metadata"), dict | None):
-                raise RequestError(f"What is staged is not the collection {name!r}.")
-            check.check_schema(sidecar["vectors"], sidecar["sparse_vectors"])
-            self._shards.adopt(sidecar, place)
+            self._store.catalogue.save(replace(found.entry, name=name))
+            self._store.catalogue.forget(staged)
+
+    async def rebuild(self) -> dict[str, tuple[int, int]]:
+        """Rebuild each store from what can be read; of each collection the points left, and lost.
+
+        What was damaged is kept in the folder `damaged`.
+        """
+        await self._rebuild(keep=True)
+        return {
+            entry.name: (found.count(), found.space.census.missing.get(entry.id, 0))
+            for entry in self._store.catalogue
+            if not entry.fault and (found := self._store.get(entry.name))
+        }
+
+    async def rewrite(self) -> None:
+        """Write each store anew: what was deleted is in none of its files any more."""
+        await self._rebuild(keep=False)
+
+    async def _rebuild(self, *, keep: bool) -> None:
+        """A new generation of each space, of what can be read; `keep` the old one's files."""
+        folder = self._store.folder
+        for key, space in self._store.spaces.items():
+            source, entries = space.newest(), self._store.catalogue.of_space(key)
+            if source is None or not entries:
+                continue
+            self._room(_REBUILT * allocated(source))
+            space.close()
+            space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
+            place, work = space.new_generation(), folder.place("rebuilding")
+            about = {"vectors": entries[0].vectors, "sparse_vectors": entries[0].sparse_vectors}
+            done = False
+            try:
+                with guarded("", "could not be rebuilt."):
+                    await asyncio.to_thread(rebuild, source, place, work, about)
+                    space.switch(place, about)
+                    done = True
+            finally:
+                space.fault = None
+                folder.discard(work)
+                if not done:
+                    folder.discard(place)
+                elif keep:
+                    folder.set_aside(source)
+                else:
+                    folder.discard(source)
 
     async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
-        """Index payload fields; cheap while the collection is empty."""
-        shard = self._shards.get(name)
-        made = {field: types.index_params(schema) for field, schema in schemas.items()}
-        for field, params in made.items():
-            self._room(self._rewritten(shard, shard.count()))
-            shard.apply(Update.create_field_index(field, params))
-            await self._pause()
-        if detailed := {key: one for key, one in schemas.items() if isinstance(one, dict)}:
-            shard.save(indexes={**shard.sidecar.get("indexes", {}), **detailed})
+        """Index payload fields, for all collections of the space; cheap while it is empty."""
+        found = self._store.get(name)
+        if schemas.keys() - all_indexes(found.space.engine).keys():
+            self._room(self._rewritten(found, found.space.engine.info().points_count))
+        await self._store.index(found.entry, schemas, self._pause)
+        indexes = {**found.entry.indexes, **schemas}
+        if indexes != found.entry.indexes:
+            self._store.catalogue.save_soon(replace(found.entry, indexes=indexes))
 
     async def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> None:
         """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
 
         Asked for again with the same parameters it changes nothing, as with the server.
         """
-        shard = self._shards.get(name)
-        known = shard.sidecar[kind].get(vector)
+        entry = self._store.get(name).entry
+        known = getattr(entry, kind).get(vector)
         if known is not None:
             if types.same_vector(known, params):
                 return
             raise RequestError(f"The collection {name!r} has another vector named {vector!r}.")
-        declared = {k: dict(shard.sidecar[k]) for k in _KINDS}
+        declared: dict[str, Any] = {one: dict(getattr(entry, one)) for one in _KINDS}
         declared[kind][vector] = params
         check.check_schema(declared["vectors"], declared["sparse_vectors"])
-        self._room()
-        shard.apply(types.new_vector(vector, kind, params))
-        # Durable in the engine first: points may bring the vector once the description has it.
-        self._shards.settle(name)
-        # The new vector is not optimised yet.
-        shard.save(**declared, optimised_points=0)
+        await self._move(name, declared)
 
     async def drop_vector(self, name: str, vector: str) -> None:
         """Take a vector, and what the points have of it, away for good."""
-        shard = self._shards.get(name)
-        if not any(vector in shard.sidecar[kind] for kind in _KINDS):
+        entry = self._store.get(name).entry
+        if not any(vector in getattr(entry, kind) for kind in _KINDS):
             return
         kept = {
-            kind: {k: v for k, v in shard.sidecar[kind].items() if k != vector} for kind in _KINDS
+            kind: {k: v for k, v in getattr(entry, kind).items() if k != vector} for kind in _KINDS
         }
         if not any(kept.values()):
             raise RequestError(f"{vector!r} is the only vector of {name!r}.")
-        self._room()
-        shard.save(**kept)
-        shard.apply(Update.delete_vector_name(vector))
+        await self._move(name, kept)
+
+    async def _move(self, name: str, declared: Mapping[str, dict[str, Any]]) -> None:
+        """Have the collection in the space of these vectors: copied, compared, then switched."""
+        found = self._store.get(name)
+        share = allocated(found.space.shard) * (found.count() + 1)
+        self._room(_SMALL + share // (found.space.engine.info().points_count + 1))
+        entry = replace(self._store.new(name, declared), metadata=found.entry.metadata)
+        entry = replace(entry, indexes=found.entry.indexes, created_at=found.entry.created_at)
+        vectors = {**declared["vectors"], **declared["sparse_vectors"]}
+        pages = (
+            [moved(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
+            for page in found.records(_PIECE)
+        )
+        await self._store.fill(entry, pages, found.count(), self._pause)
 
     # Points
 
@@ -160,12 +215,19 @@ class Writes:
         `mode` "insert_only" leaves those that exist as they are, "update_only" writes no others;
         `where` leaves out those that exist and do not match.
         """
-        shard = self._shards.get(name)
-        for points in await self._checked(shard, blobs):
-            converted = [types.to_point(point) for point in points]
+        found = self._store.get(name)
+        only = None if where is None else found.where(where)
+        for points in await self._checked(found, blobs):
+            converted = [
+                edge.Point(
+                    stored_id(found.entry, point),
+                    types.to_vectors(vector),
+                    stored_payload(found.entry, payload),
+                )
+                for point, vector, payload in points
+            ]
             # Without a mode the host was seen to die more often in mid-write on a full disk.
-            update = Update.upsert_points(converted, types.to_filter(where), _MODES[mode])
-            shard.apply(update)
+            found.apply(Update.upsert_points(converted, only, _MODES[mode]))
             await self._pause()
 
     async def update_vectors(
@@ -175,26 +237,30 @@ class Writes:
 
         `where` leaves out those that do not match.
         """
-        shard = self._shards.get(name)
-        for points in await self._checked(shard, blobs):
-            ids = {point_id for point_id, *_ in points}
-            there = shard.engine.retrieve([*ids], False, False)  # noqa: FBT003
+        found = self._store.get(name)
+        only = None if where is None else found.where(where)
+        for points in await self._checked(found, blobs):
+            converted = [
+                edge.PointVectors(stored_id(found.entry, point), types.to_vectors(vector))
+                for point, vector, _ in points
+            ]
+            ids = {stored_id(found.entry, point) for point, *_ in points}
+            there = found.space.engine.retrieve([*ids], False, False)  # noqa: FBT003
             if len(there) < len(ids):
                 raise RequestError("One of the points is not there any more.")
-            converted = [
-                edge.PointVectors(point_id, types.to_vectors(vector))
-                for point_id, vector, _ in points
-            ]
-            shard.apply(Update.update_vectors(converted, types.to_filter(where)))
+            found.apply(Update.update_vectors(converted, only))
             await self._pause()
 
-    async def _checked(self, shard: Shard, blobs: Sequence[bytes]) -> list[list[Any]]:
+    async def _checked(self, found: Collection, blobs: Sequence[bytes]) -> list[list[Any]]:
         """The points of the blobs, all of them checked; each blob is one update of the engine."""
         self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
-        batches = []
+        entry, batches = found.entry, []
+        schema = {kind: getattr(entry, kind) for kind in _KINDS} | {"name": entry.name}
         for blob in blobs:
             batches.append(unpack(blob))
-            check.check_points(batches[-1], shard.sidecar)
+            check.check_points(batches[-1], schema)
+            for *_, payload in batches[-1]:
+                check_key(payload or ())
             await self._pause()
         return batches
 
@@ -202,34 +268,31 @@ class Writes:
 
     async def delete(self, name: str, where: Mapping[str, Any]) -> None:
         """Delete points."""
-        shard, chosen, count = self._chosen(name, where)
-        self._shards.folder.require_space(_GOING * count, deleting=True)
-        shard.census.forget()
-        shard.apply(Update.delete_points_by_filter(chosen))
-        shard.deleted += count
+        found = self._store.get(name)
+        count = found.count(where)
+        self._store.folder.require_space(_GOING * count, deleting=True)
+        found.space.census.forget()
+        found.apply(Update.delete_points_by_filter(found.where(where)))
+        found.space.deleted += count
 
     async def set_payload(
         self, name: str, payload: dict[str, Any], where: Mapping[str, Any], key: str | None
     ) -> None:
         """Merge into the payload (or, with a key, into that part of it)."""
-        shard, chosen, count = self._chosen(name, where)
+        check_key([key] if key else payload)
+        found = self._store.get(name)
+        count = found.count(where)
         growth = _GROWTH * len(pack(payload)) * count
-        self._room(growth + self._rewritten(shard, count))
-        shard.apply(Update.set_payload_by_filter(chosen, payload, key))
+        self._room(growth + self._rewritten(found, count))
+        found.apply(Update.set_payload_by_filter(found.where(where), payload, key))
 
     async def delete_payload(self, name: str, keys: list[str], where: Mapping[str, Any]) -> None:
         """Remove keys from the payload."""
-        shard, chosen, count = self._chosen(name, where)
-        self._room(self._rewritten(shard, count))
-        shard.apply(Update.delete_payload_by_filter(chosen, keys))
+        check_key(keys)
+        found = self._store.get(name)
+        self._room(self._rewritten(found, found.count(where)))
+        found.apply(Update.delete_payload_by_filter(found.where(where), keys))
 
-    def _chosen(self, name: str, where: Mapping[str, Any]) -> tuple[Shard, edge.Filter, int]:
-        """The points that a filter chooses, and how many they are."""
-        shard = self._shards.get(name)
-        chosen = types.to_filter(where) or edge.Filter()
-        request = edge.CountRequest(exact=True, filter=chosen)
-        return shard, chosen, shard.engine.count(request)
-
-    def _rewritten(self, shard: Shard, count: int) -> int:
+    def _rewritten(self, found: Collection, count: int) -> int:
         """Bytes that a change to so many points may take: of many, those of the whole shard."""
-        return _SMALL + (allocated(shard.path) if count > _MANY else 0)
+        return _SMALL + (allocated(found.space.shard) if count > _MANY else 0)

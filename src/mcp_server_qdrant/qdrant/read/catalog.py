@@ -271,6 +271,7 @@ class Catalog:
             note=note or (marks.UNFINISHED if unfinished else None),
             filling=filling,
             dates=dated_paths(info, self.dates),
+            space=getattr(info, "space", None),
         )
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))

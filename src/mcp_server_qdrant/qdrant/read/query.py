@@ -1,12 +1,13 @@
 """The queries of a search: fused candidates with exact leg scores, the idf of terms, payloads.
 
-An answer is one for each collection that was asked, in order. An error in it concerns that
-collection only, as EngineTimeout does where it is late.
+Collections of one vector space are asked together, all others each by itself. An error concerns
+those that were asked together, as EngineTimeout does where they are late.
 """
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
@@ -28,45 +29,37 @@ from mcp_server_qdrant.core.datatypes import (
 from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Engine, Leg, Plain
 from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse
 from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
 
-# The embedded engine is asked for many collections in a trip, in so many trips: the answers to one
-# are read while it works on the next, and a collection that hangs takes few others along.
-TRIPS = 4
-TOGETHER = 16  # collections that one trip asks in any case
 AT_ONCE = 64  # trips of one question
+DOUBLED = 0.25  # of the depth: that much more with each doubling of the collections of an ask
 SECONDS = 30.0  # of a question that nothing else limits
 LATE = (
     "No answer in time: the engine is busy or still starting. Ask again in a moment, or name fewer "
     "collections."
 )
 
+Asked = Sequence[tuple[Target, LegQuery]]
+
 A = TypeVar("A")
 T = TypeVar("T")
 
 
 class Queries:
-    """Asks a Qdrant server, or the embedded engine, for many collections at the same time.
+    """Asks an engine, or a tenant's view of one, for many collections at the same time.
 
-    `client` answers `hybrid`, as `SearchClient` and `EdgeClient` do, or a tenant's view of one.
     `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
-    of candidates' payloads that are read; none: all, and `partial` is false. `together`: many
-    collections are asked in one trip, not each by itself.
+    of candidates' payloads that are read; none: all, and `partial` is false.
     """
 
     def __init__(
-        self,
-        client: Any,
-        dates: Sequence[str] = DATES,
-        paths: Sequence[str] = (),
-        *,
-        together: bool = False,
+        self, client: Engine, dates: Sequence[str] = DATES, paths: Sequence[str] = ()
     ) -> None:
         self._client = client
         self._dates = tuple(dates)
-        self._fields = (paths,) if paths else ()
-        self._together = together
+        self._fields = tuple(paths)
         self.partial = bool(paths)
 
     def prepare(
@@ -100,86 +93,115 @@ class Queries:
 
     async def search(
         self,
-        asked: Sequence[tuple[Target, LegQuery]],
+        asked: Asked,
         *,
         depth: int,
         condition: models.Filter | None,
         period: Period | None = None,
         seconds: float = SECONDS,
-    ) -> list[Scored | QdrantMcpError]:
-        """For each target the fused candidates, best first, and their exact leg scores by id."""
+    ) -> tuple[list[Scored], dict[str, QdrantMcpError]]:
+        """The candidates of the targets, and the errors of those that failed, by collection.
 
-        @cache  # made once for all collections that share it
-        def where(dates: Sequence[str], tags: Sequence[tuple[str, str]]) -> Any:
+        `depth` is for a target alone. Of many together a few more are fetched, as one large
+        collection of their points would need.
+        """
+
+        @cache  # made once for all that share it
+        def where(dates: tuple[str, ...], tags: tuple[tuple[str, str], ...]) -> Plain | None:
             narrowed = dated(condition, period, dates)
             narrowed = _carrying(tags, narrowed) if tags else narrowed
             return None if narrowed is None else plain(narrowed)
 
-        legs = []
-        for target, query in asked:
-            dates = (target.dates or self._dates) if period else ()
-            tagged = where(dates, query.tags) if query.tags else None
-            legs.append((target.collection, _legs(target, query, where(dates, ()), tagged)))
-        answers = await self._ask("candidates", seconds, legs, RRF_K, depth, *self._fields)
-        return [
-            answer if isinstance(answer, QdrantMcpError) else _found(target, query, *answer)
-            for (target, query), answer in zip(asked, answers, strict=True)
-        ]
+        groups, searched = _together(asked), dict[Any, list[str]]()
+        for group in groups:
+            searched.setdefault(_corpus(group), []).extend(t.collection for t, _ in group)
+        asks = []
+        for group in groups:
+            (target, query), found = group[0], (one.dates or self._dates for one, _ in group)
+            # One that a collection lacks matches nothing there.
+            dates = tuple(dict.fromkeys(chain.from_iterable(found))) if period else ()
+            tags = tuple(dict.fromkeys(chain.from_iterable(one.tags for _, one in group)))
+            legs = _legs(target, query, where(dates, ()), where(dates, tags) if tags else None)
+            asks.append(
+                Ask(
+                    collections=tuple(target.collection for target, _ in group),
+                    legs=legs,
+                    k=RRF_K,
+                    limit=round(depth * (1 + DOUBLED * math.log2(len(group)))),
+                    fields=self._fields,
+                    corpus=tuple(searched[_corpus(group)]),
+                )
+            )
+        answers = await in_time(asks, self._client.candidates, seconds)
+        scored, failed = list[Scored](), dict[str, QdrantMcpError]()
+        for group, ask, answer in zip(groups, asks, answers, strict=True):
+            if isinstance(answer, QdrantMcpError):
+                failed |= dict.fromkeys(ask.collections, answer)
+            else:
+                failed |= answer.failed
+                scored.append(_scored(group, ask, answer))
+        return scored, failed
 
     async def probe(
-        self, asked: Sequence[tuple[Target, Sequence[int]]], seconds: float = SECONDS
+        self, asked: Sequence[Corpus], seconds: float = SECONDS
     ) -> list[Mapping[int, float] | QdrantMcpError]:
-        """For each target the engine's own idf of the terms; absent ones are left out."""
-        terms = [(t.collection, t.sparse.vector, list(terms)) for t, terms in asked if t.sparse]
-        return await self._ask("idfs", seconds, terms)
+        """For each corpus the engine's own idf of the terms; absent ones are left out."""
+        return await in_time(asked, self._client.idfs, seconds)
 
     async def payloads(
         self, asked: Sequence[tuple[str, Sequence[PointId]]], seconds: float = SECONDS
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
-        """For each collection the payloads of the named points by id.
+        """For each collection the payloads of the named points by id."""
+        return await in_time(asked, self._read, seconds)
 
-        Where a search gives candidates without payloads, further parts of texts say whether they
-        are current (`doc.current`).
-        """
-        return await self._ask("payloads", seconds, asked)
-
-    async def _ask(
-        self, question: str, seconds: float, asked: Sequence[Any], *more: Any
-    ) -> list[Any]:
-        """The answers to a question, in as many trips as it takes."""
-        size = max(TOGETHER, -(-len(asked) // TRIPS)) if self._together else 1
-        trips = [asked[start : start + size] for start in range(0, len(asked), size)]
-        hybrid = self._client.hybrid
-        return await in_time(trips, lambda some: hybrid(question, some, *more), seconds)
+    async def _read(self, asked: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
+        points = await self._client.retrieve(*asked, with_payload=True)
+        return {point.id: point.payload or {} for point in points}
 
 
 async def in_time(
-    trips: Sequence[Sequence[A]],
-    ask: Callable[[Sequence[A]], Awaitable[Sequence[T | QdrantMcpError]]],
-    seconds: float,
+    asked: Sequence[A], ask: Callable[[A], Awaitable[T]], seconds: float
 ) -> list[T | QdrantMcpError]:
-    """What `ask` answers for each item of the trips, EngineTimeout for those of a late trip.
+    """What `ask` answers for each item, EngineTimeout where it is late, or our error.
 
-    At most AT_ONCE trips are under way at the same time. An error that is raised concerns its trip.
+    At most AT_ONCE are under way at the same time.
     """
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def trip(asked: Sequence[A]) -> Sequence[T | QdrantMcpError]:
+    async def trip(one: A) -> T | QdrantMcpError:
         try:
             async with asyncio.timeout(seconds), gate:
-                return await ask(asked)
+                return await ask(one)
         except TimeoutError:
-            return [EngineTimeout(LATE)] * len(asked)
+            return EngineTimeout(LATE)
         except QdrantMcpError as error:
-            return [error] * len(asked)
+            return error
 
     with within(seconds):
         try:
             async with asyncio.TaskGroup() as group:
-                asked = [group.create_task(trip(some)) for some in trips]
+                trips = [group.create_task(trip(one)) for one in asked]
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from errors
-    return [*chain.from_iterable(one.result() for one in asked)]
+    return [one.result() for one in trips]
+
+
+def _together(asked: Asked) -> list[Asked]:
+    """The targets that can be asked together: of one space, with the same query for each leg."""
+    groups: dict[Any, list[tuple[Target, LegQuery]]] = {}
+    for target, query in asked:
+        key: Any = target.collection
+        if target.space is not None:
+            key = target.space, target.dense, id(query.dense), target.sparse, id(query.sparse)
+        groups.setdefault(key, []).append((target, query))
+    return [*groups.values()]
+
+
+def _corpus(group: Asked) -> tuple[Any, ...]:
+    """What the targets have in common whose terms are weighed together."""
+    target, _ = group[0]
+    alone = target.collection if target.space is None else None
+    return alone, target.space, target.sparse
 
 
 def _of_text(text: Document) -> models.Filter:
@@ -195,46 +217,44 @@ def _carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) 
     return both(models.Filter(should=either), condition)
 
 
-def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> list[tuple[Any, ...]]:
-    """The legs to search, dense first, as `hybrid` takes them; one over tags only ranks."""
-    legs: list[tuple[Any, ...]] = []
+def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
+    """The legs to search, dense first; one over tags only ranks."""
+    legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
-        legs.append((target.dense.vector, query.dense, where, True))
+        legs.append(Leg(target.dense.vector, query.dense, where))
     if target.sparse is not None and (sparse := query.sparse) and sparse.indices:
         words = {"indices": list(sparse.indices), "values": list(sparse.values)}
-        legs.append((target.sparse.vector, words, where, True))
+        legs.append(Leg(target.sparse.vector, words, where))
     if legs and tagged is not None:
-        legs.append((*legs[0][:2], tagged, False))
-    return legs
+        legs.append(replace(legs[0], where=tagged, scored=False))
+    return tuple(legs)
 
 
-def _found(
-    target: Target,
-    query: LegQuery,
-    ids: Sequence[PointId],
-    rrf: Sequence[float],
-    legs: Sequence[Sequence[float | None]],
-    payloads: Sequence[Payload | None] | None,
-    damage: str | None,
-) -> Scored:
+def _scored(group: Asked, ask: Ask, answer: Answer) -> Scored:
     """The candidates with the scores of the legs that were searched."""
-    scores, nothing = [*legs], [None] * len(ids)
-    cosines: Sequence[float | None] = nothing
-    words: Sequence[float | None] = nothing
-    if (leg := target.dense) is not None and query.dense is not None:
-        cosines = [0.0 if one is None else cosine(one, leg) for one in scores.pop(0)]
-    if target.sparse is not None and query.sparse is not None:
-        words = [one or 0.0 for one in (scores[0] if scores else nothing)]
-    rows = zip(ids, rrf, cosines, words, payloads or nothing, strict=True)
-    return Scored(target, [Candidate(*row) for row in rows], damage)
+    target, query = group[0]
+    dense = target.dense if query.dense is not None else None
+    words = target.sparse is not None and query.sparse is not None
+    candidates = []
+    for found in answer.points:
+        scores = iter(found.scores)
+        cos = None if dense is None else cosine(next(scores), dense)
+        bm25 = next(scores, None) or 0.0 if words else None
+        place = found.collection, found.id
+        candidates.append(Candidate(*place, found.rrf, cos, bm25, found.payload, found.current))
+    answered = [target for target, _ in group if target.collection not in answer.failed]
+    full = len(candidates) >= ask.limit
+    return Scored(answered, candidates, full, answer.damage)
 
 
-def cosine(score: float, leg: DenseLeg) -> float:
+def cosine(score: float | None, leg: DenseLeg) -> float:
     """The cosine similarity behind a dense score, for unit vectors, whatever the distance.
+
+    0 of a point without the vector.
 
     Euclid: |a - b|^2 = 2 - 2 cos. Manhattan has no such identity; 1 / (1 + d) keeps its order.
     """
-    if not math.isfinite(score):
+    if score is None or not math.isfinite(score):
         return 0.0
     match leg.distance:
         case "euclid":

@@ -23,6 +23,7 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
 )
 from mcp_server_qdrant.core.tasks import retried
+from mcp_server_qdrant.qdrant.engine import Plain
 from mcp_server_qdrant.qdrant.errors import (
     FOREIGN,
     TranslatedClient,
@@ -31,7 +32,7 @@ from mcp_server_qdrant.qdrant.errors import (
     status_of,
 )
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
-from mcp_server_qdrant.qdrant.questions import Plain, Questions
+from mcp_server_qdrant.qdrant.questions import Questions
 from mcp_server_qdrant.qdrant.server.rest import LARGEST, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
@@ -56,16 +57,6 @@ class SearchClient(TranslatedClient, Questions):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._weighed: dict[str, frozenset[str]] = {}  # sparse vectors to which idf is applied
-
-    async def hybrid(
-        self,
-        question: str,
-        asked: Sequence[tuple[Any, ...]],
-        *how: Any,
-        guard: Plain | None = None,
-    ) -> list[Any]:
-        """The answer for each of the collections, one trip or two for each."""
-        return [await self.answer(question, guard, *one, *how) for one in asked]
 
     @override
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:

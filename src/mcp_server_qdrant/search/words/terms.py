@@ -1,6 +1,7 @@
 """Query -> BM25 terms weighed over all searched collections.
 
-Qdrant applies each collection's own idf. A probe per new term and collection reads that idf off;
+Qdrant applies a collection's own idf, the embedded engine one of all that are searched in a vector
+space: a *group* shares an idf. A probe per new term and group reads that idf off;
 the query then carries weights idf(t) / idf_c(t), so that the engine itself returns BM25 under the
 global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
 idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
@@ -10,28 +11,41 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import NamedTuple
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
 from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read.query import Queries
 
 CACHE_SECONDS = 600.0
 ABSENT_SECONDS = 5.0
-CACHE_TERMS = 20_000
+CACHE_TERMS = 20_000  # of a group
+CACHE_GROUPS = 4096
 DRIFT = 0.1
 PROBE_SECONDS = 2.0
 GRAM = 4
 
 NEVER = 0.0, 0.0
-Local = dict[str, dict[int, float]]  # collection -> its own idf of the terms that it has
 Tokens = Callable[[str], Collection[int]]
 Reader = Callable[[str], Tokens]
 
 _WORD = re.compile(r"\w+")
+
+
+class Group(NamedTuple):
+    """Collections with one idf: all that are searched of a space, or one without a space."""
+
+    space: str | None
+    vector: str
+    names: frozenset[str]
+
+
+Local = dict[Group, dict[int, float]]  # its own idf of the terms that it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +126,7 @@ def share(
 
 @dataclass(slots=True)
 class _Known:
-    """The idf of terms in a collection of so many documents, 0 of absent ones; each until when."""
+    """The idf of terms in a group of so many documents, 0 of absent ones; each until when."""
 
     documents: int
     expires: float
@@ -136,7 +150,7 @@ class TermWeights:
     markers: Markers = NO_MARKERS
     compounds: Callable[[str], Collection[int]] = lambda _: ()
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _known: dict[Group, _Known] = field(default_factory=dict)  # the one used last stands last
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
@@ -144,69 +158,68 @@ class TermWeights:
         words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
-        weighing = [target for target in searched if target.sparse and target.sparse.idf]
+        weighing = groups_of(searched)
         asked = [*chain(*words), *self.markers.foreign]
         local, failures = await self._idf(weighing, asked)
         if languages := await self._languages(weighing, local):
             words = await asyncio.to_thread(self.words, query, languages)
             local, failures = await self._idf(weighing, [*chain(*words)])
-        probed = [target for target in weighing if target.collection in local]
         absent = _missing(self.compounds(query), local)
         words = [word for word in words if word[0] not in absent]
-        idf = global_idf(words, [(t.documents, local[t.collection]) for t in probed])
+        idf = global_idf(words, [(weighing[group], own) for group, own in local.items()])
         unknown = _missing([*chain(*words)], local)
+        sparse = dict.fromkeys(
+            (t.collection for t in searched if t.sparse and not t.sparse.idf),
+            query_vector(idf, None),
+        )
+        for group, own in local.items():
+            sparse |= dict.fromkeys(group.names, query_vector(idf, own))
         return Terms(
             query=query,
             idf=idf,
-            sparse={
-                target.collection: vector
-                for target in searched
-                if target.collection not in failures
-                and (vector := query_vector(idf, local.get(target.collection)))
-            },
+            sparse={name: vector for name, vector in sparse.items() if vector},
             unknown=frozenset(t for word in words if unknown.issuperset(word) for t in word),
             failures=failures,
             ceiling=sum(idf[word[0]] for word in words) if len(idf) > len(words) else None,
             languages=languages,
         )
 
-    async def _languages(self, targets: Sequence[Target], local: Local) -> tuple[str, ...]:
+    async def _languages(self, groups: Mapping[Group, int], local: Local) -> tuple[str, ...]:
         """The languages of the texts there, where not all of them are English."""
         foreign, languages = self.markers
-        marked = [
-            target
-            for target in targets
-            if any(term in local.get(target.collection, ()) for term in foreign)
-        ]
+        marked = {
+            group: groups[group]
+            for group, own in local.items()
+            if any(term in own for term in foreign)
+        }
         known, _ = await self._idf(marked, [*languages])
         return tuple(n for t, n in languages.items() if any(t in idf for idf in known.values()))
 
     async def _idf(
-        self, targets: Sequence[Target], tokens: Sequence[int]
+        self, groups: Mapping[Group, int], tokens: Sequence[int]
     ) -> tuple[Local, dict[str, str]]:
-        """Collection -> its own idf of the terms that it has, or the reason why it is not known."""
+        """The idf that each group has of these terms, and by collection why it is not known."""
         now = self.clock()
-        known = {target.collection: self._fresh(target) for target in targets}
-        asked: list[tuple[Target, list[int]]] = []
-        for target in targets:
-            remembered = known[target.collection].terms
-            if terms := [term for term in tokens if remembered.get(term, NEVER)[1] <= now]:
-                asked.append((target, terms))
+        known = {group: self._fresh(group, documents) for group, documents in groups.items()}
+        asked: dict[Group, Corpus] = {}
+        for group, one in known.items():
+            if terms := [term for term in tokens if one.terms.get(term, NEVER)[1] <= now]:
+                asked[group] = Corpus(tuple(group.names), group.vector, tuple(terms))
         failures: dict[str, str] = {}
-        answers = await self.queries.probe(asked, PROBE_SECONDS)
-        for (target, terms), answer in zip(asked, answers, strict=True):
+        answers = await self.queries.probe([*asked.values()], PROBE_SECONDS)
+        for (group, corpus), answer in zip(asked.items(), answers, strict=True):
             if isinstance(answer, QdrantMcpError):
-                failures[target.collection] = str(answer)
+                failures |= dict.fromkeys(corpus.collections, str(answer))
+                del known[group]
                 continue
-            fresh = known[target.collection]
-            for term in terms:
+            fresh = known[group]
+            for term in corpus.terms:
                 lasts = term in answer or term in self.markers.languages
                 until = fresh.expires if lasts else now + ABSENT_SECONDS
                 fresh.terms[term] = answer.get(term, 0.0), until
         local = {
-            name: {t: one.terms[t][0] for t in tokens if one.terms.get(t, NEVER)[0] > 0}
-            for name, one in known.items()
-            if name not in failures
+            group: {t: one.terms[t][0] for t in tokens if one.terms.get(t, NEVER)[0] > 0}
+            for group, one in known.items()
         }
         return local, failures
 
@@ -215,27 +228,45 @@ class TermWeights:
 
         A probe under way may have asked before that: its answer goes to the entry as it was.
         """
-        if known := self._known.get(collection):
-            there = {term: one for term, one in known.terms.items() if one[0] > 0}
-            self._known[collection] = replace(known, terms=there)
+        for group, known in [*self._known.items()]:
+            if collection in group.names:
+                there = {term: one for term, one in known.terms.items() if one[0] > 0}
+                self._known[group] = replace(known, terms=there)
 
     def forget(self, collection: str) -> None:
         """Something was deleted there: terms may be rarer than they were, or gone."""
-        self._known.pop(collection, None)
+        for group in [group for group in self._known if collection in group.names]:
+            del self._known[group]
 
-    def _fresh(self, target: Target) -> _Known:
-        """What is known of a collection, as long as it lasts."""
-        known, now = self._known.get(target.collection), self.clock()
-        drifted = known and abs(known.documents - target.documents) > DRIFT * known.documents
+    def _fresh(self, group: Group, documents: int) -> _Known:
+        """What is known of a group, as long as it lasts."""
+        known, now = self._known.pop(group, None), self.clock()
+        drifted = known and abs(known.documents - documents) > DRIFT * known.documents
         if not known or known.expires <= now or drifted or len(known.terms) > CACHE_TERMS:
-            known = self._known[target.collection] = _Known(
-                target.documents, now + CACHE_SECONDS, {}
-            )
+            known = _Known(documents, now + CACHE_SECONDS, {})
+            if len(self._known) >= CACHE_GROUPS:
+                del self._known[next(iter(self._known))]
+        self._known[group] = known
         return known
 
 
-def _missing(terms: Collection[int], local: Mapping[str, Mapping[int, float]]) -> set[int]:
-    """The terms that no collection has."""
+def groups_of(targets: Iterable[Target]) -> dict[Group, int]:
+    """The groups of targets with a sparse vector that share an idf, and their documents."""
+    found: dict[tuple[str | None, str, str], list[Target]] = {}
+    for target in targets:
+        if target.sparse and target.sparse.idf:
+            alone = target.collection if target.space is None else ""
+            found.setdefault((target.space, target.sparse.vector, alone), []).append(target)
+    return {
+        Group(space, vector, frozenset(one.collection for one in some)): sum(
+            one.documents for one in some
+        )
+        for (space, vector, _), some in found.items()
+    }
+
+
+def _missing(terms: Collection[int], local: Local) -> set[int]:
+    """The terms that no group has."""
     return {term for term in terms if not any(known.get(term) for known in local.values())}
 
 

@@ -1,0 +1,150 @@
+"""The catalogue: a small file for each collection, which says what it is and where its points are.
+
+collections/<slug>.json    a collection; renaming or replacing it is one rename
+unwanted/<id>.<space>      points to remove: of a collection that was dropped, or half made
+"""
+
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mcp_server_qdrant.core.disk import sync, write_atomically
+from mcp_server_qdrant.core.errors import EngineFailure, UnknownCollection
+from mcp_server_qdrant.qdrant.edge.collection import Entry
+from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
+
+DAMAGED = "The description of the collection {!r} is missing or damaged: restore a backup."
+
+logger = logging.getLogger(__name__)
+
+
+class Catalogue:
+    """All collections of a folder, by name. Each change is on the disk before it is seen."""
+
+    def __init__(self, root: Path) -> None:
+        self._described = root / "collections"
+        self._unwanted = root / "unwanted"
+        self._entries: dict[str, Entry] = {}
+        self._unsaved: set[str] = set()
+
+    def read(self) -> None:
+        """Read all descriptions; one that is damaged makes a collection that cannot be used."""
+        for folder in (self._described, self._unwanted):
+            folder.mkdir(exist_ok=True)
+        for path in self._described.glob("*.json"):
+            if slug_of(name_of(path.stem)) == path.stem:  # not a copy that somebody left there
+                entry = _read(path)
+                self._entries[entry.name] = entry
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def names(self) -> list[str]:
+        """All collections, sorted."""
+        return sorted(self._entries)
+
+    def get(self, name: str) -> Entry:
+        """The collection. Raises UnknownCollection, EngineFailure where it cannot be used."""
+        entry = self._entries.get(name)
+        if entry is None:
+            raise UnknownCollection(name)
+        if entry.fault:
+            raise EngineFailure(entry.fault)
+        return entry
+
+    def of_space(self, space: str) -> list[Entry]:
+        """The collections whose points are in that space."""
+        return [entry for entry in self._entries.values() if entry.space == space]
+
+    def new_id(self) -> str:
+        """An id that no collection has, nor points that are to be removed; so is its mask."""
+        taken = {entry.id[:8] for entry in self} | {one[:8] for one, _ in self.unwanted()}
+        while (made := secrets.token_hex(8))[:8] in taken or int(made[:8], 16) == 0:
+            continue
+        return made
+
+    def save(self, entry: Entry) -> None:
+        """Describe a collection, in the place of another one of that name."""
+        former = self._entries.get(entry.name)
+        if former and not former.fault and (former.id, former.space) != (entry.id, entry.space):
+            self.mark_unwanted(former.id, former.space)
+        self._write(entry)
+        self.keep_points(entry.id, entry.space)
+
+    def save_soon(self, entry: Entry) -> None:
+        """Describe it when `settle` is called: after a power failure this may be done again."""
+        self._entries[entry.name] = entry
+        self._unsaved.add(entry.name)
+
+    def settle(self) -> None:
+        """Write what `save_soon` put off."""
+        for name in list(self._unsaved):
+            if name in self._entries:
+                self._write(self._entries[name])
+        self._unsaved.clear()
+
+    def _write(self, entry: Entry) -> None:
+        fields = {key: value for key, value in asdict(entry).items() if key != "fault"}
+        write_atomically(self._described / f"{slug_of(entry.name)}.json", json.dumps(fields))
+        self._entries[entry.name] = entry
+        self._unsaved.discard(entry.name)
+
+    def drop(self, name: str) -> bool:
+        """Forget a collection, also one that cannot be used; its points become unwanted."""
+        entry = self._entries.get(name)
+        if entry is None:
+            return False
+        if not entry.fault:
+            self.mark_unwanted(entry.id, entry.space)
+        (self._described / f"{slug_of(name)}.json").unlink(missing_ok=True)
+        sync(self._described)
+        del self._entries[name]
+        self._unsaved.discard(name)
+        return True
+
+    def forget(self, name: str) -> None:
+        """Take a description away whose points have another one."""
+        self._entries.pop(name, None)
+        (self._described / f"{slug_of(name)}.json").unlink(missing_ok=True)
+
+    # Points to remove
+
+    def mark_unwanted(self, collection: str, space: str) -> None:
+        """Have the points with this collection's id removed from that space, also after a crash.
+
+        Unless a description says that they are wanted, which counts more.
+        """
+        (self._unwanted / f"{collection}.{space}").touch()
+        sync(self._unwanted)
+
+    def keep_points(self, collection: str, space: str) -> None:
+        """The points are wanted, or there are none any more."""
+        with contextlib.suppress(FileNotFoundError):
+            (self._unwanted / f"{collection}.{space}").unlink()
+
+    def unwanted(self) -> list[tuple[str, str]]:
+        """The ids of collections whose points are to be removed, and their spaces."""
+        wanted = {(entry.id, entry.space) for entry in self}
+        marked = (path.name.partition(".") for path in self._unwanted.iterdir())
+        return [(one, space) for one, _, space in marked if (one, space) not in wanted]
+
+
+def _read(path: Path) -> Entry:
+    try:
+        fields: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+        entry = Entry(**fields)
+        if slug_of(entry.name) == path.stem and int(entry.id[:8], 16):
+            return entry
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        logger.warning("%s: %s", path.name, error)
+    name = name_of(path.stem)
+    logger.warning("%s: %s", path.name, DAMAGED.format(name))
+    return Entry(name, "", "", {}, {}, fault=DAMAGED.format(name))

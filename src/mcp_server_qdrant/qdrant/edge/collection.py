@@ -1,0 +1,117 @@
+"""A collection as a part of a vector space's shard: its points' ids, its payload key, its filter.
+
+One shard holds the points of many collections. Each point carries the id of its collection under
+`KEY`, an indexed keyword. Point ids of two collections may be equal, so each collection has a mask:
+the first 32 bits of a stored id are those of the point's own id XOR the mask. Within a collection
+ids that begin alike stay neighbours in the order of ids, which short ids are completed by.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import InvalidPoint
+
+KEY = "__collection__"
+# The first half of the stored id of a point whose own id is an integer, under a mask of 0.
+_INTEGER = 0x6D63_702D_7164_F1A7
+_HALF = 1 << 64
+_SHIFT = 96
+
+Plain = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Entry:
+    """What the catalogue knows of a collection.
+
+    `id` names it within its space, 16 hexadecimal digits; its points carry it. `vectors` and
+    `sparse_vectors` map names to parameters, `indexes` payload fields to their declared indexes.
+    `fault`: why it cannot be used at all.
+    """
+
+    name: str
+    id: str
+    space: str
+    vectors: dict[str, Any]
+    sparse_vectors: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+    created_at: str | None = None
+    indexes: dict[str, Any] = field(default_factory=dict)
+    fault: str | None = None
+
+    @property
+    def mask(self) -> int:
+        """XORed with the ids of its points."""
+        return int(self.id[:8], 16) << _SHIFT
+
+
+def stored_id(entry: Entry, point: Any) -> str:
+    """The id under which a point, an unsigned integer or a UUID, is in the shard."""
+    whole = _INTEGER * _HALF + point if isinstance(point, int) else UUID(point).int
+    return f"{whole ^ entry.mask:032x}"
+
+
+def own_id(entry: Entry, stored: int) -> int | str:
+    """The point's own id, of the number that its stored one is."""
+    whole = stored ^ entry.mask
+    if whole >> 64 == _INTEGER:
+        return whole % _HALF
+    digits = f"{whole:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def stored_payload(entry: Entry, payload: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The payload as it is in the shard. Raises InvalidPoint where it has our key already."""
+    check_key(payload or ())
+    return {**(payload or {}), KEY: entry.id}
+
+
+def check_key(paths: Iterable[str]) -> None:
+    """Raise InvalidPoint where one of these payload paths is ours."""
+    if any(path.split(".")[0].split("[")[0].strip('"') == KEY for path in paths):
+        raise InvalidPoint(f"The payload key {KEY!r} is the embedded engine's own: rename it.")
+
+
+def confined(entries: Sequence[Entry], where: Plain | None, *, whole: bool = False) -> Plain | None:
+    """The filter, within these collections of one space; ids in it are those of their points.
+
+    `whole`: they are all that the space has, so that a filter without conditions is None.
+    """
+    must: list[Plain] = []
+    if not whole:
+        ids = [entry.id for entry in entries]
+        match = {"value": ids[0]} if len(ids) == 1 else {"any": ids}
+        must.append({"key": KEY, "match": match})
+    if where:
+        must.append(_with_stored_ids(entries, where))
+    return {"must": must} if must else None
+
+
+def _with_stored_ids(entries: Sequence[Entry], where: Any) -> Any:
+    """A copy of a filter or condition, its ids replaced by stored ones."""
+    if isinstance(where, list):
+        return [_with_stored_ids(entries, one) for one in where]
+    if "has_id" in where:
+        ids = [stored_id(entry, point) for point in where["has_id"] for entry in entries]
+        return {**where, "has_id": ids}
+    if "min_should" in where:
+        least = where["min_should"]
+        chosen = _with_stored_ids(entries, least["conditions"])
+        where = {**where, "min_should": {**least, "conditions": chosen}}
+    groups = {key: where[key] for key in ("must", "should", "must_not") if where.get(key)}
+    if not groups:
+        return where
+    return {**where, **{key: _with_stored_ids(entries, one) for key, one in groups.items()}}
+
+
+def moved(entry: Entry, point: int | str, record: Any, vectors: Container[str]) -> edge.Point:
+    """The point of a record as one of this collection, with those of its vectors."""
+    held = record.vector
+    if isinstance(held, dict):
+        held = {name: vector for name, vector in held.items() if name in vectors}
+    payload = {**(record.payload or {}), KEY: entry.id}
+    return edge.Point(stored_id(entry, point), held or {}, payload)

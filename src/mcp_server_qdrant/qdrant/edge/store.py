@@ -1,0 +1,254 @@
+"""The store of a folder: its catalogue, the spaces that hold the points, and what is to be removed.
+
+Used by one thread of the host.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.qdrant.edge import types
+from mcp_server_qdrant.qdrant.edge.catalogue import Catalogue
+from mcp_server_qdrant.qdrant.edge.collection import Entry, confined
+from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
+from mcp_server_qdrant.qdrant.edge.files import STAGED, Folder
+from mcp_server_qdrant.qdrant.edge.space import (
+    Space,
+    all_indexes,
+    guarded,
+    records,
+    space_of,
+)
+
+_MISSING = (
+    "The files of the collection {!r} are missing on the disk: restore a backup, or delete it."
+)
+
+
+_PIECE = 256  # points removed at once
+
+Plain = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection and the space in which its points are."""
+
+    entry: Entry
+    space: Space
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.entry.name
+
+    def where(self, plain: Plain | None = None) -> edge.Filter:
+        """The filter, within the collection."""
+        return types.to_filter(confined([self.entry], plain)) or edge.Filter()
+
+    def count(self, plain: Plain | None = None) -> int:
+        """The number of its points that match; exact."""
+        engine = self.space.engine
+        if plain is None:
+            return self.space.census.here.get(self.entry.id, 0)
+        return engine.count(edge.CountRequest(exact=True, filter=self.where(plain)))
+
+    def damage(self, *, numbers: bool = True) -> str | None:
+        """The loss in a sentence; without `numbers` for those who may not know how many points."""
+        lost = self.space.census.damage(self.entry.id, self.name)
+        return lost if numbers else lost and INCOMPLETE
+
+    def apply(self, update: edge.UpdateOperation) -> int:
+        """Change its points; how many more it has."""
+        return self.space.apply(update, self.entry.id)
+
+    def records(self, size: int) -> Iterator[Sequence[Any]]:
+        """Its points in pages, with payload and vectors; those that cannot be read are left out."""
+        return records(self.space.engine, self.where(), size)
+
+
+@dataclass(slots=True)
+class Earlier:
+    """A collection of an earlier version; `fault`: why it cannot be taken over."""
+
+    path: Path
+    fault: str | None = None
+
+
+class Store:
+    """All collections of a folder. `earlier`: those of an earlier version, not yet taken over."""
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.catalogue = Catalogue(folder.root)
+        self.spaces: dict[str, Space] = {}
+        self.earlier: dict[str, Earlier] = {}
+        self._filling: set[tuple[str, str]] = set()
+
+    def read(self) -> None:
+        """Read the catalogue, and remove generations that do not count."""
+        self.catalogue.read()
+        for name in [one for one in self.catalogue.names() if one.startswith(STAGED)]:
+            self.catalogue.drop(name)  # whoever restored it was killed
+        for path in self.folder.spaces.iterdir():
+            space = self.spaces[path.name] = Space(path)
+            for other in space.others():
+                self.folder.discard(other)
+
+    def names(self) -> list[str]:
+        """All collections, sorted, without those that are being restored."""
+        known = {*self.catalogue.names(), *self.earlier}
+        return sorted(name for name in known if not name.startswith(STAGED))
+
+    def get(self, name: str) -> Collection:
+        """The collection. Raises UnknownCollection, EngineFailure where it cannot be used."""
+        if earlier := self.earlier.get(name):
+            self.earlier = {name: earlier, **self.earlier}  # it is the next one
+            raise EngineFailure(
+                earlier.fault
+                or f"The collection {name!r} is being converted from an earlier version's files:"
+                " try again in a moment."
+            )
+        entry = self.catalogue.get(name)
+        space = self.spaces.get(entry.space)
+        if space is None:
+            raise EngineFailure(_MISSING.format(name))
+        return Collection(entry, space)
+
+    def by_space(self, names: Iterable[str]) -> dict[str, list[Collection]]:
+        """The collections by the key of their space."""
+        found: dict[str, list[Collection]] = {}
+        for name in names:
+            collection = self.get(name)
+            found.setdefault(collection.entry.space, []).append(collection)
+        return found
+
+    def is_whole(self, space: str, some: Sequence[Entry]) -> bool:
+        """Whether these are all collections that have points in the space."""
+        census = self.spaces[space].census
+        return len(some) >= len(census.here) and census.here.keys() <= {one.id for one in some}
+
+    def space(self, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
+        """The key of the space for these vectors, which is made where it is new."""
+        key = space_of(vectors, sparse)
+        if key not in self.spaces:
+            with guarded("", "could not make a store."):
+                self.spaces[key] = Space.create(self.folder.spaces / key, vectors, sparse)
+        return key
+
+    def create(self, name: str, described: Mapping[str, Any]) -> Entry:
+        """Make an empty collection."""
+        if name in self.catalogue or name in self.earlier:
+            raise RequestError(f"The collection {name!r} already exists.")
+        entry = self.new(name, described)
+        with guarded(name, "could not be created."):
+            self.catalogue.save(entry)
+        return entry
+
+    def new(self, name: str, described: Mapping[str, Any]) -> Entry:
+        """An entry that no description has yet."""
+        vectors, sparse = described["vectors"], described["sparse_vectors"]
+        return Entry(
+            name,
+            self.catalogue.new_id(),
+            self.space(vectors, sparse),
+            dict(vectors),
+            dict(sparse),
+            described.get("metadata"),
+            described.get("created_at") or datetime.now(UTC).isoformat(),
+        )
+
+    async def index(
+        self, entry: Entry, schemas: Mapping[str, Any], pause: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Index payload fields of the collection's space that have no index yet."""
+        space = self.spaces[entry.space]
+        made = {field: types.index_params(schema) for field, schema in schemas.items()}
+        for field, params in made.items():
+            if field not in all_indexes(space.engine):
+                space.apply(edge.UpdateOperation.create_field_index(field, params))
+                await pause()
+
+    async def fill(
+        self,
+        entry: Entry,
+        pages: Iterable[Sequence[edge.Point]],
+        count: int,
+        pause: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Write the points of a collection that nobody sees yet, then let it be seen.
+
+        It takes the place of one of its name, whose points are removed. Raises EngineFailure where
+        they are not `count` then.
+        """
+        space, key = self.spaces[entry.space], (entry.id, entry.space)
+        self._filling.add(key)
+        self.catalogue.mark_unwanted(*key)
+        try:
+            for points in pages:
+                space.apply(edge.UpdateOperation.upsert_points(list(points)), entry.id)
+                await pause()
+            if (written := Collection(entry, space).count({"must": []})) != count:
+                raise EngineFailure(
+                    f"The collection {entry.name!r} could not be copied: {written:,} of its"
+                    f" {count:,} points came over. It is as it was."
+                )
+            space.keep()
+            self.catalogue.save(entry)
+        finally:
+            self._filling.discard(key)
+
+    def drop(self, name: str) -> bool:
+        """Forget a collection, also one that cannot be used; False when there was none."""
+        earlier = self.earlier.pop(name, None)
+        if earlier is not None:
+            self.folder.discard(earlier.path)
+        return self.catalogue.drop(name) or earlier is not None
+
+    def settle(self) -> None:
+        """Make durable what was written. Raises EngineFailure."""
+        with guarded("", "could not write its catalogue."):
+            self.catalogue.settle()
+        for space in self.spaces.values():
+            space.keep()
+
+    def unwanted(self) -> list[tuple[str, str]]:
+        """The ids of collections whose points are to be removed, and their spaces."""
+        return [one for one in self.catalogue.unwanted() if one not in self._filling]
+
+    async def remove_unwanted(self, pause: Callable[[], Awaitable[None]]) -> None:
+        """Remove the points of collections that were dropped, moved or half made."""
+        for collection, key in self.unwanted():
+            if key in self.spaces and not self.catalogue.of_space(key):
+                self.spaces[key].close()
+                self.folder.discard(self.spaces.pop(key).path)
+            elif key in self.spaces:
+                await self._remove(Entry("", collection, key, {}, {}), self.spaces[key], pause)
+            self.catalogue.keep_points(collection, key)
+
+    async def _remove(
+        self, gone: Entry, space: Space, pause: Callable[[], Awaitable[None]]
+    ) -> None:
+        piece = edge.ScrollRequest(
+            limit=_PIECE,
+            filter=types.to_filter(confined([gone], None)),
+            with_payload=False,
+            with_vector=False,
+        )
+        while found := space.engine.scroll(piece)[0]:
+            space.census.forget()
+            space.apply(edge.UpdateOperation.delete_points([one.id for one in found]))
+            space.deleted += len(found)
+            await pause()
+        space.census.without(gone.id)
+        space.keep()
+
+    def close(self) -> None:
+        """Close all spaces."""
+        for space in self.spaces.values():
+            space.close()

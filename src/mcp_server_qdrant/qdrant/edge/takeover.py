@@ -1,0 +1,114 @@
+"""Collections of an earlier version, which had a shard each, are taken over into spaces.
+
+shards/<slug>              such a collection: the engine's files, and among them
+  collection.json          its description
+  points                   how many points it holds at least
+
+One after the other, the latest written first; each is removed once its points are in a space,
+counted and durable. A crash at any moment leaves the earlier files or the new ones, whole.
+"""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import qdrant_edge as edge
+
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
+from mcp_server_qdrant.qdrant.edge import types
+from mcp_server_qdrant.qdrant.edge.check import plain_id
+from mcp_server_qdrant.qdrant.edge.collection import moved
+from mcp_server_qdrant.qdrant.edge.files import allocated, name_of, slug_of
+from mcp_server_qdrant.qdrant.edge.space import guarded, records, surviving
+from mcp_server_qdrant.qdrant.edge.store import Earlier, Store
+
+DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"
+TAKEN = "taken"  # about to be in the catalogue
+_NEXT = ".next"
+_PIECE = 32  # points between two turns of others
+_SPACE_FACTOR = 2
+_UNUSABLE = (
+    "The collection {!r} of an earlier version could not be converted. {} Its files are unchanged:"
+    " restore a backup, or delete the collection."
+)
+
+logger = logging.getLogger(__name__)
+
+
+def find(store: Store) -> None:
+    """Note the collections of an earlier version, the latest written first."""
+    if not store.folder.earlier.is_dir():
+        return
+    found: list[tuple[bool, float, Path]] = []
+    for path in store.folder.earlier.iterdir():
+        whole, slug = path.suffix != _NEXT, path.name.removesuffix(_NEXT)
+        if slug_of(name_of(slug)) == slug and (path / "segments").is_dir():
+            found.append((whole, -(path / "segments").stat().st_mtime, path))
+    for _, _, path in sorted(found):
+        name = str(_described(path).get("name") or name_of(path.name.removesuffix(_NEXT)))
+        if name in store.earlier or (name in store.catalogue and (path / TAKEN).exists()):
+            store.folder.discard(path)  # replaced by the other one, or taken over before a crash
+        elif name not in store.catalogue:
+            store.earlier[name] = Earlier(path)
+
+
+async def take_over(store: Store, pause: Callable[[], Awaitable[None]]) -> None:
+    """Take over all that were found. What cannot be stays as it is, and says why."""
+    while waiting := [(name, one) for name, one in store.earlier.items() if not one.fault]:
+        name, earlier = waiting[0]
+        try:
+            with guarded("", "could not read them."):
+                await _take(store, name, earlier, pause)
+        except QdrantMcpError as error:
+            logger.warning("%s: %s", name, error)
+            earlier.fault = _UNUSABLE.format(name, error)
+            continue
+        if store.earlier.get(name) is earlier:
+            del store.earlier[name]
+            store.folder.discard(earlier.path)
+    with suppress(OSError):
+        store.folder.earlier.rmdir()
+
+
+async def _take(
+    store: Store, name: str, earlier: Earlier, pause: Callable[[], Awaitable[None]]
+) -> None:
+    described = _described(earlier.path)
+    if not described:
+        raise EngineFailure("Its description is missing or damaged.")
+    store.folder.require_space(_SPACE_FACTOR * allocated(earlier.path))
+    with surviving(earlier.path / OPENING):
+        shard = edge.EdgeShard.load(str(earlier.path))
+    try:
+        entry = store.new(name, described)
+        declared = described.get("indexes", {})
+        for field, known in shard.info().payload_schema.items():
+            entry.indexes[field] = declared.get(field, types.index_type(known))
+        await store.index(entry, entry.indexes, pause)
+        vectors = {**entry.vectors, **entry.sparse_vectors}
+        count = shard.count(edge.CountRequest(exact=True))
+        pages = (
+            [moved(entry, plain_id(one.id), one, vectors) for one in page]
+            for page in records(shard, None, _PIECE)
+            if store.earlier.get(name) is earlier
+        )
+        (earlier.path / TAKEN).touch()
+        await store.fill(entry, pages, count, pause)
+    finally:
+        shard.close()
+    with suppress(OSError, ValueError):
+        lost = int((earlier.path / POINTS).read_text("utf-8").split()[0]) - count
+        store.spaces[entry.space].census.lose(entry.id, lost)
+        store.spaces[entry.space].census.write()
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The description of an earlier collection; empty where it is missing or damaged."""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        found = json.loads((path / DESCRIPTION).read_text("utf-8"))
+        _ = found["vectors"], found["sparse_vectors"], found["name"]
+        return dict(found)
+    return {}

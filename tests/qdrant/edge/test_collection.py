@@ -1,0 +1,262 @@
+"""Collections that share a shard do not see each other: not by id, filter, key or score."""
+
+import random
+from uuid import UUID
+
+import pytest
+
+from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, UnknownCollection
+from mcp_server_qdrant.hosting import wire
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
+from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
+from tests.qdrant.edge.here import SPARSE, Here, delete, ids, made, upsert
+
+UUIDS = [str(UUID(int=n * 2**96 + 7)) for n in range(3)]
+SAME = [0, 1, 2**64 - 1, *UUIDS]
+SHOWN = {"with_payload": True, "with_vector": True}
+
+
+@pytest.fixture
+def here(tmp_path):
+    """The same ids in `a` and `b`, of one space; what each point says tells whose it is."""
+    here = Here(tmp_path, "a", "b")
+    for name in ("a", "b"):
+        here.do(upsert(*[i for i in SAME if isinstance(i, int)], name=name, says=name))
+        rows = [(i, {"d": [3.0, 4.0]}, {"says": name, "odd": 0}) for i in UUIDS]
+        here.do(("upsert", name, [wire.pack(rows)]))
+    yield here
+    here.store.close()
+
+
+def said(found):
+    return [one["payload"]["says"] for one in found]
+
+
+def scrolled(here, name, where, **asked):
+    return here.read("scroll", name, {"limit": 99, "filter": where, **SHOWN, **asked})["points"]
+
+
+def test_both_have_all_their_points_and_nobody_elses(here):
+    for name in ("a", "b"):
+        assert here.points(name).keys() == {*SAME}
+        found = here.read("retrieve", name, {"ids": [*SAME, 77], **SHOWN})
+        assert ([one["id"] for one in found], {*said(found)}) == (SAME, {name})
+        assert here.read("count", name, {}) == {"count": len(SAME)}
+        assert here.read("info", name)["points_count"] == len(SAME)
+        assert all(KEY not in one["payload"] for one in found)
+        assert KEY not in here.read("info", name)["payload_schema"]
+
+
+HAS = {"has_id": [1, UUIDS[1], 5]}
+NESTED = {"must": [{"should": [{"must": [HAS]}]}]}
+FILTERS = {
+    "must": ({"must": [HAS]}, 2),
+    "one condition": ({"must": HAS}, 2),
+    "should": ({"should": [HAS, {"key": "n", "match": {"value": 0}}]}, 3),
+    "must not": ({"must_not": [HAS]}, 4),
+    "nested": (NESTED, 2),
+    "min should": (
+        {
+            "min_should": {
+                "conditions": [HAS, {"key": "odd", "match": {"value": 0}}],
+                "min_count": 2,
+            }
+        },
+        1,
+    ),
+    "nested min should": (
+        {"must": [{"min_should": {"conditions": [HAS], "min_count": 1}}], "should": [HAS]},
+        2,
+    ),
+    "everything": ({"must": []}, 6),
+    "no filter": (None, 6),
+    "any should, with nothing": ({"should": []}, 6),
+    "the key of the other one": ({"should": [{"key": KEY, "match": {"value": "?"}}, {}]}, 6),
+}
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_a_filter_of_any_form_stays_within_its_collection(here, kind):
+    where, number = FILTERS[kind]
+    for name in ("a", "b"):
+        found = scrolled(here, name, where)
+        assert (len(found), {*said(found)}) == (number, {name})
+        assert here.read("count", name, {"filter": where}) == {"count": number}
+
+
+@pytest.mark.parametrize("kind", FILTERS)
+def test_what_a_filter_deletes_or_changes_is_of_its_collection(here, kind):
+    where, number = FILTERS[kind]
+    before = here.points("b")
+    here.do(("set_payload", "a", {"new": 1}, where or {}, None))
+    assert sum("new" in payload for payload, _ in here.points().values()) == number
+    here.do(("delete_payload", "a", ["new"], where or {}))
+    here.do(("delete", "a", where or {}))
+
+    assert len(here.points()) == len(SAME) - number
+    assert here.points("b") == before
+    assert here.number("b") == len(SAME)
+
+
+def test_writes_by_id_are_of_their_collection(here):
+    before = here.points("b")
+    only = {"must": [{"key": "says", "match": {"value": "b"}}]}
+    one = (1, {"d": [9.0, 9.0]}, {"says": "a", "odd": 5})
+    here.do(
+        delete(0, UUIDS[0]),
+        ("update_vectors", "a", [wire.pack([(2**64 - 1, {"d": [8.0, 8.0]}, None)])]),
+        ("upsert", "a", [wire.pack([one])]),
+        ("upsert", "a", [wire.pack([(UUIDS[1], {"d": [9.0, 9.0]}, {})])], "upsert", only),
+        ("upsert", "a", [wire.pack([(0, {"d": [7.0, 7.0]}, {"says": "a"})])], "update_only"),
+        ("upsert", "a", [wire.pack([(1, {"d": [7.0, 7.0]}, {"says": "a"})])], "insert_only"),
+    )
+
+    assert here.points("b") == before
+    found = here.points()
+    assert found.keys() == {1, 2**64 - 1, *UUIDS[1:]}
+    assert found[1] == ({"says": "a", "odd": 5}, {"d": [9.0, 9.0]})
+    assert found[2**64 - 1][1] == {"d": [8.0, 8.0]}
+    assert found[UUIDS[1]][0]["says"] == "a", "what does not match is left alone"
+
+
+def test_an_exchange_finds_the_point_that_it_saw_and_no_other_collections(here):
+    for name, seen in (("a", "b"), ("a", "a")):
+        where = {"must": [{"key": "says", "match": {"value": seen}}]}
+        row = (1, {"d": [5.0, 5.0]}, {"says": "changed"})
+        here.do(("upsert", name, [wire.pack([row])], "upsert", where))
+        assert here.points()[1][0]["says"] == ("changed" if seen == "a" else "a")
+    assert here.points("b")[1][0]["says"] == "b"
+
+
+def test_pages_go_through_one_collection_in_the_order_of_its_ids(here):
+    dice = random.Random(3)
+    many = [str(UUID(int=dice.getrandbits(128))) for _ in range(200)]
+    for name in ("a", "b"):
+        rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in many]
+        here.do(("upsert", name, [wire.pack(rows)]))
+    for name in ("a", "b"):
+        seen, offset = [], None
+        while True:
+            asked = {"limit": 7, "offset": offset, **SHOWN}
+            page = here.read("scroll", name, asked)
+            assert {*said(page["points"])} == {name}
+            seen += [one["id"] for one in page["points"]]
+            if (offset := page["next_page_offset"]) is None:
+                break
+        assert sorted(map(str, seen)) == sorted(map(str, [*SAME, *many]))
+
+
+def test_a_short_id_is_completed_within_its_collection(here):
+    """All ids that begin alike follow each other from the first possible one on."""
+    begins = "abcdef12"
+    alike = [f"{begins}-0000-4000-8000-{n:012x}" for n in range(5)]
+    for name in ("a", "b"):
+        rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in alike]
+        here.do(("upsert", name, [wire.pack(rows)]))
+        offset = f"{begins}-0000-0000-0000-000000000000"
+        found = scrolled(here, name, None, limit=5, offset=offset)
+        assert (sorted(one["id"] for one in found), {*said(found)}) == (alike, {name})
+
+
+def test_ids_come_back_as_they_were():
+    dice = random.Random(5)
+    for _ in range(200):
+        entry = Entry("n", f"{dice.getrandbits(64):016x}", "s", {}, {})
+        for point in (dice.getrandbits(64), str(UUID(int=dice.getrandbits(128)))):
+            assert own_id(entry, UUID(stored_id(entry, point)).int) == point
+
+
+@pytest.mark.parametrize("path", [KEY, f"{KEY}.x", f"{KEY}[0]", f'"{KEY}"', f'"{KEY}".x'])
+def test_the_key_of_the_engine_cannot_be_written_or_removed(here, path):
+    row = wire.pack([(9, {"d": [1.0, 1.0]}, {KEY: here.store.get("b").entry.id})])
+    before = here.all_points()
+    for call in (
+        ("upsert", "a", [row]),
+        ("set_payload", "a", {KEY: "x"}, ids(1), None),
+        ("set_payload", "a", {"x": "x"}, ids(1), path),
+        ("delete_payload", "a", [path], ids(1)),
+    ):
+        with pytest.raises(InvalidPoint, match="the embedded engine's own"):
+            here.do(call)
+    assert here.all_points() == before
+
+
+def texts(many: int, seed: int):
+    """Points with a dense vector and a few of 30 terms."""
+    dice, rows = random.Random(seed), []
+    for n in range(many):
+        terms = sorted(dice.sample(range(30), dice.randint(1, 6)))
+        sparse = {"indices": terms, "values": [dice.random() + 0.1 for _ in terms]}
+        dense = [dice.random(), dice.random()]
+        rows.append((n, {"d": dense, "s": sparse}, {"n": n, "owner": "red" if n % 3 else "blue"}))
+    return rows
+
+
+def filled(here: Here, name: str, many: int, seed: int) -> None:
+    here.do(("create", name, made(sparse=SPARSE)))
+    rows = texts(many, seed)
+    here.do(*(("upsert", name, [wire.pack(rows[n : n + 16])]) for n in range(0, many, 16)))
+    here.do(("delete", name, ids(*range(0, many, 5))), ("index", name, {"owner": "keyword"}))
+
+
+def asked(*collections, guard=None):
+    sparse = {"indices": [1, 2, 3, 4], "values": [1.0, 1.0, 0.5, 2.0]}
+    legs = (Leg("d", [0.6, 0.8]), Leg("s", sparse))
+    return Ask(collections, legs, 60, 500, ("n",), guard)
+
+
+def answered(here: Here, *collections, guard=None):
+    found = here.read("candidates", asked(*collections, guard=guard)).points
+    idfs = here.read("idfs", Corpus(collections, "s", (1, 2, 3, 99), guard))
+    # Ties have another order in another store.
+    points = {(one.collection, one.id): (one.rrf, one.scores, one.payload) for one in found}
+    assert len(points) == len(found)
+    return points, idfs
+
+
+RED = {"must": [{"key": "owner", "match": {"value": "red"}}]}
+
+
+@pytest.mark.parametrize("guard", [None, RED])
+@pytest.mark.parametrize("chosen", [("a",), ("a", "c"), ("c", "a", "b")])
+def test_scores_and_idfs_are_those_of_a_store_without_the_others(tmp_path, chosen, guard):
+    sizes = {"a": (70, 1), "b": (50, 2), "c": (120, 3), "d": (40, 4)}
+    stores = {"all": sizes, "some": {name: sizes[name] for name in chosen}}
+    found = {}
+    for folder, collections in stores.items():
+        here = Here(tmp_path / folder)
+        for name, (many, seed) in collections.items():
+            filled(here, name, many, seed)
+        if folder == "all":
+            here.do(("drop", "d"))  # its points are still there
+        found[folder] = answered(here, *chosen, guard=guard)
+        here.tidy()
+        assert answered(here, *chosen, guard=guard) == found[folder]
+        here.store.close()
+
+    (points, idfs), alone = found["all"], found["some"]
+    assert {name for name, _ in points} == {*chosen}
+    assert all(points.values())
+    assert (points, idfs) == alone
+    assert idfs.keys() == {1, 2, 3}
+    if guard:
+        assert all(n % 3 for _, n in points)
+
+
+def test_a_collection_that_is_gone_is_told_beside_those_that_answer(here):
+    answer = here.read("candidates", Ask(("a", "gone"), (Leg("d", [1.0, 1.0]),), 60, 5))
+
+    assert len(answer.points) == 5
+    assert isinstance(answer.failed["gone"], UnknownCollection)
+    with pytest.raises((UnknownCollection, EngineFailure)):
+        here.read("candidates", Ask(("gone",), (Leg("d", [1.0, 1.0]),), 60, 5))
+
+
+def test_a_facet_counts_one_collection(here):
+    here.do(("index", "a", {"says": "keyword"}), ("index", "b", {"says": "keyword"}))
+
+    for name in ("a", "b"):
+        hits = here.read("facet", name, {"key": "says", "limit": 9})["hits"]
+        assert hits == [{"value": name, "count": len(SAME)}]
+        with pytest.raises(InvalidPoint):
+            here.read("facet", name, {"key": KEY, "limit": 9})
