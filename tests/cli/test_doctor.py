@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from mcp_server_qdrant.cli import clients
 from mcp_server_qdrant.cli.clients import CLIENTS
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.core.errors import EngineFailure
@@ -532,14 +533,14 @@ def test_the_doctor_names_folders_that_a_client_lost_and_those_that_are_gone(per
     path.write_text(json.dumps(held))
     (person.home / "notes").rename(person.home / "elsewhere")
     status, checks = person.checks()
-    found = [one for one in checks if one["check"] == "sync"]
+    found = sorted((one for one in checks if one["check"] == "sync"), key=lambda one: one["fix"])
 
     init = "mcp-server-qdrant init --client cursor --name qdrant"
     assert (status, [(one["fix"], one["ok"]) for one in found]) == (
         1,
         [
-            (f"{init} --remove {person.home}/notes", False),
             (f"{init} --folder {person.home}/harbor=harbor", True),
+            (f"{init} --remove {person.home}/notes", False),
             (f"{init} --sessions claude-code", True),
         ],
     )
@@ -576,6 +577,21 @@ def test_init_does_all_that_it_can_and_says_what_it_could_not(person):
     assert "It needs 72 % water." in done.stdout
     assert json.loads(entry(person, ".claude.json")["env"]["SYNC_SOURCES"])
     assert "UserPromptSubmit" in (person.home / ".claude" / "settings.json").read_text()
+
+
+def test_init_overwrites_no_entry_that_was_changed_meanwhile(person, monkeypatch):
+    started = clients.start
+
+    def changed(*given, **named):
+        cursor('{"mcpServers": {"qdrant": {"command": "/gone", "env": {"A": "1"}}}}')(person)
+        return started(*given, **named)
+
+    monkeypatch.setattr(clients, "start", changed)
+    done = person.run("init", "--client", "cursor", "--yes")
+
+    assert done.exit_code == 2
+    assert "was changed meanwhile: run this again." in done.stderr
+    assert entry(person)["env"] == {"A": "1"}
 
 
 def test_init_without_recall_takes_its_setting_away(person):

@@ -317,22 +317,18 @@ class Examination:
         init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name]
         was = clients.before(clients.CLIENTS[flag], name)
         now, earlier = (
-            sources.merged([clients.texts(one.get("env")).get(sources.VARIABLE)])
+            sources.keyed([clients.texts(one.get("env")).get(sources.VARIABLE)])
             for one in (entry, was)
         )
-        for place in map(sources.path, now):
+        for place, _ in now:
             if not place.exists():
                 fix = shlex.join([*init, "--remove", str(place)])
                 self._problem("sync", f"{where}: {place}, which it follows, is not there.", fix)
-        for one in earlier:
-            place, kept = sources.path(one), [(sources.path(it), it["collection"]) for it in now]
-            if (place, one["collection"]) not in kept:
-                again = ["--folder", f"{place}={one['collection']}"]
-                if one.get("keep"):
-                    again = ["--sessions", one["name"]]
-                fix = shlex.join([*init, *again])
-                text = f"{where}: before its last change it followed {place} too."
-                self._add("sync", text, fix)
+        for place, collection in sorted(earlier.keys() - now.keys()):
+            one = earlier[place, collection]
+            sessions = ["--sessions", one["name"]] if one.get("keep") else None
+            fix = shlex.join([*init, *(sessions or ["--folder", f"{place}={collection}"])])
+            self._add("sync", f"{where}: before its last change it followed {place} too.", fix)
 
 
 def _tried(entry: clients.Entry) -> str:

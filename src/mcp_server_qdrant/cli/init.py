@@ -195,9 +195,8 @@ def _configure(
 ) -> None:
     """Write the entry of one client, which was shown, and of which it is known that it starts."""
     client = CLIENTS[flag]
-    before = clients.read_config(client).get(client.section, {}).get(name)
-    if not isinstance(before, dict):
-        before = {}
+    was = clients.read_config(client).get(client.section, {}).get(name)
+    before = was if isinstance(was, dict) else {}
     if program := clients.other(before):
         raise ConfigError(
             f"{client.title} has another server named {name!r} ({program}): give this one a name "
@@ -228,7 +227,10 @@ def _configure(
     click.echo(f"{client.title} will start {started}.")
 
     def change(held: Config) -> Config:
-        return {**held, client.section: {**held.get(client.section, {}), name: entry}}
+        servers = held.get(client.section, {})
+        if servers.get(name) != was:
+            raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
+        return {**held, client.section: {**servers, name: entry}}
 
     # What was started before is not shown: its arguments may be keys.
     old = {key: one for key, one in before.items() if key not in ("command", "args")}

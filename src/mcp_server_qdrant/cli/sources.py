@@ -25,17 +25,18 @@ def read(text: str | None) -> list[Source]:
     return list(entries(text or "[]"))
 
 
-def path(source: Source) -> Path:
-    """Where it is."""
-    return from_home(Path(source["path"])).absolute()
+def keyed(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:
+    """The entries of all values by place and collection, each as the last value has it.
+
+    Raises ConfigError.
+    """
+    entries = [one for text in values for one in read(text)]
+    return {(from_home(Path(one["path"])).absolute(), one["collection"]): one for one in entries}
 
 
 def merged(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Source]:
-    """The entries of all values, each folder of a collection once, as the last value has it.
-
-    Without those `removed`, by path or name. Raises ConfigError.
-    """
-    found = {(path(one), one["collection"]): one for text in values for one in read(text)}
+    """The entries of all values but for those `removed`, by path or name. Raises ConfigError."""
+    found = keyed(values)
     for named in removed:
         place = Path(named).expanduser().absolute()
         gone = [key for key, one in found.items() if key[0] == place or one.get("name") == named]
