@@ -33,6 +33,7 @@ from mcp_server_qdrant.core.notation import (
     short_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Kept, Version
+from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import among, equal
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
@@ -61,7 +62,7 @@ class History:
 
     def __init__(
         self,
-        client: Any,
+        client: Engine,
         points: Points,
         days: int,
         visible: Callable[[str], bool],
@@ -102,7 +103,7 @@ class History:
     ) -> list[Version]:
         """The last versions of the text of an id, or of all texts, the newest first."""
         found = await self._found([*_of(wanted, collection), _until(gte=self._oldest())], NEWEST)
-        return [_version(record.payload[KEY]) for record in found]
+        return [_version(_held(record)) for record in found]
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
         """A whole version by `ID@TIME`: that of its id, else the text as it was at that time.
@@ -114,17 +115,17 @@ class History:
         own, when = named
         since = _until(gte=max(when, self._oldest()))
         found = await self._found([*_of(own, collection), since], OLDEST)
-        found = [one for one in found if wanted == f"{own}@{one.payload[KEY]['until']}"] or found
+        found = [one for one in found if wanted == f"{own}@{_held(one)['until']}"] or found
         if not found:
             return None
-        if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
+        if len(places := {_held(one)["collection"] for one in found}) > 1:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
         for record in await self._client.retrieve(HISTORY, [found[0].id]):
-            held = record.payload[KEY]
+            held = _held(record)
             place, head, own = held["collection"], held["head"], held["ids"][0]
             read = [
                 document_of(place, head, part, ("document",))
-                for part in json.loads(record.payload[PARTS])
+                for part in json.loads((record.payload or {})[PARTS])
             ]
             parts = [part._replace(document=own) for part in read]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
@@ -149,7 +150,7 @@ class History:
             erased += len(found)
         return erased
 
-    async def _found(self, of: Sequence[Any], order: models.Direction) -> list[Any]:
+    async def _found(self, of: Sequence[models.Condition], order: models.Direction) -> list[Point]:
         """The points of versions that meet the conditions, without their texts."""
         ordered = models.OrderBy(key=UNTIL, direction=order)
         where = models.Filter(must=list(of))
@@ -160,7 +161,7 @@ class History:
                 )
             except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
                 return []
-            seen = [one for one in found if self._visible(one.payload[KEY]["collection"])]
+            seen = [one for one in found if self._visible(_held(one)["collection"])]
             if len(seen) == len(found) or len(found) < most:
                 break
         return seen[:LISTED]
@@ -204,9 +205,11 @@ class History:
         ids = list(dict.fromkeys(known))
         return {"collection": place, "ids": ids, "head": head, "shown": shown}
 
-    async def _with_known_ids(self, held: dict[str, Any], of: Sequence[Any]) -> dict[str, Any]:
+    async def _with_known_ids(
+        self, held: dict[str, Any], of: Sequence[models.Condition]
+    ) -> dict[str, Any]:
         """The same with the ids by which the versions that meet the conditions are known, too."""
-        known = [one.payload[KEY]["ids"] for one in await self._found(of, NEWEST)]
+        known = [_held(one)["ids"] for one in await self._found(of, NEWEST)]
         return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
@@ -230,18 +233,24 @@ class History:
         await client.create_payload_indexes(HISTORY, missing)
         newest = models.OrderBy(key=UNTIL, direction=NEWEST)
         kept, _ = await client.scroll(HISTORY, limit=MOST, order_by=newest, with_payload=[UNTIL])
-        last = kept[-1].payload[KEY]["until"] if len(kept) == MOST else None
+        last = _held(kept[-1])["until"] if len(kept) == MOST else None
         rest = max(datetime.fromisoformat(last), self._oldest()) if last else self._oldest()
         await client.delete(HISTORY, models.Filter(must=[_until(lt=rest)]))
+
+
+def _held(record: Point) -> dict[str, Any]:
+    """What a kept version says of itself."""
+    held: dict[str, Any] = (record.payload or {})[KEY]
+    return held
 
 
 def _until(**limits: Any) -> models.FieldCondition:
     return models.FieldCondition(key=UNTIL, range=models.DatetimeRange(**limits))
 
 
-def _of(wanted: str | None, collection: str | None) -> list[Any]:
+def _of(wanted: str | None, collection: str | None) -> list[models.Condition]:
     """The conditions for the versions of a text, by any of the ids that it is known by."""
-    of: list[Any] = []
+    of: list[models.Condition] = []
     if wanted is not None:
         whole = (part_of(wanted) or (wanted,))[0]
         known = [wanted, whole, str(as_point_id(whole))]

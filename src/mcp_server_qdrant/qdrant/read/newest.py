@@ -1,18 +1,17 @@
 """The newest texts of a collection, for who asks without a query."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
-from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY
@@ -29,9 +28,7 @@ class Newest:
     A text of several parts is listed once; each by itself where a filter asks for words of theirs.
     """
 
-    def __init__(
-        self, client: AsyncQdrantBase, dates: Sequence[str], content_fields: Sequence[str]
-    ) -> None:
+    def __init__(self, client: Engine, dates: Sequence[str], content_fields: Sequence[str]) -> None:
         self._client = client
         self._dates = tuple(dates)
         self._paths = [path.split(".") for path in dates]
@@ -53,7 +50,7 @@ class Newest:
         """In the order of the indexes; those without a date of one behind the others."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
-        records: list[models.Record] = []
+        records: list[Point] = []
         for key in (*target.dates, None):
             if len(records) >= min(limit, total):
                 break
@@ -61,7 +58,7 @@ class Newest:
                 name,
                 left,
                 limit=limit - len(records),
-                order_by=key and _newest_by(key),
+                order_by=_newest_by(key) if key else None,
                 with_payload=self._shown,
             )
             records += found
@@ -89,7 +86,7 @@ class Newest:
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
         return Listed(newest, len(found), complete)
 
-    def _timed(self, records: Any) -> list[tuple[PointId, datetime | None]]:
+    def _timed(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
         """Each point once: a field may hold several dates.
 
         A text without a date is behind all others, by the time of its file.
@@ -107,7 +104,7 @@ class Newest:
         return any(inside + bare(one.get("key", "")) in self._content for inside, one in asked)
 
 
-def _further(record: Any) -> bool:
+def _further(record: Point) -> bool:
     doc = (record.payload or {}).get("doc")
     return isinstance(doc, dict) and bool(doc.get("chunk"))
 
@@ -116,7 +113,7 @@ def _newest_by(key: str) -> models.OrderBy:
     return models.OrderBy(key=key, direction=models.Direction.DESC, start_from=LATEST)
 
 
-async def last_update(client: AsyncQdrantBase, collection: str) -> str | None:
+async def last_update(client: Engine, collection: str) -> str | None:
     """When the newest point of a collection with an index of that date was written."""
     newest = _newest_by(UPDATED_KEY)
     try:
