@@ -16,7 +16,7 @@ from mcp_server_qdrant.settings.environment import Settings, model_environment
 from mcp_server_qdrant.settings.values import revealed
 
 if TYPE_CHECKING:
-    from qdrant_client.async_client_base import AsyncQdrantBase
+    from mcp_server_qdrant.qdrant.engine import WholeEngine
 
 
 def open_host(settings: Settings) -> Link:
@@ -34,7 +34,7 @@ def open_engine_host(settings: Settings) -> Link | None:
 
 async def open_engine(
     settings: Settings, timeout: float, host: Link | None = None
-) -> "AsyncQdrantBase":
+) -> "WholeEngine":
     """The engine that the settings name, with what local mode left in its folder.
 
     `host` is the line to the embedded one where there is one already.

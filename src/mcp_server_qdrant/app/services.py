@@ -31,6 +31,7 @@ from mcp_server_qdrant.ingest.revise import Revision
 from mcp_server_qdrant.ingest.store import Store
 from mcp_server_qdrant.projection.map import Projector, Shelf
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.payload import document_of, paths
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -61,13 +62,14 @@ class Services:
     """Everything a tool may call, over one engine, as a tenant sees it; None: as everyone does."""
 
     def __init__(self, shared: "Shared", tenant: str | None) -> None:
-        settings, client = shared.settings, shared.client
+        settings = shared.settings
+        client: Engine = shared.client
         identify: Identify = point_id
         indexes: Mapping[str, Any] = {}
         if tenant is not None:
             assert settings.tenant_field is not None
             kept = Tenant(tenant, settings.tenant_field)
-            client, indexes = TenantClient(client, kept), kept.indexes
+            client, indexes = TenantClient(shared.client, kept), kept.indexes
             identify = point_ids_of(tenant)
         points = shared.open_points(client, identify, indexes)
         fields, embedded = settings.qdrant_content_fields, shared.embedded
@@ -218,7 +220,7 @@ class Shared:
     All that services remember (names, counts, words, tags) is one tenant's, as they are.
     """
 
-    def __init__(self, settings: Settings, client: Any, encoders: Registry) -> None:
+    def __init__(self, settings: Settings, client: WholeEngine, encoders: Registry) -> None:
         encoders.default.start()
         self.settings = settings
         self.client = client
@@ -286,7 +288,7 @@ class Shared:
             self.catalog.forget_all()
         self._backfill.wake()
 
-    def open_catalog(self, client: Any) -> Catalog:
+    def open_catalog(self, client: Engine) -> Catalog:
         """The collections that a client sees."""
         return Catalog(
             client,
@@ -299,7 +301,7 @@ class Shared:
 
     def open_points(
         self,
-        client: Any,
+        client: Engine,
         identify: Identify = point_id,
         indexes: Mapping[str, Any] | None = None,
     ) -> Points:
@@ -330,7 +332,7 @@ class Shared:
         await self.client.close()
 
 
-def wire(settings: Settings, client: Any, encoders: Registry) -> Services:
+def wire(settings: Settings, client: WholeEngine, encoders: Registry) -> Services:
     """The services of the caller over an open engine. Raises RequestError as `of_caller`."""
     return Shared(settings, client, encoders).of_caller()
 

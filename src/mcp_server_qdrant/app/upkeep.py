@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from qdrant_client.async_client_base import AsyncQdrantBase
-
 from mcp_server_qdrant.app.local_models import open_engine
 from mcp_server_qdrant.core.errors import (
     ConfigError,
@@ -23,6 +21,7 @@ from mcp_server_qdrant.qdrant.backup import Tell
 from mcp_server_qdrant.qdrant.client import is_local_mode, open_client, open_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import is_ours
+from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
@@ -48,7 +47,7 @@ async def engine(
     As the `goal` of a copy a folder may be new. Otherwise one of local mode is read without its
     lock, and left as it is. Raises ConfigError, RequestError, EngineUnavailable.
     """
-    client: AsyncQdrantBase
+    client: WholeEngine
     folder = Path(where or "")
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
@@ -113,7 +112,7 @@ async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
         return dict(await client.rebuild())
 
 
-async def erase_traces(client: AsyncQdrantBase) -> str:
+async def erase_traces(client: object) -> str:
     """Remove deleted texts from the engine's files too; a sentence on what came of it."""
     if isinstance(client, EdgeClient):
         await client.rewrite()
@@ -142,7 +141,7 @@ async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
         await client.close()
 
 
-async def settle(client: AsyncQdrantBase, name: str, folder: Path) -> None:
+async def settle(client: WholeEngine, name: str, folder: Path) -> None:
     """Let a collection belong to a folder, unless there is none, or it belongs to one already."""
     bulk = Bulk(client, ())
     with contextlib.suppress(UnknownCollection):

@@ -189,8 +189,8 @@ class Examination:
             self._add("engine", f"{edge}, in {self.settings.local_path}.")
             return
         if url != ":memory:":
-            about: Any = await self.services.client.info()
-            said = f"Qdrant {about.version}"
+            server: Any = self.services.shared.client
+            said = f"Qdrant {(await server.info()).version}"
         self._add("engine", f"{said}, at {shown('QDRANT_URL', url)}.")
 
     async def _model(self) -> None:
@@ -274,7 +274,7 @@ class Examination:
             self._problem(TRIP, str(error), AGAIN)
         finally:
             with contextlib.suppress(UnknownCollection, AccessRefused):  # it was never made
-                await self.services.client.delete_collection(scratch)
+                await self.services.shared.client.delete_collection(scratch)
 
     def _clients(self) -> None:
         """Look at the servers that clients on this machine start, and start them for a test."""

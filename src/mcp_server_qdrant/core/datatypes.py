@@ -149,23 +149,18 @@ class Status:
     reason: str | None = None
 
 
-class Place(NamedTuple):
-    """Which part of a text a point is, of which version, and since when it is being written."""
+def is_current(
+    version: str | None, chunk: int, writing: int | None, first: tuple[str | None, int] | None
+) -> bool:
+    """True if a further part belongs to the present version of its text.
 
-    version: str | None
-    chunk: int
-    chunks: int
-    writing: int | None
-
-    def current(self, first: "Place | None") -> bool:
-        """True if this further part belongs to the present version of its text.
-
-        That is the one of the first part: whoever replaces it replaces the whole text at once.
-        Without a first part, what was whole once is shown, and what never was is not.
-        """
-        if first is None:
-            return self.writing is None
-        return self.version == first.version and self.chunk < first.chunks
+    That is the version of the first part, which also says how many parts there are: whoever
+    replaces it replaces the whole text at once. Without a first part, what was whole once is shown,
+    and what never was is not.
+    """
+    if first is None:
+        return writing is None
+    return version == first[0] and chunk < first[1]
 
 
 class Document(NamedTuple):
@@ -231,14 +226,10 @@ class Document(NamedTuple):
         """Its title, and below that its section."""
         return " > ".join(filter(None, (self.title, self.section))) or None
 
-    @property
-    def place(self) -> Place:
-        """Which part of its text it is."""
-        return Place(self.version, self.chunk, self.chunks, self.writing)
-
     def current(self, head: "Document | None") -> bool:
-        """`Place.current` of its place."""
-        return self.place.current(head and head.place)
+        """`is_current` of this further part; `head` is the first."""
+        first = None if head is None else (head.version, head.chunks)
+        return is_current(self.version, self.chunk, self.writing, first)
 
 
 class Passage(NamedTuple):

@@ -5,15 +5,14 @@ import sqlite3
 import warnings
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import cast
 from urllib.parse import urlsplit
-
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.lean import without
 from mcp_server_qdrant.hosting.link import Link
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.errors import TranslatedClient
+from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient, SearchClient
 
 LOCAL = ":memory:"
@@ -33,7 +32,7 @@ async def open_client(
     local_path: Path,
     timeout: float,
     host: Link | None = None,
-) -> AsyncQdrantBase:
+) -> WholeEngine:
     """The engine that the settings name; `timeout` in seconds bounds each request.
 
     `host` is the line to the embedded engine where there is one already.
@@ -50,12 +49,14 @@ async def open_client(
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
         with without("fastembed"):
-            return RemoteClient(
+            # Its points have the names of ours: `Point`.
+            client = RemoteClient(
                 url=url.rstrip("/"),
                 timeout=timeout,
                 api_key=api_key,
                 check_compatibility=False,
             )
+            return cast("WholeEngine", client)
     except ValueError as error:
         raise ConfigError("QDRANT_URL is not a URL such as http://host:6333.") from error
 
@@ -65,13 +66,13 @@ def is_local_mode(folder: Path) -> bool:
     return (folder / "meta.json").is_file()
 
 
-def open_local_mode(folder: Path) -> AsyncQdrantBase:
+def open_local_mode(folder: Path) -> WholeEngine:
     """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
 
     Raises EngineUnavailable where another process has it, EngineFailure where it is damaged.
     """
     try:
-        return TranslatedClient(path=str(folder))
+        return cast("WholeEngine", SearchClient(path=str(folder)))
     except RuntimeError as error:  # its lock is taken
         raise EngineUnavailable(
             "The folder is in use by another process: end it, and try again."
@@ -80,9 +81,9 @@ def open_local_mode(folder: Path) -> AsyncQdrantBase:
         raise EngineFailure("The folder of local mode cannot be read: it is damaged.") from error
 
 
-def _local_client() -> SearchClient:
+def _local_client() -> WholeEngine:
     """qdrant-client's local mode, which warns of each thing that it does more slowly."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
     with without("fastembed"):
-        return SearchClient(location=LOCAL)
+        return cast("WholeEngine", SearchClient(location=LOCAL))

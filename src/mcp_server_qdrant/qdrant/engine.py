@@ -4,15 +4,19 @@ An engine is a Qdrant server, qdrant-client's local mode, or the embedded engine
 filter on everything that is read: no other point is found, or moves a score.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_server_qdrant.core.datatypes import Payload, PointId
-from mcp_server_qdrant.core.errors import QdrantMcpError
-
 if TYPE_CHECKING:
     from qdrant_client import models
+
+    from mcp_server_qdrant.core.datatypes import Payload, PointId
+    from mcp_server_qdrant.core.errors import QdrantMcpError
+
+    Chosen = list[PointId] | models.Filter
 
 Plain = Mapping[str, Any]  # REST-shaped
 Shown = bool | Sequence[str]  # of a point: all, nothing, or these fields or vectors
@@ -104,36 +108,25 @@ class Point:
 class Engine(Protocol):
     """The calls that are confined to a tenant's points where there are tenants.
 
-    All raise our errors. They are those of qdrant-client, with the arguments that are used here.
+    But for the first two they are those of qdrant-client, with the arguments that are used here;
+    counts are exact. All raise our errors.
     """
 
-    async def candidates(self, ask: Ask) -> Answer:
-        """The candidates of a search."""
+    async def candidates(self, ask: Ask) -> Answer: ...
+    async def idfs(self, corpus: Corpus) -> dict[int, float]: ...  # absent terms are left out
 
-    async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """The idf of those terms that a point there has."""
-
-    async def get_collections(self) -> "models.CollectionsResponse":
-        """All names."""
-
-    async def collection_exists(self, collection_name: str) -> bool:
-        """True if there is such a collection."""
-
-    async def get_collection(self, collection_name: str) -> "models.CollectionInfo":
-        """Parameters, metadata, payload indexes and the number of points."""
-
+    async def get_collections(self) -> models.CollectionsResponse: ...
+    async def collection_exists(self, collection_name: str) -> bool: ...
+    async def get_collection(self, collection_name: str) -> models.CollectionInfo: ...
     async def create_collection(
         self,
         collection_name: str,
         *,
-        vectors_config: "models.VectorParams | Mapping[str, models.VectorParams] | None" = None,
-        sparse_vectors_config: "Mapping[str, models.SparseVectorParams] | None" = None,
+        vectors_config: Mapping[str, models.VectorParams] | models.VectorParams | None = None,
+        sparse_vectors_config: Mapping[str, models.SparseVectorParams] | None = None,
         metadata: dict[str, Any] | None = None,
-    ) -> bool:
-        """Make a collection."""
-
-    async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None:
-        """Index payload fields."""
+    ) -> bool: ...
+    async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None: ...
 
     async def retrieve(
         self,
@@ -142,66 +135,43 @@ class Engine(Protocol):
         *,
         with_payload: Shown = True,
         with_vectors: Shown = False,
-    ) -> list[Point]:
-        """Those of the points that exist."""
-
+    ) -> list[Point]: ...
     async def scroll(
         self,
         collection_name: str,
-        scroll_filter: "models.Filter | None" = None,
+        scroll_filter: models.Filter | None = None,
         *,
         limit: int = 10,
-        order_by: "models.OrderBy | None" = None,
+        order_by: models.OrderBy | None = None,
         offset: PointId | None = None,
         with_payload: Shown = True,
         with_vectors: Shown = False,
-    ) -> tuple[list[Point], PointId | None]:
-        """A page of points, and where the next begins."""
-
+    ) -> tuple[list[Point], PointId | None]: ...
     async def count(
-        self, collection_name: str, count_filter: "models.Filter | None" = None
-    ) -> "models.CountResult":
-        """The exact number of points that match."""
-
+        self, collection_name: str, count_filter: models.Filter | None = None
+    ) -> models.CountResult: ...
     async def facet(
         self,
         collection_name: str,
         key: str,
-        facet_filter: "models.Filter | None" = None,
+        facet_filter: models.Filter | None = None,
         limit: int = 10,
-    ) -> "models.FacetResponse":
-        """The most frequent values of an indexed field."""
+    ) -> models.FacetResponse: ...
 
     async def upsert(
         self,
         collection_name: str,
-        points: "list[models.PointStruct]",
-        update_filter: "models.Filter | None" = None,
-        update_mode: "models.UpdateMode | None" = None,
-    ) -> Any:
-        """Insert or replace points; the filter and the mode leave some of them out."""
-
-    async def delete(
-        self, collection_name: str, points_selector: "list[PointId] | models.Filter"
-    ) -> Any:
-        """Delete points."""
-
+        points: list[models.PointStruct],
+        update_filter: models.Filter | None = None,
+        update_mode: models.UpdateMode | None = None,
+    ) -> Any: ...
+    async def delete(self, collection_name: str, points_selector: Chosen) -> Any: ...
     async def set_payload(
-        self,
-        collection_name: str,
-        payload: dict[str, Any],
-        points: "list[PointId] | models.Filter",
-        key: str | None = None,
-    ) -> Any:
-        """Merge into the payload, below the key if there is one."""
-
+        self, collection_name: str, payload: Payload, points: Chosen, key: str | None = None
+    ) -> Any: ...
     async def delete_payload(
-        self,
-        collection_name: str,
-        keys: Sequence[str],
-        points: "list[PointId] | models.Filter",
-    ) -> Any:
-        """Remove fields of the payload."""
+        self, collection_name: str, keys: Sequence[str], points: Chosen
+    ) -> Any: ...
 
 
 class WholeEngine(Engine, Protocol):
@@ -211,31 +181,21 @@ class WholeEngine(Engine, Protocol):
         self,
         collection_name: str,
         key: str,
-        facet_filter: "models.Filter | None" = None,
+        facet_filter: models.Filter | None = None,
         limit: int = 10,
         *,
         exact: bool = False,
-    ) -> "models.FacetResponse":
-        """The most frequent values of an indexed field, as a server estimates them or exactly."""
-
-    async def update_collection(self, collection_name: str, *, metadata: dict[str, Any]) -> Any:
-        """Merge into the collection's metadata."""
-
-    async def delete_collection(self, collection_name: str) -> bool:
-        """Delete a collection; False when there was none."""
-
+    ) -> models.FacetResponse: ...
+    async def update_collection(self, collection_name: str, *, metadata: Payload) -> Any: ...
+    async def delete_collection(self, collection_name: str) -> bool: ...
     async def create_vector_name(
         self, collection_name: str, vector_name: str, vector_name_config: Any
-    ) -> Any:
-        """Add a vector, which no point has yet."""
-
-    async def delete_vector_name(self, collection_name: str, vector_name: str) -> Any:
-        """Remove a vector from the collection and all its points."""
-
+    ) -> Any: ...
+    async def delete_vector_name(self, collection_name: str, vector_name: str) -> Any: ...
     async def update_vectors(
-        self, collection_name: str, points: "Sequence[models.PointVectors]"
-    ) -> Any:
-        """Replace some vectors of points that exist."""
-
-    async def close(self) -> None:
-        """Let it go."""
+        self,
+        collection_name: str,
+        points: Sequence[models.PointVectors],
+        update_filter: models.Filter | None = None,
+    ) -> Any: ...
+    async def close(self) -> None: ...

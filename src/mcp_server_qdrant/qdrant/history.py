@@ -33,6 +33,7 @@ from mcp_server_qdrant.core.notation import (
     short_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Kept, Version
+from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import among, equal
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
@@ -64,7 +65,7 @@ class History:
 
     def __init__(
         self,
-        client: Any,
+        client: Engine,
         points: Points,
         days: int,
         visible: Callable[[str], bool],
@@ -106,7 +107,7 @@ class History:
         """The last versions of the text of an id, or of all texts, the newest first."""
         of = [*_of(wanted, collection), _until(gte=self._oldest())]
         found = _in_order(await self._found(of, every=wanted is not None))
-        return [_version(record.payload[KEY]) for _, record in reversed(found[-LISTED:])]
+        return [_version(_held(record)) for _, record in reversed(found[-LISTED:])]
 
     async def version(self, wanted: str, collection: str | None = None) -> Version | None:
         """A whole version by `ID@TIME`: that of its id, else the text as it was at that time.
@@ -121,18 +122,18 @@ class History:
             self._oldest(),
         )
         ends = [pair for pair in ends if _end(pair[1]) >= oldest]
-        found = [one for _, one in ends if wanted == f"{own}@{one.payload[KEY]['until']}"]
+        found = [one for _, one in ends if wanted == f"{own}@{_held(one)['until']}"]
         found = found or [one for end, one in ends if end >= when]
         if not found:
             return None
-        if len(places := {one.payload[KEY]["collection"] for one in found}) > 1:
+        if len(places := {_held(one)["collection"] for one in found}) > 1:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
         for record in await self._client.retrieve(HISTORY, [found[0].id]):
-            held = record.payload[KEY]
+            held = _held(record)
             place, head, own = held["collection"], held["head"], held["ids"][0]
             read = [
                 document_of(place, head, part, ("document",))
-                for part in json.loads(record.payload[PARTS])
+                for part in json.loads((record.payload or {})[PARTS])
             ]
             parts = [part._replace(document=own) for part in read]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
@@ -157,7 +158,7 @@ class History:
             erased += len(found)
         return erased
 
-    async def _found(self, of: Sequence[Any], *, every: bool = False) -> list[Any]:
+    async def _found(self, of: Sequence[Any], *, every: bool = False) -> list[Point]:
         """The points of the last versions that meet the conditions, or of all, without texts."""
         ordered = models.OrderBy(key=UNTIL, direction=models.Direction.DESC)
         where = models.Filter(must=list(of))
@@ -169,7 +170,7 @@ class History:
                 )
             except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
                 return []
-            seen = [one for one in found if self._visible(one.payload[KEY]["collection"])]
+            seen = [one for one in found if self._visible(_held(one)["collection"])]
             if len(seen) == len(found) or len(found) < most:
                 break
         return seen if every else seen[:LISTED]
@@ -217,9 +218,11 @@ class History:
         ids = list(dict.fromkeys(known))
         return {"collection": place, "ids": ids, "head": head, "shown": shown}
 
-    async def _with_known_ids(self, held: dict[str, Any], of: Sequence[Any]) -> dict[str, Any]:
+    async def _with_known_ids(
+        self, held: dict[str, Any], of: Sequence[models.Condition]
+    ) -> dict[str, Any]:
         """The same with the ids by which the versions that meet the conditions are known, too."""
-        known = [one.payload[KEY]["ids"] for one in await self._found(of)]
+        known = [_held(one)["ids"] for one in await self._found(of)]
         return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
@@ -251,7 +254,7 @@ class History:
             await client.delete(HISTORY, models.Filter(must=[among(over)]))
 
 
-def _over(kept: list[Any], now: datetime, days: timedelta) -> list[Any]:
+def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
     """The versions that have no room, and those that are surely older than so many days.
 
     Clocks go wrong. Versions are in the order of their numbers, and none is taken for older than
@@ -267,41 +270,47 @@ def _over(kept: list[Any], now: datetime, days: timedelta) -> list[Any]:
     return kept[: max(len(kept) - room, old)]
 
 
-def _in_order(found: Sequence[Any]) -> list[tuple[datetime, Any]]:
+def _in_order(found: Sequence[Point]) -> list[tuple[datetime, Point]]:
     """Versions as they followed each other, each with its end, the oldest first.
 
     Of a version that ended, by a clock that was ahead, after a later one did, the end is that of
     the later one.
     """
     ends: dict[str, datetime] = {}
-    ordered = []
+    ordered: list[tuple[datetime, Point]] = []
     for one in sorted(found, key=lambda one: (_number(one), _end(one)), reverse=True):
-        place, end = one.payload[KEY]["collection"], _end(one)
+        place, end = _held(one)["collection"], _end(one)
         ends[place] = min(end, ends.get(place, end))
         ordered.append((ends[place], one))
     return sorted(ordered, key=lambda pair: (pair[0], _number(pair[1])))
 
 
-def _end(one: Any) -> datetime:
-    return datetime.fromisoformat(one.payload[KEY]["until"])
+def _end(one: Point) -> datetime:
+    return datetime.fromisoformat(_held(one)["until"])
 
 
-def _number(one: Any) -> int:
+def _number(one: Point) -> int:
     """The place of a version among all; 0 of those that were kept before they were counted."""
-    return int(one.payload[KEY].get("number", 0))
+    return int(_held(one).get("number", 0))
 
 
-def _bytes(one: Any) -> int:
-    return int(one.payload[KEY].get("bytes", 0))
+def _bytes(one: Point | models.PointStruct) -> int:
+    return int(_held(one).get("bytes", 0))
+
+
+def _held(record: Point | models.PointStruct) -> dict[str, Any]:
+    """What a kept version says of itself."""
+    held: dict[str, Any] = (record.payload or {})[KEY]
+    return held
 
 
 def _until(**limits: Any) -> models.FieldCondition:
     return models.FieldCondition(key=UNTIL, range=models.DatetimeRange(**limits))
 
 
-def _of(wanted: str | None, collection: str | None) -> list[Any]:
+def _of(wanted: str | None, collection: str | None) -> list[models.Condition]:
     """The conditions for the versions of a text, by any of the ids that it is known by."""
-    of: list[Any] = []
+    of: list[models.Condition] = []
     if wanted is not None:
         whole = (part_of(wanted) or (wanted,))[0]
         known = [wanted, whole, str(as_point_id(whole))]

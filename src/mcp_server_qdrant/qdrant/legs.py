@@ -7,6 +7,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, ModelChoice, SparseLeg
 from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.engine import Point
 
 
 class Described(models.CollectionInfo):
@@ -81,7 +82,7 @@ def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str,
     return tuple(path for path in paths if path in indexed)
 
 
-def vector_of(record: Any, leg: DenseLeg) -> Sequence[float] | None:
+def vector_of(record: Point, leg: DenseLeg) -> Sequence[float] | None:
     """A record's vector on the leg; None where it has none of that size."""
     held = record.vector
     if isinstance(held, dict):

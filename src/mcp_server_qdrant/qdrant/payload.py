@@ -12,8 +12,8 @@ from mcp_server_qdrant.core.datatypes import (
     SUPERSEDED_KEY,
     Document,
     Payload,
-    Place,
     PointId,
+    is_current,
 )
 from mcp_server_qdrant.core.dates import UNDATED, date_of
 from mcp_server_qdrant.core.errors import RequestError
@@ -205,18 +205,9 @@ def judge(
     for one, head in parts:
         doc, first = one.payload["doc"], (firsts.get((one.collection, head)) or {}).get("doc")
         if first or VERSION in doc:
-            one.current = _place(doc).current(_place(first) if first else None)
-
-
-def _place(doc: Any) -> Place:
-    """The place that a payload tells in its `doc`."""
-    doc = doc if isinstance(doc, dict) else {}
-    return Place(
-        doc.get(VERSION),
-        _number(doc, "chunk", 0, MOST_PARTS),
-        _number(doc, "chunks", 1, MOST_PARTS),
-        _number(doc, "writing", 0) or None,
-    )
+            now = first and (first.get(VERSION), _number(first, "chunks", 1, MOST_PARTS))
+            chunk, writing = _number(doc, "chunk", 0, MOST_PARTS), _number(doc, "writing", 0)
+            one.current = is_current(doc.get(VERSION), chunk, writing or None, now or None)
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:

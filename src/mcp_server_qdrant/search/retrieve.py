@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import (
@@ -104,8 +104,16 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
     """The candidates of the targets, and the status of each; all are searched at once."""
     legs: list[tuple[Target, LegQuery]] = []
     statuses: dict[str, Status] = {}
+    alike: dict[Any, tuple[LegQuery, State, str | None]] = {}
+    sparse, tags, failures = query.terms.sparse, query.tags, query.terms.failures
     for target in query.targets:
-        asked, statuses[target.collection] = _leg_query(target, query)
+        name = target.collection
+        own = id(sparse.get(name)), id(tags.get(name)), failures.get(name)
+        key = *own, target.dense, target.sparse, target.failed, target.note
+        if key not in alike:
+            alike[key] = _leg_query(target, query)
+        asked, state, reason = alike[key]
+        statuses[name] = Status(name, state, reason)
         if asked.dense or (asked.sparse and asked.sparse.indices):
             legs.append((target, asked))
     found, failed = await queries.search(
@@ -141,8 +149,8 @@ def told_apart(
     return found, late
 
 
-def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:
-    """What a collection is asked, and its status if it answers: which legs it lacks, and why."""
+def _leg_query(target: Target, query: Query) -> tuple[LegQuery, State, str | None]:
+    """What a collection is asked, how it fares if it answers, and why: which legs it lacks."""
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
     if leg is not None:
@@ -168,7 +176,7 @@ def _leg_query(target: Target, query: Query) -> tuple[LegQuery, Status]:
     if words is None and target.sparse and query.terms.idf and not no_terms:
         words = NO_TERMS
     legs = LegQuery(vector, words, named.values if named else ())
-    return legs, Status(name, state, no_terms or no_vector or target.note)
+    return legs, state, no_terms or no_vector or target.note
 
 
 async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.context import calling
 from mcp_server_qdrant.core.datatypes import MODEL_KEY, CollectionInfo, Target
@@ -26,6 +25,7 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.core.notation import near_names, visible_in
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
+from mcp_server_qdrant.qdrant.engine import Engine
 from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
 from mcp_server_qdrant.qdrant.payload import UPDATED_KEY
 from mcp_server_qdrant.qdrant.read.newest import last_update
@@ -49,7 +49,7 @@ class Catalog:
     server's client works; `dates` are payload paths of dates.
     """
 
-    client: AsyncQdrantBase
+    client: Engine
     known: KnownModels
     _: KW_ONLY
     default: str | None = None

@@ -11,11 +11,11 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Payload, PointId, Target
 from mcp_server_qdrant.core.maps import Drawn
 from mcp_server_qdrant.core.notation import document_id
+from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -51,7 +51,7 @@ FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 class Drawer:
     """Reads points of collections at random, and the vectors of given ones."""
 
-    def __init__(self, client: AsyncQdrantBase, content_fields: Sequence[str]) -> None:
+    def __init__(self, client: Engine, content_fields: Sequence[str]) -> None:
         self._client = client
         self._fields = tuple(content_fields)
         self._shown = [*content_fields, *SHOWN]
@@ -111,7 +111,7 @@ class Drawer:
         assert target.dense is not None
         shown = self._whole(target.dense) | {"with_payload": False}
         records = await self._client.retrieve(target.collection, list(ids), **shown)
-        found: list[Any] = [(record.id, vector_of(record, target.dense)) for record in records]
+        found = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
     def _whole(self, leg: DenseLeg) -> dict[str, Any]:
@@ -123,8 +123,8 @@ class Drawer:
 
 
 async def at_random(
-    client: AsyncQdrantBase, target: Target, count: int, size: int, **shown: Any
-) -> AsyncGenerator[list[Any]]:
+    client: Engine, target: Target, count: int, size: int, **shown: Any
+) -> AsyncGenerator[list[Point]]:
     """`count` points of the target in pages of `size`, or all where it holds no more.
 
     `shown` says what of them, as `scroll` takes it.
@@ -141,7 +141,7 @@ async def at_random(
             break
     chosen = heapq.nsmallest(count, ids, key=_chance)
     for start in range(0, len(chosen), size):
-        wanted: list[Any] = chosen[start : start + size]
+        wanted = chosen[start : start + size]
         found = {one.id: one for one in await client.retrieve(name, wanted, **shown)}
         yield [found[point] for point in wanted if point in found]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.datatypes import STORED_BY, TAG_KEYS, Target
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.qdrant.engine import Engine
 from mcp_server_qdrant.qdrant.filters import bare, conditions
 from mcp_server_qdrant.qdrant.payload import writer
 
@@ -33,7 +33,7 @@ class Facets:
     by `configured` keys, the operator's own, are never doubted.
     """
 
-    client: AsyncQdrantBase
+    client: Engine
     indexed: Callable[[str, str], bool]
     configured: Container[str] = ()
 

@@ -2,13 +2,11 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
-from typing import Any
 
 from qdrant_client import models
-from qdrant_client.async_client_base import AsyncQdrantBase
 
 from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.datatypes import PointId, Target
@@ -16,6 +14,7 @@ from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_f
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Engine, Point
 from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY
@@ -34,9 +33,7 @@ class Newest:
     A text of several parts is listed once; each by itself where a filter asks for words of theirs.
     """
 
-    def __init__(
-        self, client: AsyncQdrantBase, dates: Sequence[str], content_fields: Sequence[str]
-    ) -> None:
+    def __init__(self, client: Engine, dates: Sequence[str], content_fields: Sequence[str]) -> None:
         self._client = client
         self._dates = tuple(dates)
         self._paths = [path.split(".") for path in dates]
@@ -73,11 +70,15 @@ class Newest:
         """In the order of the indexes; those without a date of one behind the others."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
-        records: list[models.Record] = []
+        records: list[Point] = []
 
         async def read(where: models.Filter | None, most: int, key: str | None) -> None:
             found, _ = await self._client.scroll(
-                name, where, limit=most, order_by=key and _newest_by(key), with_payload=self._shown
+                name,
+                where,
+                limit=most,
+                order_by=_newest_by(key) if key else None,
+                with_payload=self._shown,
             )
             records.extend(found)
 
@@ -114,7 +115,7 @@ class Newest:
         newest = nlargest(limit, found, key=lambda point: point[1] or EARLIEST)
         return Listed(newest, len(found), complete)
 
-    def _timed(self, records: Any) -> list[tuple[PointId, datetime | None]]:
+    def _timed(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
         """Each point once: a field may hold several dates.
 
         A dated text is as new as its last change. A text without a date is behind all others, by
@@ -123,14 +124,15 @@ class Newest:
         found: dict[PointId, tuple[PointId, datetime | None]] = {}
         for record in records:
             when = age_from(record.payload, self._paths)
-            doc = (record.payload or {}).get("doc")
+            payload = record.payload or {}
+            doc = payload.get("doc")
             if when and isinstance(doc, dict) and "file" not in doc:
-                when = max(when, moment(record.payload.get(UPDATED_KEY)) or when)
+                when = max(when, moment(payload.get(UPDATED_KEY)) or when)
             file = None if when else time_of(record.payload, self._paths)
             found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
         return list(found.values())
 
-    def _has(self, phrases: Sequence[re.Pattern[str]], record: Any) -> bool:
+    def _has(self, phrases: Sequence[re.Pattern[str]], record: Point) -> bool:
         """True where all phrases are in the text or the title of a point."""
         payload = record.payload or {}
         text = "\n".join(str(payload.get(key) or "") for key in (*self._content, "title"))
@@ -142,7 +144,7 @@ class Newest:
         return any(inside + bare(one.get("key", "")) in self._content for inside, one in asked)
 
 
-def _further(record: Any) -> bool:
+def _further(record: Point) -> bool:
     doc = (record.payload or {}).get("doc")
     return isinstance(doc, dict) and bool(doc.get("chunk"))
 
@@ -151,7 +153,7 @@ def _newest_by(key: str) -> models.OrderBy:
     return models.OrderBy(key=key, direction=models.Direction.DESC, start_from=LATEST)
 
 
-async def last_update(client: AsyncQdrantBase, collection: str) -> str | None:
+async def last_update(client: Engine, collection: str) -> str | None:
     """When the newest point of a collection with an index of that date was written."""
     newest = _newest_by(UPDATED_KEY)
     try:

@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
+from mcp_server_qdrant.qdrant.engine import Point, WholeEngine
 from mcp_server_qdrant.qdrant.errors import status_of
 from mcp_server_qdrant.qdrant.filters import among
 from mcp_server_qdrant.qdrant.legs import dense_vectors
@@ -57,6 +58,8 @@ class Shape:
 
 class Bulk(Points):
     """The collections of one engine, whole, and their points. All calls raise our errors."""
+
+    _client: WholeEngine
 
     # Collections
 
@@ -167,7 +170,7 @@ class Bulk(Points):
 
     # Points
 
-    def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Any]]:
+    def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Point]]:
         """All points in pages, with payload, and with vectors where wanted."""
         return pages(self._client, name, size, with_payload=True, with_vectors=vectors)
 

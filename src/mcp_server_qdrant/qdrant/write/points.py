@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from qdrant_client import models
 
@@ -32,6 +32,7 @@ from mcp_server_qdrant.core.notation import (
     sibling_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Encoded
+from mcp_server_qdrant.qdrant.engine import Engine, Point, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
     among,
@@ -109,7 +110,7 @@ class Points:
 
     def __init__(
         self,
-        client: Any,
+        client: Engine,
         content_fields: Sequence[str],
         fields: Sequence[tuple[str, FieldType]] = (),
         *,
@@ -273,7 +274,7 @@ class Points:
         """The named points that have a dense vector, each with it."""
         if (leg := target.dense) is None:
             return []
-        records: list[Any] = []
+        records: list[Point] = []
         for start in range(0, len(ids), PAGE):
             records += await self._client.retrieve(
                 target.collection,
@@ -504,14 +505,16 @@ class Points:
             models.PointVectors(id=point, vector={vector: held} if vector else held)
             for point, held in zip(vectors, map(as_vector, vectors.values()), strict=True)
         ]
-        await self._client.update_vectors(name, updates, update_filter=where)
+        # Nobody who sees one tenant's points gives vectors.
+        engine = cast("WholeEngine", self._client)
+        await engine.update_vectors(name, updates, update_filter=where)
 
-    def _document(self, collection: str, record: Any) -> Document:
+    def _document(self, collection: str, record: Point) -> Document:
         fields, identify = self._content_fields, self.identify
         return document_of(collection, record.id, record.payload, fields, identify)
 
 
-async def create(client: Any, name: str, **how: Any) -> bool:
+async def create(client: Engine, name: str, **how: Any) -> bool:
     """Make a collection; False where there is one, made by another caller since we looked."""
     try:
         return bool(await client.create_collection(name, **how))
