@@ -56,7 +56,12 @@ FILTERS = {
     "must not": ({"must_not": [HAS]}, 4),
     "nested": (NESTED, 2),
     "min should": (
-        {"min_should": {"conditions": [HAS, {"key": "odd", "match": {"value": 0}}], "min_count": 2}},
+        {
+            "min_should": {
+                "conditions": [HAS, {"key": "odd", "match": {"value": 0}}],
+                "min_count": 2,
+            }
+        },
         1,
     ),
     "nested min should": (
