@@ -1,4 +1,4 @@
-"""Collections of the form before, a shard each, become parts of spaces: all of them, or unchanged."""
+"""Collections of the form before, a shard each, become parts of spaces, or stay unchanged."""
 
 import asyncio
 import json

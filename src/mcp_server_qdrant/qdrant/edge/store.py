@@ -212,7 +212,7 @@ class Store:
         return self.leave_earlier(name) | self.catalogue.drop(name)
 
     def leave_earlier(self, name: str) -> bool:
-        """Discard the files that an earlier version had of the collection; False: there are none."""
+        """Discard an earlier version's files of the collection; False when there are none."""
         earlier = self.earlier.pop(name, None)
         if earlier is not None:
             self.folder.discard(earlier.path)
