@@ -170,10 +170,15 @@ class EdgeClient(AsyncQdrantBase):
         return await self._change("upsert", collection_name, await _blobs(points), mode, where)
 
     async def update_vectors(
-        self, collection_name: str, points: Sequence[models.PointVectors], **_: Any
+        self,
+        collection_name: str,
+        points: Sequence[models.PointVectors],
+        update_filter: models.Filter | None = None,
+        **_: Any,
     ) -> Any:
-        """Replace some vectors of points that exist."""
-        return await self._change("update_vectors", collection_name, await _blobs(points))
+        """Replace some vectors of points that exist, of those that match the filter."""
+        blobs, where = await _blobs(points), plain.plain(update_filter)
+        return await self._change("update_vectors", collection_name, blobs, where)
 
     async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> Any:
         """Delete points."""

@@ -231,9 +231,15 @@ class Writes:
             found.apply(Update.upsert_points(converted, only, _MODES[mode]))
             await self._pause()
 
-    async def update_vectors(self, name: str, blobs: Sequence[bytes]) -> None:
-        """Replace some vectors of points that exist; refused from the first that does not."""
+    async def update_vectors(
+        self, name: str, blobs: Sequence[bytes], where: Mapping[str, Any] | None = None
+    ) -> None:
+        """Replace some vectors of points that exist; refused from the first that does not.
+
+        `where` leaves out those that do not match.
+        """
         found = self._store.get(name)
+        only = None if where is None else found.where(where)
         for points in await self._checked(found, blobs):
             converted = [
                 edge.PointVectors(stored_id(found.entry, point), types.to_vectors(vector))
@@ -243,7 +249,7 @@ class Writes:
             there = found.space.engine.retrieve([*ids], False, False)  # noqa: FBT003
             if len(there) < len(ids):
                 raise RequestError("One of the points is not there any more.")
-            found.apply(Update.update_vectors(converted))
+            found.apply(Update.update_vectors(converted, only))
             await self._pause()
 
     async def _checked(self, found: Collection, blobs: Sequence[bytes]) -> list[list[Any]]:
