@@ -255,14 +255,14 @@ class Space:
 
 
 @contextlib.contextmanager
-def surviving(marker: Path) -> Iterator[None]:
-    """Count openings that end the host. Raises EngineFailure after several in a row."""
+def surviving(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
+    """Count openings that end the host. Raises EngineFailure after so many in a row."""
     with contextlib.suppress(OSError):
         deaths = marker.stat()
         age = abs(time.time() - deaths.st_mtime)
-        if deaths.st_size >= _DEADLY_OPENINGS and age < _RETRY_SECONDS:
+        if deaths.st_size >= most and age < _RETRY_SECONDS:
             raise EngineFailure(
-                f"The embedded engine stopped {_DEADLY_OPENINGS} times while it opened its store."
+                f"The embedded engine stopped {most} times while it opened its store."
                 f" It tries again in a few minutes. {_REBUILD}"
             )
     with contextlib.suppress(OSError), marker.open("ab") as file:
@@ -288,9 +288,12 @@ def index_collections(shard: edge.EdgeShard) -> None:
 
 
 def counted(engine: edge.EdgeShard) -> dict[str, int]:
-    """The exact numbers of points by collection; info's own can be wrong after a crash."""
+    """The exact numbers of points by collection; info's own can be wrong after a crash.
+
+    The engine also tells of values that no point has any more.
+    """
     hits = engine.facet(edge.FacetRequest(KEY, limit=_MOST_COLLECTIONS, exact=True)).hits
-    return {str(hit.value): hit.count for hit in hits}
+    return {str(hit.value): hit.count for hit in hits if hit.count}
 
 
 def all_indexes(engine: edge.EdgeShard) -> Mapping[str, Any]:

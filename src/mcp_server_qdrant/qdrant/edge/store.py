@@ -18,6 +18,7 @@ from mcp_server_qdrant.qdrant.edge.collection import Entry, confined
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import STAGED, Folder
 from mcp_server_qdrant.qdrant.edge.space import (
+    ABOUT,
     Space,
     all_indexes,
     guarded,
@@ -96,6 +97,9 @@ class Store:
         for name in [one for one in self.catalogue.names() if one.startswith(STAGED)]:
             self.catalogue.drop(name)  # whoever restored it was killed
         for path in self.folder.spaces.iterdir():
+            if not (path / ABOUT).exists() and not self.catalogue.of_space(path.name):
+                self.folder.discard(path)  # whoever made it was killed
+                continue
             space = self.spaces[path.name] = Space(path)
             for other in space.others():
                 self.folder.discard(other)
@@ -205,10 +209,14 @@ class Store:
 
     def drop(self, name: str) -> bool:
         """Forget a collection, also one that cannot be used; False when there was none."""
+        return self.leave_earlier(name) | self.catalogue.drop(name)
+
+    def leave_earlier(self, name: str) -> bool:
+        """Discard an earlier version's files of the collection; False when there are none."""
         earlier = self.earlier.pop(name, None)
         if earlier is not None:
             self.folder.discard(earlier.path)
-        return self.catalogue.drop(name) or earlier is not None
+        return earlier is not None
 
     def settle(self) -> None:
         """Make durable what was written. Raises EngineFailure."""
@@ -223,8 +231,9 @@ class Store:
 
     async def remove_unwanted(self, pause: Callable[[], Awaitable[None]]) -> None:
         """Remove the points of collections that were dropped, moved or half made."""
+        coming = any(not one.fault for one in self.earlier.values())
         for collection, key in self.unwanted():
-            if key in self.spaces and not self.catalogue.of_space(key):
+            if key in self.spaces and not coming and not self.catalogue.of_space(key):
                 self.spaces[key].close()
                 self.folder.discard(self.spaces.pop(key).path)
             elif key in self.spaces:

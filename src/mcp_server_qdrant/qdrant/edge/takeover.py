@@ -10,14 +10,15 @@ counted and durable. A crash at any moment leaves the earlier files or the new o
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError
+from mcp_server_qdrant.core.disk import sync
+from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
 from mcp_server_qdrant.qdrant.edge.collection import moved
@@ -30,6 +31,7 @@ TAKEN = "taken"  # about to be in the catalogue
 _NEXT = ".next"
 _PIECE = 32  # points between two turns of others
 _SPACE_FACTOR = 2
+_MOST_DEATHS = 5  # in a row, while one was read
 _UNUSABLE = (
     "The collection {!r} of an earlier version could not be converted. {} Its files are unchanged:"
     " restore a backup, or delete the collection."
@@ -45,8 +47,9 @@ def find(store: Store) -> None:
     found: list[tuple[bool, float, Path]] = []
     for path in store.folder.earlier.iterdir():
         whole, slug = path.suffix != _NEXT, path.name.removesuffix(_NEXT)
-        if slug_of(name_of(slug)) == slug and (path / "segments").is_dir():
-            found.append((whole, -(path / "segments").stat().st_mtime, path))
+        if slug_of(name_of(slug)) == slug and path.is_dir():
+            segments = path / "segments"
+            found.append((whole, -(segments if segments.is_dir() else path).stat().st_mtime, path))
     for _, _, path in sorted(found):
         name = str(_described(path).get("name") or name_of(path.name.removesuffix(_NEXT)))
         if name in store.earlier or (name in store.catalogue and (path / TAKEN).exists()):
@@ -80,25 +83,28 @@ async def _take(
     if not described:
         raise EngineFailure("Its description is missing or damaged.")
     store.folder.require_space(_SPACE_FACTOR * allocated(earlier.path))
-    with surviving(earlier.path / OPENING):
+    with surviving(earlier.path / OPENING, _MOST_DEATHS):
         shard = edge.EdgeShard.load(str(earlier.path))
-    try:
-        entry = store.new(name, described)
-        declared = described.get("indexes", {})
-        for field, known in shard.info().payload_schema.items():
-            entry.indexes[field] = declared.get(field, types.index_type(known))
-        await store.index(entry, entry.indexes, pause)
-        vectors = {**entry.vectors, **entry.sparse_vectors}
-        count = shard.count(edge.CountRequest(exact=True))
-        pages = (
-            [moved(entry, plain_id(one.id), one, vectors) for one in page]
-            for page in records(shard, None, _PIECE)
-            if store.earlier.get(name) is earlier
-        )
-        (earlier.path / TAKEN).touch()
-        await store.fill(entry, pages, count, pause)
-    finally:
-        shard.close()
+        try:
+            count = shard.count(edge.CountRequest(exact=True))
+            entry = store.new(name, described)
+            declared = described.get("indexes", {})
+            for field, known in shard.info().payload_schema.items():
+                entry.indexes[field] = declared.get(field, types.index_type(known))
+            await store.index(entry, entry.indexes, pause)
+            vectors = {**entry.vectors, **entry.sparse_vectors}
+
+            def pages() -> Iterator[list[edge.Point]]:
+                for page in records(shard, None, _PIECE):
+                    yield [moved(entry, plain_id(one.id), one, vectors) for one in page]
+                if store.earlier.get(name) is not earlier:
+                    raise UnknownCollection(name)  # dropped or restored meanwhile
+
+            (earlier.path / TAKEN).touch()
+            sync(earlier.path)
+            await store.fill(entry, pages(), count, pause)
+        finally:
+            shard.close()
     with suppress(OSError, ValueError):
         lost = int((earlier.path / POINTS).read_text("utf-8").split()[0]) - count
         store.spaces[entry.space].census.lose(entry.id, lost)

@@ -104,6 +104,7 @@ class Writes:
         with guarded(name, "could not be restored."):
             self._store.catalogue.save(replace(found.entry, name=name))
             self._store.catalogue.forget(staged)
+            self._store.leave_earlier(name)
 
     async def rebuild(self) -> dict[str, tuple[int, int]]:
         """Rebuild each store from what can be read; of each collection the points left, and lost.
