@@ -18,7 +18,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.write.points import Points
+from mcp_server_qdrant.qdrant.read.points import PointReader
 
 PAGE = 256  # chunks read in one trip
 RACES = 5  # versions that may replace each other while one is read
@@ -29,7 +29,7 @@ class Lookup:
     """Finds documents by the ids that a search returned, or that a caller gave when storing."""
 
     catalog: Catalog
-    points: Points
+    points: PointReader
 
     async def get(
         self,
