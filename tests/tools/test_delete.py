@@ -14,7 +14,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.errors import DiskFull, EngineFailure
 from mcp_server_qdrant.core.notation import short_id
 from mcp_server_qdrant.ingest import delete as deletion
-from mcp_server_qdrant.qdrant.write import points
+from mcp_server_qdrant.qdrant.read import points
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

@@ -183,7 +183,7 @@ async def test_an_id_names_a_point_or_the_first_part_of_a_document():
 
 
 async def test_all_points_that_a_filter_matches_are_found_page_by_page(monkeypatch):
-    monkeypatch.setattr("mcp_server_qdrant.qdrant.write.points.PAGE", 2)
+    monkeypatch.setattr("mcp_server_qdrant.qdrant.read.points.PAGE", 2)
     async with memory_services() as services:
         await remember(services, "notes", *(f"Text {n}." for n in range(5)), tags=("red",))
         await remember(services, "notes", "Another.", tags=("blue",))

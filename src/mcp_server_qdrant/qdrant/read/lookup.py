@@ -19,7 +19,7 @@ from mcp_server_qdrant.core.notation import (
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
-from mcp_server_qdrant.qdrant.write.points import Points
+from mcp_server_qdrant.qdrant.read.points import PointReader
 
 PAGE = 256  # chunks read in one trip
 NO_TEXT = "No text has the id {!r}: within takes an id of a result."
@@ -31,7 +31,7 @@ class Lookup:
     """Finds documents by the ids that a search returned, or that a caller gave when storing."""
 
     catalog: Catalog
-    points: Points
+    points: PointReader
 
     async def get(
         self,

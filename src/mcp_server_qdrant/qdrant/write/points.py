@@ -25,14 +25,12 @@ from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
     called,
-    first_id,
     moment,
     name_fault,
     point_id,
-    sibling_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Encoded
-from mcp_server_qdrant.qdrant.engine import Engine, Point, WholeEngine
+from mcp_server_qdrant.qdrant.engine import Engine, WholeEngine
 from mcp_server_qdrant.qdrant.filters import (
     FieldType,
     among,
@@ -40,11 +38,8 @@ from mcp_server_qdrant.qdrant.filters import (
     index_type,
     one_of,
 )
-from mcp_server_qdrant.qdrant.legs import vector_of
-from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
-    CHUNKS_KEY,
     DOCUMENT_KEY,
     HASH_KEY,
     PENDING_KEY,
@@ -53,15 +48,13 @@ from mcp_server_qdrant.qdrant.payload import (
     VERSION_KEY,
     WRITERS,
     WRITING_KEY,
-    document_of,
     edits_of,
     key_path,
     stored_payload,
     text_key,
 )
+from mcp_server_qdrant.qdrant.read.points import PAGE, PENDING, PointReader
 
-PENDING = "dense"
-PAGE = 500
 TIMES = 100  # in one filter
 PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
@@ -79,8 +72,6 @@ SERVER_INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
-# What tells which text, of which version, a point is a part of, and when it was written.
-_PLACE = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, WRITING_KEY, UPDATED_KEY)
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 
@@ -101,11 +92,11 @@ class Tally:
     filled: int = 0
 
 
-class Points:
-    """Writes, and the reads that name points. All raise our errors.
+class Points(PointReader):
+    """Writes, beside the reads that name points. All raise our errors.
 
     `fields` of the metadata are indexed in collections of ours, and `indexes`, beside what this
-    server filters by. `identify` tells the id of a chunk, `tally` counts.
+    server filters by. `tally` counts.
     """
 
     def __init__(
@@ -118,9 +109,7 @@ class Points:
         indexes: Mapping[str, Any] | None = None,
         tally: Tally | None = None,
     ) -> None:
-        self._client = client
-        self._content_fields = tuple(content_fields)
-        self.identify = identify
+        super().__init__(client, content_fields, identify)
         named = {f"metadata.{name}": index_type(kind) for name, kind in fields}
         self._indexes: Mapping[str, Any] = {**(indexes or {}), **_INDEXES, **named}
         self._indexed: set[tuple[str, str]] = set()  # collections and fields
@@ -261,82 +250,6 @@ class Points:
         """Index the pending mark in a collection of another maker, so that it is found again."""
         await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
-    async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
-        """The named points as Documents; missing ones are left out."""
-        if not ids:
-            return []
-        records = await self._client.retrieve(collection, ids, with_payload=True)
-        return [self._document(collection, record) for record in records]
-
-    async def vectors(
-        self, target: Target, ids: Sequence[PointId]
-    ) -> list[tuple[Document, Sequence[float]]]:
-        """The named points that have a dense vector, each with it."""
-        if (leg := target.dense) is None:
-            return []
-        records: list[Point] = []
-        for start in range(0, len(ids), PAGE):
-            records += await self._client.retrieve(
-                target.collection,
-                list(ids[start : start + PAGE]),
-                with_payload=True,
-                with_vectors=[leg.vector] if leg.vector else True,
-            )
-        return [
-            (self._document(target.collection, record), vector)
-            for record in records
-            if (vector := vector_of(record, leg)) is not None
-        ]
-
-    async def beginning(self, collection: str, short: str) -> list[str]:
-        """The ids that begin so, two at most: ids are read in their order."""
-        records, _ = await self._client.scroll(
-            collection, limit=2, offset=first_id(short), with_payload=False
-        )
-        return [str(one.id) for one in records if str(one.id).startswith(short)]
-
-    def as_read(self, part: Document) -> Document:
-        """A part that was made here, as a reader gets it."""
-        return document_of(
-            part.collection, part.id, stored_payload(part), self._content_fields, self.identify
-        )
-
-    async def first(self, collection: str, document: str) -> Document | None:
-        """The first part of a document that we stored: it tells which parts are to it."""
-        found = await self.by_id(collection, [self.identify(collection, document, 0)])
-        return found[0] if found else None
-
-    async def parts(self, document: Document, first: int, last: int) -> list[Document]:
-        """The parts `first` to `last` (both counted) of the document's version, in order."""
-        found = await self.by_id(document.collection, self.part_ids(document, first, last))
-        same = [part for part in found if part.version == document.version]
-        return sorted(same, key=lambda part: part.chunk)
-
-    def part_ids(self, text: Document, first: int = 0, last: int | None = None) -> list[PointId]:
-        """The ids of the parts `first` to `last` (both counted) of the text's version, of all.
-
-        A text of another tool has one part.
-        """
-        if text.document is None:
-            return [text.id]
-        numbers = range(first, text.chunks if last is None else last + 1)
-        return [sibling_id(text, number, self.identify) for number in numbers]
-
-    async def current(self, found: Sequence[Document]) -> list[Document | None]:
-        """For each, itself if it belongs to its document as that is now, else its first part.
-
-        None where that is gone, or was never there: a write was cut short, or is under way.
-        """
-        heads: dict[PointId, Document | None] = {part.head: None for part in found if part.head}
-        if not heads:
-            return list(found)
-        present = await self.by_id(found[0].collection, list(heads))
-        heads |= {head.id: head for head in present}
-        return [
-            part if part.head is None or part.current(heads[part.head]) else heads[part.head]
-            for part in found
-        ]
-
     async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
         """The write of these points is done: take the mark of it off."""
         if ids:
@@ -372,44 +285,6 @@ class Points:
             where = models.Filter(should=each[start : start + TIMES])
             await self._client.delete(seen[0].collection, where)
 
-    async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
-        """How many of these points exist."""
-        return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
-
-    async def count(self, collection: str, where: models.Filter | None = None) -> int:
-        """The exact number of points, of those that match."""
-        return int((await self._client.count(collection, count_filter=where)).count)
-
-    async def matching(
-        self,
-        collection: str,
-        where: models.Filter | None,
-        most: int | None = None,
-        *,
-        whole: bool = False,
-    ) -> list[Document]:
-        """The points that match, at most so many.
-
-        Unless they are wanted `whole`, their payload tells only which part of which text they are,
-        and when that was written.
-        """
-        found: list[Document] = []
-        size, shown = min(PAGE, most or PAGE), True if whole else list(_PLACE)
-        async for page in pages(self._client, collection, size, where, with_payload=shown):
-            found += [self._document(collection, record) for record in page]
-            if most and len(found) >= most:
-                break
-        return found[:most]
-
-    async def placed(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
-        """Those of the named points that there are, as `matching` gives them."""
-        return await self.matching(collection, models.Filter(must=[among(ids)])) if ids else []
-
-    async def pending(self, collection: str, most: int) -> list[Document]:
-        """Points that were stored while there was no model, at most so many."""
-        where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
-        return await self.matching(collection, where, most, whole=True)
-
     async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
         """Finish interrupted writes of texts, and return the number of points removed.
 
@@ -431,36 +306,6 @@ class Points:
         await self.delete_seen(over)
         await self.settle(collection, whole)
         return len(over)
-
-    async def further(self, head: Document) -> list[Document]:
-        """All further parts of a document, of whatever version, without their texts."""
-        further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
-        where = models.Filter(must=[equal(DOCUMENT_KEY, head.document), further])
-        found = await self.matching(head.collection, where)
-        return [part for part in found if part.head == head.id]
-
-    async def leftovers(
-        self, head: Document, ids: Sequence[PointId] | None = None
-    ) -> list[Document]:
-        """The further parts that earlier versions of a text left; none that is being written.
-
-        `ids`: only among these.
-        """
-        known = self.further(head) if ids is None else self.placed(head.collection, ids)
-        further = [one for one in await known if one.writing is None]
-        # Read after them: the parts of whoever replaces this one from now on were marked.
-        now = await self.first(head.collection, head.document or "")
-        return [one for one in further if now is not None and not one.current(now)]
-
-    async def of_files(
-        self, collection: str, sources: Iterable[str]
-    ) -> list[tuple[PointId, Payload]]:
-        """Every point of a file of these sources: its id, and `doc` of its payload."""
-        where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
-        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
-        return [
-            (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
-        ]
 
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
@@ -508,10 +353,6 @@ class Points:
         # Nobody who sees one tenant's points gives vectors.
         engine = cast("WholeEngine", self._client)
         await engine.update_vectors(name, updates, update_filter=where)
-
-    def _document(self, collection: str, record: Point) -> Document:
-        fields, identify = self._content_fields, self.identify
-        return document_of(collection, record.id, record.payload, fields, identify)
 
 
 async def create(client: Engine, name: str, **how: Any) -> bool:
