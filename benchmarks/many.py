@@ -9,6 +9,7 @@ disk. PYTHONPATH=/other/src measures another checkout; its collections are writt
 """
 
 import argparse
+import asyncio
 import os
 import shutil
 import statistics
@@ -20,8 +21,6 @@ import numpy as np
 import servers
 from fill_ours import fill, notes_of, synthetic_notes
 from processes import await_end, marked, memory
-
-import asyncio
 
 BENCH = servers.BUILD / "bench" / "many"
 SETS = "1x22,16x22,64x22,256x22,1024x22,1x1000,16x1000,64x1000"
@@ -38,11 +37,13 @@ def main() -> None:
     cache = servers.model_cache(args.model_cache)
     texts, vectors = corpus.embedded(REAL, servers.BUILD / "bench", cache)
     real = notes_of(texts, vectors, REAL)
-    print("| collections x texts | first find s | answered | find p50 ms | processor ms | PSS MB | disk MB |")
-    print("|---|---|---|---|---|---|---|")
+    heads = ("collections x texts", "first find s", "answered", "find p50 ms", "processor ms")
+    print(f"| {' | '.join((*heads, 'PSS MB', 'disk MB'))} |\n|{'---|' * 7}")
     for one in args.sets.split(","):
         collections, each = map(int, one.split("x"))
-        print(f"| {one} | {row(collections, each, real.vectors, cache, args.queries)} |", flush=True)
+        print(
+            f"| {one} | {row(collections, each, real.vectors, cache, args.queries)} |", flush=True
+        )
 
 
 def row(collections: int, each: int, vectors: np.ndarray, cache: Path, queries: int) -> str:

@@ -73,8 +73,8 @@ def ours(folder: Path, model_cache: Path, arguments: Mapping[str, Any] | None = 
 
 
 def optimises(folder: Path) -> bool:
-    """True while the engine of this folder makes an optimised copy of a collection."""
-    return any(folder.glob("work/optimised-*"))
+    """True while the engine of this folder makes an optimised copy of a store."""
+    return any(len([*space.glob("g-*")]) > 1 for space in folder.glob("spaces/*"))
 
 
 def official_python(given: Path | None) -> Path:
