@@ -233,6 +233,7 @@ class Store:
             ids=tuple(str(part.id) for part in parts),
             updated=bool(before or foreign),
             pending=writer.pending,
+            lacking=encoder.lacking if writer.pending else None,
             without_vector=target.note if target.dense is None else None,
             near=near,
             before=kept,
