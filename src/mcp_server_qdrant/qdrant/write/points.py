@@ -1,7 +1,7 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -378,11 +378,21 @@ class Points:
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
         """Every point of a file of these sources: its id, and `doc` of its payload."""
-        where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
-        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
+        found = pages(self._client, collection, PAGE, _of_sources(sources), with_payload=["doc"])
         return [
             (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
         ]
+
+    async def count_of_files(self, collection: str, sources: Iterable[str]) -> int:
+        """The number of points of files of these sources."""
+        return await self.count(collection, _of_sources(sources))
+
+    async def file_seen(
+        self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
+    ) -> None:
+        """Note at these points of a file that it still had these contents at that time."""
+        for these in _still_of(ids, contents):
+            await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
 
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
@@ -391,10 +401,8 @@ class Points:
 
         What another run has written to them meanwhile stays.
         """
-        old = one_of(HASH_KEY, sorted(contents))
-        for first in range(0, len(ids), PAGE):
-            these = among(ids[first : first + PAGE])
-            await self._client.delete(collection, models.Filter(must=[these, old]))
+        for these in _still_of(ids, contents):
+            await self._client.delete(collection, these)
 
     async def fill(self, target: Target, vectors: Mapping[str | int, Dense]) -> None:
         """Give pending points their dense vector, then take the mark off."""
@@ -415,6 +423,17 @@ class Points:
     def _document(self, collection: str, record: Any) -> Document:
         fields, identify = self._content_fields, self.identify
         return document_of(collection, record.id, record.payload, fields, identify)
+
+
+def _of_sources(sources: Iterable[str]) -> models.Filter:
+    return models.Filter(must=[one_of(SOURCE_KEY, sources)])
+
+
+def _still_of(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
+    """These points, as far as they are of a file with these contents, some at a time."""
+    old = one_of(HASH_KEY, sorted(contents))
+    for first in range(0, len(ids), PAGE):
+        yield models.Filter(must=[among(ids[first : first + PAGE]), old])
 
 
 async def create(client: Any, name: str, **how: Any) -> bool:
