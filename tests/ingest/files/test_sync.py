@@ -417,7 +417,7 @@ async def test_the_rest_is_stored_where_all_that_was_is_in_a_folder_that_cannot_
 
     async with memory_services(engine=engine) as services:
         for file in notes.glob("*.*"):
-            file.unlink()
+            file.rename(notes / "sub" / file.name)
         await sync(services, notes)
         (notes / "new.md").write_text("the lamp")
         monkeypatch.setattr(os, "scandir", refuse)
