@@ -408,12 +408,13 @@ def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> N
     A folder of one file, that holds another one now, is.
     """
     there = {found.path for found in seen.files}
+    kept = {one.path for one in seen.problems if one.kept}
+    looked_at = [one for one in known if one not in kept and not one.startswith((*seen.unseen,))]
     for source in request.sources:
         prefix = f"{source.name}/"
-        stored = [path for path in known if path.startswith(prefix)]
-        looked_at = source.only is None and prefix not in seen.unseen
+        stored = [path for path in looked_at if path.startswith(prefix)]
         replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
-        if looked_at and stored and not replaced and there.isdisjoint(stored):
+        if source.only is None and stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
                 f"None of the {len(stored):,} files of {source.name!r} that are in "
                 f"{request.collection!r} is in this folder. {ADVICE}"
