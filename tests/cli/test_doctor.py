@@ -123,6 +123,12 @@ def no_folder(person: Person) -> None:
     person.env["SYNC_SOURCES"] = json.dumps({str(person.home / "notes"): "notes"})
 
 
+def moved_folder(person: Person) -> None:
+    sources = json.dumps(json.dumps({str(person.home / "old"): "notes"}))
+    env = f'"env": {{"SYNC_SOURCES": {sources}}}'
+    cursor(f'{{"mcpServers": {{"qdrant": {{{STARTS}, {env}}}}}}}')(person)
+
+
 def empty_model(person: Person) -> None:
     (person.home / "empty").mkdir()
     person.env["EMBEDDING_MODEL_PATH"] = str(person.home / "empty")
@@ -172,6 +178,7 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
         "export EMBEDDING_MODEL=sentence-transformers/all-MiniLM-L6-v2",
     ),
     "a folder that is not there": (no_folder, "sync", "mkdir -p {home}/notes"),
+    "a client that follows a folder that was moved": (moved_folder, "sync", "mkdir -p {home}/old"),
     "a default collection that is not spelled so": (
         nearly_named,
         "collection",

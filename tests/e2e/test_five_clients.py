@@ -185,7 +185,8 @@ def test_a_full_disk_leaves_keyword_search_and_is_told_in_a_sentence(env, tmp_pa
     found = server.call("qdrant-find", query="4711", collections=["facts"])
     server.close()
 
-    assert "Found by keywords now, by meaning once the model is there." in text_of(stored)
-    assert "The model host could not be started: the disk is full." in text_of(found)
+    full = "The model host could not be started: the disk is full."
+    assert f"Found by keywords only, until this is mended: {full}" in text_of(stored)
+    assert full in text_of(found)
     assert "4711" in found["structuredContent"]["results"][0]["text"]
     assert found["structuredContent"]["collections"]["facts"].startswith("degraded")

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -14,14 +16,39 @@ from mcp_server_qdrant.core.errors import (
     UNSURE,
     DiskFull,
     EngineFailure,
+    EngineUnavailable,
     RequestError,
     unsure,
 )
 from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.hosting.link import HostLine, Link
+from mcp_server_qdrant.hosting.link import HostLine, Link, connect
 from mcp_server_qdrant.qdrant.edge.wire import service
 
 ANA = Caller("ana", frozenset())
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (
+            errno.EACCES,
+            "Permission denied in its folder. Set QDRANT_LOCAL_PATH to a folder that you may "
+            "write to.",
+        ),
+        (errno.EMFILE, "Too many open files. Allow this process more of them, with ulimit -n."),
+    ],
+)
+def test_a_host_that_cannot_be_started_names_the_reason_and_what_mends_it(
+    number, said, tmp_path, monkeypatch
+):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(EngineUnavailable) as refused:
+        connect(service(tmp_path / "new"), 5.0)
+
+    assert str(refused.value) == f"The embedded engine could not be started: {said}"
 
 
 class Host:

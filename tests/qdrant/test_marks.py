@@ -10,6 +10,7 @@ from mcp_server_qdrant.qdrant.marks import (
     folder,
     innermost,
     of_folder,
+    renamed,
 )
 
 
@@ -40,3 +41,13 @@ def test_the_nearest_folder_above_has_its_collections(tmp_path):
     assert innermost(tmp_path / "in" / "it", folders) == ["b", "c"]
     assert innermost(tmp_path / "into", folders) == ["a"]
     assert innermost(Path("/"), folders) == []
+
+
+def test_a_folder_that_was_renamed_is_known_by_its_inode(tmp_path):
+    for name in ("old", "other", "gone"):
+        (tmp_path / name).mkdir()
+    marked = {name: of_folder(tmp_path / name) for name in ("old", "other")} | {"none": {}}
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    assert renamed(tmp_path / "new" / "deep", marked) == ["old"]
+    assert renamed(tmp_path / "other", marked) == []

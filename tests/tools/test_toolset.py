@@ -228,6 +228,17 @@ class TestFind:
         assert result.structured_content["collections"]["cccc"] == "failed: Its files are damaged."
         assert said(result).endswith("Note: cccc: Its files are damaged.")
 
+    async def test_where_no_model_comes_a_store_promises_no_vectors(self):
+        encoder = FakeEncoder()
+        encoder.be("failed")
+        async with memory_server(encoder) as client:
+            stored = await store(client, "roses need sun")
+
+        assert "once the model is there" not in said(stored)
+        assert said(stored).endswith(
+            "Found by keywords only, until this is mended: The model fake/Bag-of-Words is failed."
+        )
+
     async def test_without_a_model_the_answer_says_keywords_only(self):
         encoder = FakeEncoder()
         encoder.be("downloading")
@@ -310,6 +321,19 @@ class TestFind:
             result = await find(client, "roses")
 
         assert found_in(result) == {"garden"}
+
+    async def test_a_store_tells_of_the_collection_of_a_folder_that_was_renamed(self, tmp_path):
+        (tmp_path / "old").mkdir()
+        async with memory_engine() as engine, memory_server(engine=engine) as outside:
+            await store(outside, "roses of the garden", "garden")
+            await Bulk(engine, ()).assign("garden", tmp_path / "old")
+            (tmp_path / "old").rename(tmp_path / "new")
+            async with memory_server(engine=engine, qdrant_folder=tmp_path / "new") as inside:
+                stored = await store(inside, "new roses", None)
+                named = await store(inside, "more roses", "garden")
+
+        assert "The folder of collection garden is gone, and may be this one" in said(stored)
+        assert "is gone" not in said(named)
 
     async def test_in_a_folder_its_collection_is_searched_and_stored_into(self, tmp_path):
         async with memory_engine() as engine, memory_server(engine=engine) as outside:

@@ -344,16 +344,20 @@ def _background(settings: Settings, run: Run, tenant: str | None) -> Background:
     """
     may = not settings.qdrant_read_only and tenant in (None, settings.tenant_id)
     folders = settings.sync_sources if may else ()
-    alone = settings.qdrant_url == ":memory:"
-    background = Background(run, folders, None if alone else settings.cache_path / "sync")
+    locks = None if settings.qdrant_url == ":memory:" else settings.cache_path / "sync"
+    background = Background(run, folders, locks, _owner(settings, tenant))
     background.start()
     return background
+
+
+def _owner(settings: Settings, tenant: str | None) -> str:
+    """What tells these collections from those of other engines and tenants."""
+    engine = (settings.qdrant_url or str(settings.local_path.resolve())).rstrip("/")
+    return engine if tenant is None else f"{engine}\0{tenant}"
 
 
 def _lexicon(settings: Settings, drawer: Drawer, tenant: str | None) -> Lexicon:
     """The words of the collections; those of a trial engine are not kept on disk."""
     if settings.qdrant_url == ":memory:":
         return Lexicon(drawer.texts)
-    engine = settings.qdrant_url or str(settings.local_path.resolve())
-    owner = engine if tenant is None else f"{engine}\0{tenant}"
-    return Lexicon(drawer.texts, settings.cache_path / "words", owner)
+    return Lexicon(drawer.texts, settings.cache_path / "words", _owner(settings, tenant))

@@ -31,6 +31,7 @@ from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import ENVIRONMENT, Settings, shown, without_settings
+from mcp_server_qdrant.settings.sync import SyncSettings
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
@@ -158,11 +159,15 @@ class Examination:
         self._add("settings", "All others have their default; docs/settings.md lists them.")
         for note in notes:
             self._add("settings", f"{note}.")
-        for source in self.settings.sync_sources:
-            if not source.path.exists():
-                text = f"SYNC_SOURCES names {source.path}, which is not there."
-                self._problem("sync", text, f"mkdir -p {shlex.quote(str(source.path))}")
+        self._sources(self.settings, "SYNC_SOURCES")
         return True
+
+    def _sources(self, settings: SyncSettings, called: str) -> None:
+        """Whether the folders that are to be followed are there."""
+        for path in (one.path for one in settings.sync_sources):
+            if not path.exists():
+                text = f"{called} names {path}, which is not there: was it moved?"
+                self._problem("sync", text, f"mkdir -p {shlex.quote(str(path))}")
 
     async def _look_through_services(self) -> None:
         """Look through the parts that the server has too, in no tenant's view."""
@@ -290,6 +295,10 @@ class Examination:
                 seen += clients.other(entry) in (None, clients.ADDRESS)
                 where = f"{client.title}, {name!r} in {client.path}"
                 where += f" for {project}" if project else ""
+                env = clients.texts(entry.get("env"))
+                with contextlib.suppress(ValueError):  # of what is wrong the start tells
+                    followed = SyncSettings(sync_sources=env.get("SYNC_SOURCES", "[]"))
+                    self._sources(followed, f"{where}: SYNC_SOURCES")
                 frame.show(f"Starting the server of {client.title} …")
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
@@ -302,7 +311,7 @@ class Examination:
                     self._problem("client", f"{where}: {error}", fix)
                 except ConfigError as error:
                     fix = f"Mend {client.path}, then: {AGAIN}"
-                    if wrong := _first_named(str(error), clients.texts(entry.get("env"))):
+                    if wrong := _first_named(str(error), env):
                         fix = f"Remove {wrong} from {client.path}"
                     elif not project:
                         words = "init", "--client", flag, "--name", name, "--yes"

@@ -85,12 +85,12 @@ async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) 
     settings = frame.load()
     request = _request(options, settings, mirror=mirror)
     async with frame.opened(settings) as services:
-        await once(services, request)
+        report = await once(services, request)
         if watch:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
             again = partial(once, services, request, quiet=True)
             with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
-                await follow(request, again, lambda error: frame.say(str(error)))
+                await follow(request, again, lambda error: frame.say(str(error)), report)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":

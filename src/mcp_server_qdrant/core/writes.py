@@ -68,7 +68,8 @@ class Deleted:
 class Stored:
     """The result of storing a text.
 
-    `pending` points wait for their dense vector; `without_vector` says why there will be none;
+    `pending` points wait for their dense vector, which comes once what is `lacking` was mended;
+    `without_vector` says why there will be none;
     `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
     another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
     `moved` the text where it was before, if it was moved. `masked` counts the secrets in what was
@@ -81,6 +82,7 @@ class Stored:
     updated: bool = False
     created_collection: bool = False
     pending: bool = False
+    lacking: str | None = None
     without_vector: str | None = None
     kept: tuple[str, ...] = ()
     replaced: int = 0

@@ -32,6 +32,11 @@ class Encoder:
         return None
 
     @property
+    def lacking(self) -> str | None:
+        """In a sentence, why there will be no vectors before somebody mends it."""
+        return self.reason if self.state == "failed" else None
+
+    @property
     def vector_name(self) -> str:
         """The name of its vector in collections of ours: the model's last part, lowercase.
 

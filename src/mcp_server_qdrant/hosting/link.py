@@ -5,6 +5,7 @@ them twice changes no more than doing them once, since points are written by id.
 """
 
 import asyncio
+import errno
 import itertools
 import json
 import math
@@ -212,7 +213,7 @@ def connect(
         elif (code := started.poll()) is not None:
             started = None
             if code == FULL:
-                raise _not_started(service, "the disk is full")
+                raise service.unavailable("could not be started: the disk is full.")
             if code not in (0, LOCKED):  # 0: it ended before this slow client came
                 raise service.unavailable("could not be started; see its log.")
             time.sleep(0.1)  # another one begins or ends
@@ -245,12 +246,17 @@ def _own(service: Service) -> None:
         elif not os.access(folder, os.W_OK | os.X_OK):
             fault = "cannot be written to: fix its permissions, or choose another"
     except OSError as error:
-        raise _not_started(service, error.strerror or type(error).__name__) from None
+        raise _not_started(service, error) from None
     if fault:
         raise service.error(f"The folder of {service.setting} {fault}.")
 
 
-def _not_started(service: Service, reason: str) -> BackendError:
+def _not_started(service: Service, error: OSError) -> BackendError:
+    reason = error.strerror or type(error).__name__
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        reason += f" in its folder. Set {service.setting} to a folder that you may write to"
+    elif error.errno in (errno.EMFILE, errno.ENFILE):
+        reason += ". Allow this process more of them, with ulimit -n"
     return service.unavailable(f"could not be started: {reason}.")
 
 
@@ -279,6 +285,6 @@ def _start(service: Service) -> "subprocess.Popen[bytes]":
                 start_new_session=True,
             )
     except OSError as error:
-        raise _not_started(service, error.strerror or type(error).__name__) from None
+        raise _not_started(service, error) from None
     threading.Thread(target=process.wait, name="host-reaper", daemon=True).start()
     return process

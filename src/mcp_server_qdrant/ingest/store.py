@@ -282,6 +282,7 @@ class Store:
             ids=tuple(str(part.id) for part in parts),
             updated=before is not None,
             pending=writer.pending,
+            lacking=encoder.lacking if writer.pending else None,
             without_vector=without,
             near=near,
             before=kept,

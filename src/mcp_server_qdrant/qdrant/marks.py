@@ -12,10 +12,13 @@ from typing import Any
 
 from qdrant_client import models
 
+from mcp_server_qdrant.core.disk import identity
+
 FILLING_KEY = "filling"
 IMPORTED_KEY = "imported"  # where the collection comes from
 DESCRIPTION_KEY = "description"  # of its contents, in its owner's words
 FOLDER_KEY = "folder"
+INODE_KEY = "folder_inode"  # with its device: a folder that is renamed keeps them
 UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
 
 
@@ -39,7 +42,18 @@ def folder(metadata: Mapping[str, Any] | None) -> Path | None:
 
 def of_folder(folder: Path | None) -> dict[str, str]:
     """The mark of a collection that belongs to this folder, its links followed; None: to none."""
-    return {FOLDER_KEY: os.path.realpath(folder) if folder else ""}
+    inode = str(identity(folder)) if folder else ""
+    return {FOLDER_KEY: os.path.realpath(folder) if folder else "", INODE_KEY: inode}
+
+
+def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The collections, by their metadata, whose folder is gone and may now be one around a place.
+
+    It has the same inode, which a file system may also give to a new folder.
+    """
+    inodes = {str(identity(one)) for one in (place, *place.parents)}
+    alike = [name for name, one in marked.items() if said(one, INODE_KEY) in inodes]
+    return [name for name in alike if (one := folder(marked[name])) and not one.exists()]
 
 
 def innermost(place: Path, folders: Mapping[str, Path | None]) -> list[str]:

@@ -1,7 +1,7 @@
 """qdrant-store: remember a text, change what is stored with one, bring an earlier version back."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any
@@ -113,7 +113,8 @@ async def store(
     )
     old = await _superseded(services, supersedes, collection, new) if supersedes else None
     done = await services.store.store(new, collection, create=create, supersedes=old, seen=seen)
-    return _answer(done)
+    renamed = [] if collection_name else await services.catalog.renamed()
+    return _answer(done, renamed)
 
 
 async def _restore(
@@ -263,7 +264,7 @@ async def _superseded(
     return found
 
 
-def _answer(done: Stored) -> CallToolResult:
+def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     """What became of the text, on one line and as structured content."""
     values: dict[str, Any] = {
         "collection": done.collection,
@@ -275,7 +276,14 @@ def _answer(done: Stored) -> CallToolResult:
     if done.near:
         known, cosine = done.near
         values["near"] = {"id": document_id(known), "relevance": round(cosine, 3)}
-    return answer(as_text(done), values)
+    text = as_text(done)
+    if renamed:
+        text += (
+            f" The folder of collection {called(renamed[0])} is gone, and may be this one under a "
+            "new name: name that collection, or have its owner run mcp-server-qdrant describe "
+            f"{called(renamed[0])} --folder with the new path."
+        )
+    return answer(text, values)
 
 
 def as_text(done: Stored) -> str:
@@ -285,6 +293,8 @@ def as_text(done: Stored) -> str:
     parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
     later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
+    if done.lacking:
+        later = f" Found by keywords only, until this is mended: {line(done.lacking, None)}"
     if done.without_vector:
         why = line(done.without_vector.removeprefix("keywords only: "), None)
         later = f" Found by keywords only: {why}."

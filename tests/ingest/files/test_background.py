@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
@@ -22,7 +23,7 @@ from mcp_server_qdrant.ingest.files.background import (
     watched,
 )
 from mcp_server_qdrant.ingest.files.state import KnownFile, Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import Problem, sources
+from mcp_server_qdrant.ingest.files.walk import AWAY, Problem, sources
 
 linux = pytest.mark.skipif(
     background_module.WHOLE, reason="the system itself follows no links there"
@@ -185,16 +186,95 @@ async def test_one_process_at_a_time_keeps_a_folder(notes, tmp_path, monkeypatch
     assert told == {"things": "not in step with notes: another server does it"}
 
 
+async def test_servers_of_two_engines_both_keep_a_folder(notes, tmp_path):
+    folders = [SyncedFolder(notes, "things")]
+    each = [Syncing(), Syncing()]
+    both = [
+        Background(syncing.run, folders, tmp_path / "locks", engine)
+        for syncing, engine in zip(each, ("http://one:6333", "http://two:6333"), strict=True)
+    ]
+    for one, syncing in zip(both, each, strict=True):
+        one.start()
+        await syncing.next()
+    for one in both:
+        await one.close()
+
+
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
     background = Background(Syncing().run, [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
-    await asyncio.sleep(0)
-    told = background.status()
+    gone = "not in step with gone: there is no such folder, or none that may be read"
+    await told(background, gone)
     await background.close()
 
-    assert told == {
-        "things": "not in step with gone: there is no such folder, or none that may be read"
-    }
+
+async def told(background: Background, sentence: str) -> None:
+    async with asyncio.timeout(30):
+        while background.status() != {"things": sentence}:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_drive_that_hangs_holds_up_no_other_call_and_is_told(notes, monkeypatch):
+    hanging, goes_on = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> SyncRequest:
+        hanging.set()
+        goes_on.wait(60)
+        return asked(notes)
+
+    monkeypatch.setattr(SyncRequest, "to_keep", hang)
+    monkeypatch.setattr(background_module, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(background_module, "RETRY_SECONDS", 0.01)
+    before, syncing = threading.active_count(), Syncing()
+    background = Background(syncing.run, [SyncedFolder(notes, "things")], None)
+    background.start()
+    await asyncio.to_thread(hanging.wait, 30)
+    await told(background, f"not in step with notes: {AWAY.rstrip('.')}")
+    await asyncio.sleep(0.3)
+    threads = threading.active_count() - before
+    goes_on.set()
+    await syncing.next()
+    await background.close()
+
+    assert threads <= 2, "one that hangs, and one of the test's, however often it is tried"
+
+
+async def test_a_folder_that_always_changes_is_compared_from_scratch_now_and_then(
+    notes, monkeypatch
+):
+    monkeypatch.setattr(background_module, "AGAIN_SECONDS", 0.5)
+    befores: asyncio.Queue[Report | None] = asyncio.Queue()
+
+    async def run(before: Report | None) -> Report:
+        befores.put_nowait(before)
+        return report(BAD)
+
+    following = asyncio.ensure_future(follow(asked(notes), run, lambda error: None))
+    seen = list[Report | None]()
+    async with asyncio.timeout(60):
+        while len(seen) < 2 or seen[-1] is None or seen[-1].stored:
+            seen.append(await befores.get())
+            (notes / "new.md").write_text(f"new {len(seen)}")
+    following.cancel()
+    await asyncio.wait([following])
+
+    assert seen[0] is None
+    assert [one.path for one in seen[-1].problems] == ["n/bad.pdf"], "it is not tried again"
+
+
+async def test_what_was_just_stored_need_not_be_compared_from_scratch(notes):
+    befores: asyncio.Queue[Report | None] = asyncio.Queue()
+
+    async def run(before: Report | None) -> Report:
+        befores.put_nowait(before)
+        return report()
+
+    first = report()
+    following = asyncio.ensure_future(follow(asked(notes), run, lambda error: None, first))
+    async with asyncio.timeout(30):
+        assert await befores.get() is first
+    following.cancel()
+    await asyncio.wait([following])
 
 
 async def test_a_sync_that_dies_is_told_begun_anew_and_in_step_again(notes):
@@ -318,11 +398,6 @@ def test_links_out_of_a_folder_and_what_is_kept_out_of_it_are_not_watched(tmp_pa
     below = [tmp_path / "one.md", *(tmp_path / "notes" / name for name in ("", "sub", "sub/deep"))]
 
     assert watched(asked(tmp_path / "notes", tmp_path / "one.md")) == below
-
-
-async def test_a_folder_that_goes_before_it_is_watched_is_a_change(tmp_path):
-    async with asyncio.timeout(30):
-        await changed([tmp_path / "gone"])
 
 
 async def test_what_is_made_in_a_new_folder_is_seen(tmp_path):

@@ -152,25 +152,30 @@ def test_the_process_sees_no_keys_and_no_sockets(reader, monkeypatch):
 
 
 @linux
-def test_it_ends_with_the_process_that_started_it(tmp_path):
-    script = """
+@pytest.mark.parametrize("then", ["input()", "reader.load('n/a.eml', SLOW)"])
+def test_it_ends_with_the_process_that_started_it_also_while_it_reads(then):
+    script = f"""
 from mcp_server_qdrant.ingest.files.reader import Reader
+from tests.ingest.files.test_reader import SLOW
 reader = Reader()
 reader.load("n/a.html", b"<p>lamp")
 print(reader._process.pid, flush=True)
-input()
+{then}
 """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", script], **pipes) as parent:
         worker = int(parent.stdout.readline())
         assert not gone(worker)
+        time.sleep(0.5)
         parent.kill()
 
+    began = time.monotonic()
     wait_until(lambda: gone(worker))
+    assert time.monotonic() - began < 20, "it would take a minute"
 
 
 def test_a_process_with_too_much_memory_ends_itself():
     """Where the system does not keep the limit, as on macOS."""
-    watch = "from mcp_server_qdrant.ingest.files.reader import _watch; _watch({'memory': 0})"
+    watch = "from mcp_server_qdrant.ingest.files.reader import _watch; _watch({'memory': 0}, 0)"
 
     assert subprocess.run([sys.executable, "-c", watch], check=False).returncode == 1

@@ -179,7 +179,7 @@ async def test_of_a_changed_file_only_the_changed_parts_are_encoded(engine, note
     assert len(encoder.documents) < report.texts
 
 
-async def test_a_new_time_alone_embeds_nothing(engine, notes):
+async def test_a_new_time_alone_embeds_nothing(engine, notes, monkeypatch):
     encoder = FakeEncoder()
     async with memory_services(encoder, engine=engine) as services:
         await sync(services, notes)
@@ -192,6 +192,13 @@ async def test_a_new_time_alone_embeds_nothing(engine, notes):
         assert (report.unchanged, encoder.documents) == (7, [])
         assert known.stamp == (file.stat().st_size, file.stat().st_mtime_ns), "it is not read again"
 
+        def read(self: Sync, found: Any) -> Any:
+            raise AssertionError(f"{found.path} is read again after a restart")
+
+        monkeypatch.setattr(Sync, "_read", read)
+        assert counts(await sync(services, notes)) == (0, 0, 0, 7, 0)
+        assert await services.history.versions("notes/sub/long.md") == []
+
 
 async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     engine, notes, monkeypatch
@@ -199,9 +206,9 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     read = list[str]()
     job = Sync.job
 
-    def noted(self: Sync, found: Any) -> Any:
+    async def noted(self: Sync, found: Any) -> Any:
         read.append(found.path)
-        return job(self, found)
+        return await job(self, found)
 
     monkeypatch.setattr(Sync, "job", noted)
     (notes / "bad.pdf").write_bytes(b"%PDF-")
@@ -216,6 +223,25 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     problems = [[one.path for one in each.problems] for each in (first, second, third, fourth)]
     assert problems == [["notes/bad.pdf"]] * 3 + [[]]
     assert read.count("notes/bad.pdf") == 2
+
+
+async def test_files_that_may_take_long_are_read_last(engine, notes, monkeypatch):
+    read = list[str]()
+    job = Sync.job
+
+    async def noted(self: Sync, found: Any) -> Any:
+        read.append(found.path.removeprefix("notes/"))
+        return await job(self, found)
+
+    monkeypatch.setattr(Sync, "job", noted)
+    (notes / "a.eml").write_bytes(b"Subject: x\n\n" + b"lamp\n" * 1_000)
+    (notes / "b.html").write_text("<p>lamp")
+    (notes / "c.pdf").write_bytes(b"%PDF-")
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+
+    assert read[-3:] == ["c.pdf", "b.html", "a.eml"]
+    assert read[:2] == ["list.jsonl", "n0.md"], "those of plain text by their names"
 
 
 async def test_lines_of_a_list_come_and_go(engine, notes):
@@ -339,6 +365,94 @@ async def test_a_folder_that_cannot_be_read_removes_nothing(engine, notes):
 
     assert counts(report) == (0, 0, 0, 0, 1)
     assert report.problems[0].reason == "cannot be looked into: No such file or directory"
+
+
+@pytest.mark.parametrize("gone", ["one.md", ""])
+async def test_a_single_file_whose_drive_goes_away_keeps_its_text(gone, engine, notes):
+    file = notes / "drive" / "one.md"
+    file.parent.mkdir()
+    file.write_text("the lamp")
+    request = SyncRequest(tuple(sources([file])), "things", mirror=True)
+    async with memory_services(engine=engine) as services:
+        first = await services.sync(request)
+        shutil.rmtree(file.parent)
+        if gone:
+            file.parent.mkdir()
+        report = await services.sync(request, before=first)
+        found = await stored(engine)
+
+    assert counts(report) == (0, 0, 0, 0, 1)
+    assert report.problems[0].reason == "cannot be read: No such file or directory"
+    assert len(found) == 1
+
+
+async def test_a_drive_that_goes_away_during_a_run_takes_no_text_along(engine, notes, monkeypatch):
+    async with memory_services(engine=engine) as services:
+        await sync(services, notes)
+        before = await stored(engine)
+        for file in notes.rglob("*.*"):
+            rewrite(file, "changed")
+        read = Sync._read
+
+        def gone(self: Sync, found: Any) -> Any:
+            shutil.rmtree(notes, ignore_errors=True)
+            return read(self, found)
+
+        monkeypatch.setattr(Sync, "_read", gone)
+        report = await sync(services, notes)
+
+        assert (report.removed, len(report.problems)) == ([], 7)
+        assert await stored(engine) == before
+
+
+async def test_the_rest_is_stored_where_all_that_was_is_in_a_folder_that_cannot_be_read(
+    engine, notes, monkeypatch
+):
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith("notes/sub"):
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    async with memory_services(engine=engine) as services:
+        for file in notes.glob("*.*"):
+            file.rename(notes / "sub" / file.name)
+        await sync(services, notes)
+        (notes / "new.md").write_text("the lamp")
+        monkeypatch.setattr(os, "scandir", refuse)
+        report = await sync(services, notes)
+
+    assert counts(report) == (1, 0, 0, 0, 1)
+    assert report.problems[0].path == "notes/sub/"
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_collection_that_was_deleted_elsewhere_is_filled_anew(again, engine, notes):
+    async with memory_services(engine=engine) as services:
+        first = await sync(services, notes)
+        before = await stored(engine)
+        await engine.delete_collection("things")
+        if again:
+            async with memory_services(engine=engine) as other:
+                await other.store.store(NewDocument("by hand", id="hand"), "things", create=True)
+                await engine.delete("things", [point_id("things", "hand", 0)])
+        rewrite(notes / "n1.md", (notes / "n1.md").read_text())
+        report = await sync(services, notes, before=first, create=True)
+        after = await stored(engine)
+
+    assert after.keys() == before.keys()
+    assert counts(report) == (7, 0, 0, 0, 0)
+
+
+async def test_texts_that_were_deleted_elsewhere_come_back_with_the_next_run(engine, notes):
+    async with memory_services(engine=engine) as services:
+        first = await sync(services, notes)
+        before = await stored(engine)
+        await engine.delete("things", [point_id("things", "notes/n1.md", 0)])
+        report = await sync(services, notes, before=first)
+
+        assert (await stored(engine), counts(report)) == (before, (1, 0, 0, 6, 0))
 
 
 async def test_a_dry_run_says_what_would_be_and_does_nothing(engine, notes):

@@ -1,7 +1,11 @@
 """Which files are found below a path."""
 
+import contextlib
 import os
+import sys
+import tempfile
 import unicodedata
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +134,39 @@ def test_what_is_no_file_is_told_of_by_name(tmp_path):
         "?.md": "its name is not UTF-8",
     }
     assert found(tmp_path) == ["a.md", "linked.md", "sub/b.md"]
+
+
+@contextlib.contextmanager
+def as_nobody() -> Iterator[None]:
+    """As a user whom modes of files hold for; root may read all."""
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        os.seteuid(me)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="it has no such modes")
+@pytest.mark.parametrize("mode", [0o444, 0o000])
+def test_a_folder_that_may_not_be_read_is_named_and_the_rest_is_found(mode):
+    with tempfile.TemporaryDirectory() as made:
+        (folder := Path(made)).chmod(0o755)
+        put(folder, "a.md", "sub/b.md", "sub/deep/c.md", "z/d.md")
+        (folder / "sub" / "link.md").symlink_to("b.md")
+        (folder / "sub").chmod(mode)
+        with as_nobody():
+            seen = walk(Source("notes", folder, folder=True), Selection())
+        (folder / "sub").chmod(0o755)
+
+    below = ["notes/sub/b.md", "notes/sub/link.md", "notes/sub/deep/"] if mode else ["notes/sub/"]
+    assert [one.path for one in seen.files] == ["notes/a.md", "notes/z/d.md"]
+    assert [one.path for one in seen.problems] == below
+    assert {one.reason.rpartition(": ")[2] for one in seen.problems} == {"Permission denied"}
+    assert [one.path for one in seen.problems if not one.kept] == []
+    assert seen.unseen == below[-1:]
+    assert [one.name for one in seen.folders[1:]] == (["sub", "z"] if mode else ["z"])
 
 
 def test_a_folder_that_cannot_be_looked_into_is_unseen(tmp_path):

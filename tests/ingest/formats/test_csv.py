@@ -34,17 +34,23 @@ def test_columns_without_a_name_of_their_own_get_their_number():
 
 
 def test_bad_rows_are_left_out_and_named():
-    rows = 'id,text\n1,kept\n2\n3,a,b\n1,again\n4,kept too\n5,"' + "open\n" * 40_000
+    rows = 'id,text\n1,kept\n2\n3,a,b\n1,again\n4,kept too\n5,"open\n6,below\n7\n'
     contents = load("n/x.csv", rows.encode())
 
-    assert [one.text for one in contents.texts] == ["kept", "kept too"]
+    assert [one.text for one in contents.texts] == ["kept", "kept too", "below"]
     assert contents.notes == [
-        "row 3 has no text",
+        "row 3 has no text (likewise 9)",
         "row 4 has 3 cells for 2 columns",
         "row 5 has the id of an earlier row",
-        "row 7 and those below cannot be read: is a quote left open? "
-        "(field larger than field limit (131072))",
+        "row 7 has a quote that is left open",
     ]
+
+
+def test_a_cell_may_be_as_long_as_its_file():
+    long = "a harbour, " * 20_000
+    contents = load("n/x.csv", f'id,text\n1,"{long}"\n2,lamp\n'.encode())
+
+    assert ([one.text for one in contents.texts], contents.notes) == ([long, "lamp"], [])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Sessions of coding clients: what was said in them, in each version of their forms."""
 
 import json
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -154,6 +155,24 @@ def test_words_beside_a_reminder_are_kept():
     text = claude(asked(0, "Why?<system-reminder>INJECTED</system-reminder>"), answered(1, "So."))
 
     assert text.text == "User: Why?\n\nClaude: So.\n\n"
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<system-reminder>",
+        "<command-name>",
+        "<command-name></command-name>",
+        "<command-name></command-name><command-args>",
+        "<a-b></a-b>",
+        "<a-b>",
+    ],
+)
+def test_marks_repeated_without_end_take_no_time(mark):
+    began = time.process_time()
+    load(CLAUDE, lines([asked(0, mark * 60_000), answered(1, "A lamp.")]))
+
+    assert time.process_time() - began < 20, "by the square it would be minutes, or hours"
 
 
 def test_of_a_prompt_with_a_log_in_it_the_middle_is_left_out():

@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -17,7 +17,7 @@ from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, containe
 from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
-from mcp_server_qdrant.ingest.files.walk import walk_all
+from mcp_server_qdrant.ingest.files.walk import Looks, walk_all
 from mcp_server_qdrant.ingest.writer import Encode
 
 SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
@@ -25,6 +25,8 @@ TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
 NAMED = 3
 ELSEWHERE = "another server does it"
 NEW = "not looked at yet"
+GONE = "there is no such folder, or none that may be read"
+FIRST_SECONDS = 30.0  # for the first look at a folder
 RETRY_SECONDS = 30.0
 AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
 TOLD_SECONDS = 1.0  # without the lock, until another server is said to have it
@@ -96,14 +98,17 @@ class FolderState:
 class Background:
     """Keeps folders in step from `start` to `close`.
 
-    `run` does a request and fills the report; it gets the report of the run before, too, unless all
-    has to be looked at again. One process at a time does it for a folder: `locks` is where they
-    agree on which. None where no other process has these collections.
+    `run` does a request and fills the report; it gets the report of the run before, too. One
+    process at a time does it for a folder and its `owner`, an engine and a tenant: `locks` is where
+    they agree on which. None where no other process has these collections.
     """
 
-    def __init__(self, run: Run, folders: Sequence[SyncedFolder], locks: Path | None) -> None:
+    def __init__(
+        self, run: Run, folders: Sequence[SyncedFolder], locks: Path | None, owner: str = ""
+    ) -> None:
         self._run = run
         self._locks = locks
+        self._owner = owner
         self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
 
@@ -160,13 +165,18 @@ class Background:
             return state.last
 
         told = asyncio.get_running_loop().call_later(TOLD_SECONDS, state.end, ELSEWHERE)
+        look = Looks()
         async with self._lock(folder):
             told.cancel()
             state.fault = NEW
-            while not os.access(folder.path, os.R_OK):
-                state.fault = "there is no such folder, or none that may be read"
+            while True:
+                try:
+                    request = await look(SyncRequest.to_keep, folder, seconds=FIRST_SECONDS)
+                    break
+                except QdrantMcpError as error:
+                    state.end(str(error) if isinstance(error, BackendError) else GONE)
                 await asyncio.sleep(RETRY_SECONDS)
-            request = SyncRequest.to_keep(folder)
+            request = replace(request, look=look)
             await follow(request, once, lambda error: state.end(str(error)))
 
     def _lock(self, folder: SyncedFolder) -> contextlib.AbstractAsyncContextManager[Any]:
@@ -174,9 +184,12 @@ class Background:
             return contextlib.nullcontext()
         from filelock import AsyncFileLock
 
-        what = f"{folder.path.absolute()}\0{folder.collection}"
+        what = f"{folder.path.absolute()}\0{folder.collection}\0{self._owner}"
         file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
-        self._locks.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            self._locks.mkdir(parents=True, exist_ok=True)
+        if not os.access(self._locks, os.W_OK):  # that two do the same work harms nothing
+            return contextlib.nullcontext()
         return AsyncFileLock(file, poll_interval=POLL_SECONDS)
 
 
@@ -184,31 +197,36 @@ async def follow(
     request: SyncRequest,
     run: Callable[[Report | None], Awaitable[Report]],
     failed: Callable[[QdrantMcpError], None],
+    before: Report | None = None,
 ) -> None:
     """Run now, after every change, a while after a failure, and now and then from scratch.
 
-    `run` takes the report of the run before, None where all has to be looked at again, and returns
-    its own. `failed` gets the error that stopped a run.
+    `run` takes the report of the run `before`, and returns its own. From scratch, that report has
+    nothing that is `stored`: all of it is read from the collection. `failed` gets the error that
+    stopped a run.
     """
-    before: Report | None = None
+    due = monotonic() + AGAIN_SECONDS if before else 0.0
     while True:
-        places = await asyncio.to_thread(watched, request)
+        places: Sequence[Path] = []
+        with contextlib.suppress(BackendError):  # the run tells of it
+            places = await request.look(watched, request)
         # It watches from here on: what changes during a run makes another.
         change = asyncio.ensure_future(changed(places))
         try:
             await asyncio.sleep(0)
-            patience, began = AGAIN_SECONDS, monotonic()
+            patience, began = RETRY_SECONDS, monotonic()
+            whole = before is None or began >= due
             try:
-                before = await run(before)
+                before = await run(replace(before, stored={}) if before and whole else before)
+                due = monotonic() + AGAIN_SECONDS if whole else due
                 await asyncio.sleep(rest(monotonic() - began))
+                patience = max(due - monotonic(), 0.0)
             except QdrantMcpError as error:
                 failed(error)
-                before, patience = None, RETRY_SECONDS
+                due = 0.0
             await asyncio.wait([change], timeout=patience)
             if change.done():
                 change.result()
-            else:
-                before = None
         finally:
             change.cancel()
             await asyncio.wait([change])
@@ -238,8 +256,8 @@ async def changed(places: Sequence[Path]) -> None:
 
     if not places:
         await asyncio.sleep(RETRY_SECONDS)
-    elif all(map(os.path.exists, places)):  # one that went would be waited for in vain
-        with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
-            watching = awatch(*places, ignore_permission_denied=True, recursive=WHOLE)
-            async with contextlib.aclosing(watching):
-                await anext(watching)
+        return
+    with contained(lambda fault: BackendError(f"Changes cannot be watched: {fault}.")):
+        watching = awatch(*places, ignore_permission_denied=True, recursive=WHOLE)
+        async with contextlib.aclosing(watching):
+            await anext(watching)

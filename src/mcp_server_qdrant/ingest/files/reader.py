@@ -6,13 +6,15 @@ follow from the size of the file. What breaks them is that file's problem.
 
 The process is `python -m` this file. On its stdin there comes a line of JSON, with the size of a
 file, and the file's bytes; on stdout a line of JSON goes back. It has no sockets, no keys and no
-engine. It ends with its input, and when a file takes more time or memory than it may.
+engine. It ends with its parent, and when a file takes more time or memory than it may.
 """
 
 import contextlib
+import ctypes
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -36,6 +38,7 @@ LARGE = 20 * MB  # what such a file leaves in memory is given back
 PATIENCE = 5  # times the processor time that a file may take: others use the processor too
 DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
 MODULE = "mcp_server_qdrant.ingest.files.reader"
+PR_SET_PDEATHSIG = 1
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 
@@ -145,7 +148,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
     limits = {"memory": math.inf}
-    Thread(target=_watch, args=(limits,), daemon=True).start()
+    Thread(target=_watch, args=(limits, os.getppid()), daemon=True).start()
     while asked := sys.stdin.buffer.readline():
         path, size, mask, seconds, memory = json.loads(asked)
         data = sys.stdin.buffer.read(size)
@@ -158,12 +161,17 @@ def main() -> None:
         answers.flush()
 
 
-def _watch(limits: dict[str, float]) -> None:
-    """End the process when it takes too much memory: macOS does not keep the limit itself."""
+def _watch(limits: dict[str, float], parent: int) -> None:
+    """End the process when its parent has gone, also while it reads a file.
+
+    And when it takes too much memory: macOS does not keep the limit itself.
+    """
     if resource is None:
         return
+    if sys.platform == "linux":  # at once, also while a library lets no thread of Python run
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     start = _memory()  # on Linux the most that its parent had
-    while _memory() - start < limits["memory"]:
+    while _memory() - start < limits["memory"] and os.getppid() == parent:
         time.sleep(0.05)
     os._exit(1)
 

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import PointId, Selection, SyncedFolder
-from mcp_server_qdrant.ingest.files.walk import Problem, Source, Stamp, sources
+from mcp_server_qdrant.ingest.files.walk import Looks, Problem, Source, Stamp, sources
 
 MAX_BYTES = 10_000_000
 
@@ -62,13 +62,13 @@ class SyncRequest:
     empty: bool = False
     max_bytes: int = MAX_BYTES
     patient: bool = False
+    look: Looks = field(default_factory=Looks, compare=False)  # whatever asks the file system
 
     @classmethod
     def to_keep(cls, folder: SyncedFolder) -> "SyncRequest":
         """The request that brings a folder in step. Raises RequestError where it is not there."""
         found = tuple(sources([folder.path], folder.name))
-        kept = {"mirror": not folder.keep, "create": True}
-        return cls(found, folder.collection, folder.selection, **kept)
+        return cls(found, folder.collection, folder.selection, mirror=not folder.keep, create=True)
 
 
 @dataclass(slots=True)
@@ -135,5 +135,6 @@ def _known(points: Sequence[Point]) -> KnownFile:
         points={point: str(doc.get("id")) for point, doc in points},
         hashes={one for one, _ in versions},
         version=versions.pop() if whole else None,
-        stamp=(files[0].get("size"), files[0].get("mtime")),
+        # A file that was touched since has the time at which its contents were still the same.
+        stamp=(files[0].get("size"), files[0].get("seen", files[0].get("mtime"))),
     )

@@ -56,8 +56,8 @@ logger = logging.getLogger(__name__)
 class Sync:
     """One run of a request, told of in its `report`.
 
-    `before`, the report of the run before, saves reading the state again, and files that could not
-    be read and have not changed. `pace` slows a model down.
+    `before`, the report of the run before, saves reading what it has of the state again, and files
+    that could not be read and have not changed. `pace` slows a model down.
     """
 
     store: Store
@@ -71,6 +71,7 @@ class Sync:
     tokenizer: str | None = field(default=None, init=False)
     reader: Reader = field(default_factory=Reader, init=False)
     owners: dict[str, str] = field(default_factory=dict, init=False)  # documents -> files seen
+    touched: list[Found] = field(default_factory=list, init=False)  # with the contents of before
 
     async def run(self) -> Report:
         """Do it; the report.
@@ -79,15 +80,19 @@ class Sync:
         BackendError where the engine is away: what is done by then stays done.
         """
         request, report = self.request, self.report
-        seen = await asyncio.to_thread(walk_all, request.sources, request.selection)
+        seen = await request.look(walk_all, request.sources, request.selection)
         report.files = len(seen.files)
         report.problems += seen.problems
         target = await self._target()
-        report.stored = self.before.stored if self.before else await self._stored(target)
+        report.stored = await self._stored(target)
         if request.mirror and not request.empty:
             _check_harmless(request, seen, report.stored)
         with closing(self.reader):
             await self._store_files(seen.files, target)
+        for found in () if request.dry_run else self.touched:
+            known = report.stored[found.path]
+            points, contents = list(known.points), known.hashes
+            await self.store.points.file_seen(request.collection, points, contents, found.mtime)
         if request.mirror:
             await self._remove_the_gone(seen)
         report.seconds = monotonic() - report.started
@@ -96,6 +101,7 @@ class Sync:
     async def _target(self) -> Target | None:
         """The collection to write to, made where there is none; None in a dry run."""
         name, dry = self.request.collection, self.request.dry_run
+        self.store.catalog.forget(name)  # another process may have deleted it
         if not dry:
             await self.store.ensure(name, create=self.request.create)
         elif not await self.store.catalog.exists(name):
@@ -106,8 +112,15 @@ class Sync:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
-        sources = self.request.sources
-        points = await self.store.points.of_files(target.collection, {one.name for one in sources})
+        sources, stored = self.request.sources, self.store.points
+        names = {one.name for one in sources}
+        before = self.before.stored if self.before else {}
+        # Another process may have deleted texts, or the collection and made it again.
+        if before and await stored.count_of_files(target.collection, names) == sum(
+            len(one.points) for one in before.values()
+        ):
+            return before
+        points = await stored.of_files(target.collection, names)
         whole = tuple(f"{one.name}/" for one in sources if one.only is None)
         single = {one.only for one in sources}
         known = known_files(points).items()
@@ -134,7 +147,7 @@ class Sync:
                 self.store.pending()
 
     def _waiting(self, files: Sequence[Found]) -> list[Found]:
-        """The files that have to be read; the others are counted."""
+        """The files that have to be read, those that may take long last; the others are counted."""
         waiting = []
         before = self.before.problems if self.before else ()
         unreadable = {one.path: one for one in before if one.stamp}
@@ -148,7 +161,7 @@ class Sync:
                 self.report.problems.append(bad)
             else:
                 waiting.append(found)
-        return waiting
+        return sorted(waiting, key=lambda one: 0 if format_of(one.path).plain else one.size)
 
     async def _encoder(self) -> Encode:
         """The model of the collection, waited for while it is being loaded."""
@@ -165,27 +178,23 @@ class Sync:
         """The files that have to be stored; the others are dealt with on the way."""
         self.report.phase = "Reading"
         for found in waiting:
-            if job := await asyncio.to_thread(self.job, found):
+            if job := await self.job(found):
                 yield job
             else:
                 self.report.sizes -= found.size
 
-    def job(self, found: Found) -> "FileJob | None":
-        """The parts of a file; None where they are stored, or it is a problem by now.
-
-        Called in a thread, one file after the other.
-        """
+    async def job(self, found: Found) -> "FileJob | None":
+        """The parts of a file; None where they are stored, or it is a problem by now."""
         try:
             with contained():
-                return self._job(found)
+                now, data = await self.request.look(self._read, found)
+                return await asyncio.to_thread(self._job, now, data)
         except UnusableFile as error:
             problem = Problem(found.path, str(error), error.kept, found.stamp)
         except Unforeseen as error:
             cause = error.__cause__
-            if isinstance(cause, OSError):  # it is tried again
-                # What is not there may also be the program that reads it.
-                gone = isinstance(cause, FileNotFoundError) and not found.file.exists()
-                problem = Problem(found.path, f"cannot be read: {cause.strerror}", kept=not gone)
+            if isinstance(cause, OSError):  # it is tried again; what is gone is not found then
+                problem = Problem(found.path, f"cannot be read: {cause.strerror}", kept=True)
             else:
                 logger.info("A file could not be read: %s.", error, exc_info=cause)
                 reason = f"cannot be read: {error}"
@@ -193,14 +202,14 @@ class Sync:
         self.report.problems.append(problem)
         return None
 
-    def _job(self, found: Found) -> "FileJob | None":
-        found, data = self._read(found)
+    def _job(self, found: Found, data: bytes) -> "FileJob | None":
         known = self.report.stored.get(found.path)
         version = hashlib.sha256(data).hexdigest()[:HASH], self.model
         if known and known.version == version:  # only the time is new
             self.owners.update(dict.fromkeys(known.documents, found.path))
             self.report.unchanged += 1
             self.report.stored[found.path] = replace(known, stamp=found.stamp)
+            self.touched.append(found)
             return None
         loaded = self.reader.load(found.path, data, mask=self.store.mask)
         texts, notes = self._owned(found, loaded.texts)
@@ -399,12 +408,13 @@ def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> N
     A folder of one file, that holds another one now, is.
     """
     there = {found.path for found in seen.files}
+    kept = {one.path for one in seen.problems if one.kept}
+    looked_at = [one for one in known if one not in kept and not one.startswith((*seen.unseen,))]
     for source in request.sources:
         prefix = f"{source.name}/"
-        stored = [path for path in known if path.startswith(prefix)]
-        looked_at = source.only is None and prefix not in seen.unseen
+        stored = [path for path in looked_at if path.startswith(prefix)]
         replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
-        if looked_at and stored and not replaced and there.isdisjoint(stored):
+        if source.only is None and stored and not replaced and there.isdisjoint(stored):
             raise RequestError(
                 f"None of the {len(stored):,} files of {source.name!r} that are in "
                 f"{request.collection!r} is in this folder. {ADVICE}"

@@ -1,24 +1,55 @@
 """The files below the paths that a person gave, in the same order every time."""
 
+import asyncio
 import contextlib
 import os
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.disk import NO_FILE, OUTSIDE, opened, place_in
-from mcp_server_qdrant.core.errors import RequestError, UnusableFile
+from mcp_server_qdrant.core.errors import BackendError, RequestError, UnusableFile
 from mcp_server_qdrant.ingest.files.patterns import Patterns
 from mcp_server_qdrant.ingest.secrets import MASK, spans, without
 
 IGNORE_FILE = ".gitignore"
 MOST_RULES = 1_000_000  # bytes
 NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
+LOOK_SECONDS = 600.0  # to walk through the folders, or to read one file, from a slow network drive
+AWAY = "The drive that the files are on does not answer: is it connected?"
+
+T = TypeVar("T")
 
 Stamp = tuple[int, ...]  # size and time: of two versions of a file these differ
+
+
+class Looks:
+    """Looks at the files of one request, one after the other, in a thread of their own.
+
+    A look at a network drive that hangs may never end. It blocks nothing but this thread.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+
+    async def __call__(
+        self, look: Callable[..., T], *given: object, seconds: float = LOOK_SECONDS
+    ) -> T:
+        """What the look returns. Raises BackendError where it takes longer."""
+        loop, call = asyncio.get_running_loop(), partial(look, *given)
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                return await loop.run_in_executor(self._thread, call)
+        except TimeoutError as error:
+            if not limit.expired():  # it is the drive's own
+                raise
+            raise BackendError(AWAY) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,24 +177,31 @@ class _Walk:
         waiting = [(self._top, above)]
         while waiting:
             folder, rules = waiting.pop()
-            self._seen.folders.append(folder)
-            rules = (*self._rules_of(folder), *rules)  # the innermost first
-            below = [one for one in self._entries(folder) if self._wanted(one, rules)]
+            entries = self._entries(folder)
+            if any(entry.name == IGNORE_FILE for entry in entries):
+                rules = (*self._rules_of(folder), *rules)  # the innermost first
+            below = [one for one in entries if self._wanted(one, rules)]
             for entry in below:
                 if not entry.is_dir(follow_symlinks=False):
-                    self.look(Path(entry.path))
+                    self.look(Path(entry.path), link=entry.is_symlink())
             folders = [Path(one.path) for one in below if one.is_dir(follow_symlinks=False)]
             waiting += [(one, rules) for one in reversed(folders)]
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
+        """What is in a folder; one that cannot be looked into is unseen."""
         try:
             with os.scandir(folder) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+                # To tell folders from files may take a look at each, which may be refused, too.
+                found = sorted(
+                    entries, key=lambda one: (one.is_dir(follow_symlinks=False), one.name)
+                )
         except OSError as error:
             place = f"{self._place(folder)}/"
             self._seen.unseen.append(_normal(place))
             self._problem(place, f"cannot be looked into: {error.strerror}", kept=True)
             return []
+        self._seen.folders.append(folder)
+        return found
 
     def _wanted(self, entry: os.DirEntry[str], rules: "Sequence[_Rules]") -> bool:
         if entry.name.startswith(".") or entry.name in NEVER:
@@ -174,16 +212,18 @@ class _Walk:
             return False
         return is_folder or self._include is None or bool(self._include.match(own))
 
-    def look(self, file: Path) -> None:
+    def look(self, file: Path, *, link: bool = False) -> None:
         """Record one entry that is no folder."""
         place = _normal(self._place(file))
-        if self._within and file.is_symlink() and place_in(self._within, file) is None:
+        if link and self._within and place_in(self._within, file) is None:
             self._problem(place, OUTSIDE)
             return
         try:
             status = file.stat()
         except OSError as error:
-            gone = isinstance(error, FileNotFoundError)
+            # What it leads to is gone. But where a file goes that was listed just now, or that is
+            # all of its source, the drive may have gone.
+            gone = link and isinstance(error, FileNotFoundError)
             self._problem(place, f"cannot be read: {error.strerror}", kept=not gone)
             return
         if stat.S_ISDIR(status.st_mode):
@@ -233,8 +273,8 @@ def _ignored(path: Path, rules: "Sequence[_Rules]", *, is_folder: bool) -> bool:
 def _rules_above(root: Path) -> Iterator[_Rules]:
     """The rules of the folders around the root, up to the repository that it is in."""
     above = list(root.parents)
-    top = next((i for i, folder in enumerate(above) if (folder / ".git").exists()), None)
-    if top is None or (root / ".git").exists():
+    top = next((i for i, one in enumerate(above) if os.access(one / ".git", os.F_OK)), None)
+    if top is None or os.access(root / ".git", os.F_OK):
         return
     for folder in above[: top + 1]:
         # Not below the path that was given: a fault there is none of our business.

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
@@ -16,11 +17,32 @@ SIGNS = ",;\t|"
 def read(path: str, text: str) -> Contents:
     """A text per row below the names of the columns. Raises UnusableFile."""
     head = text.lstrip().partition("\n")[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(SIGNS, key=head.count))
-    return table(path, rows)
+    csv.field_size_limit(len(text) + 1)  # a cell may be as long as the file
+    lines = io.StringIO(text, newline="").readlines()
+    return table(path, _read(lines, max(SIGNS, key=head.count)))
 
 
-def table(path: str, rows: Iterator[list[str]]) -> Contents:
+def _read(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
+    """The rows; None for a line in which a quote is left open. The lines below it are read."""
+    start, ended = 0, False
+
+    def rest() -> Iterator[str]:
+        nonlocal ended
+        yield from islice(lines, start, None)
+        ended = True
+
+    while not ended:
+        rows, begin = csv.reader(rest(), delimiter=delimiter), start
+        for row in rows:
+            if ended:  # within the row
+                yield None
+                start, ended = begin + 1, False
+                break
+            yield row
+            begin = start + rows.line_num
+
+
+def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
     """A text per row below the first, which names the columns. Raises UnusableFile.
 
     Columns have the meaning that keys of JSON lines have by their names. Where none of them holds
@@ -28,7 +50,7 @@ def table(path: str, rows: Iterator[list[str]]) -> Contents:
     """
     numbered = _rows(rows)
     _, first = next(numbered, (1, []))
-    if isinstance(first, csv.Error):
+    if first is None:
         raise UnusableFile("has no first row that can be read: is a quote left open?")
     names = _names(first)
     return collected("row", numbered, partial(_loaded, path, names))
@@ -42,22 +64,16 @@ def _names(cells: list[str]) -> dict[str, None]:
     return names
 
 
-def _rows(rows: Iterator[list[str]]) -> Iterator[tuple[int, Any]]:
-    """The rows that are not blank, with their numbers; the error after which none can be read."""
-    number = 1
-    try:
-        for number, row in enumerate(rows, 1):
-            if any(map(str.strip, row)):
-                yield number, row
-    except csv.Error as error:
-        yield number + 1, error
+def _rows(rows: Iterator[list[str] | None]) -> Iterator[tuple[int, list[str] | None]]:
+    """The rows that are not blank, with their numbers."""
+    for number, row in enumerate(rows, 1):
+        if row is None or any(map(str.strip, row)):
+            yield number, row
 
 
-def _loaded(
-    path: str, names: dict[str, None], cells: list[str] | csv.Error
-) -> tuple[Loaded, list[str]]:
-    if isinstance(cells, csv.Error):
-        raise UnusableFile(f"and those below cannot be read: is a quote left open? ({cells})")
+def _loaded(path: str, names: dict[str, None], cells: list[str] | None) -> tuple[Loaded, list[str]]:
+    if cells is None:
+        raise UnusableFile("has a quote that is left open")
     if len(cells) > len(names):
         raise UnusableFile(f"has {len(cells):,} cells for {len(names):,} columns")
     given = {name: cell for name, cell in zip(names, cells, strict=False) if cell.strip()}

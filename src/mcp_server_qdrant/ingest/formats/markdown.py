@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
@@ -37,7 +38,9 @@ IMAGE = re.compile(rf"{CODE}|!{LABEL}{TARGET}?")
 SIGNS = re.compile(
     rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\{{#[^{{}}]*\}}|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
+BRACKETS = re.compile(r"[][{}]")
 MAX_FRONT = 200_000
+MAX_OPEN = 200  # brackets: the time that YAML takes grows with their square
 NUMBERS = {
     "int": r"[-+]?(?:0|[1-9]\d{0,17})\Z",
     "float": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?\Z",
@@ -79,6 +82,9 @@ def _fields(front: str) -> Mapping[str, Any]:
 
     if len(front) > MAX_FRONT:
         raise UnusableFile(f"has front matter of more than {MAX_FRONT:,} characters")
+    signs = (-1 if sign in "]}" else 1 for sign in BRACKETS.findall(front))
+    if max(accumulate(signs), default=0) > MAX_OPEN:
+        raise UnusableFile(f"has front matter with more than {MAX_OPEN} brackets open at once")
     with contained(lambda _: UnusableFile("has front matter that is not YAML")):
         try:
             found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one

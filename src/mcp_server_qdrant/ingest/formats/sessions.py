@@ -34,9 +34,8 @@ TITLES = ("summary", "aiTitle", "customTitle")  # the last of these decides
 # The marks of messages that nobody wrote.
 MADE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 # What a client puts around, or in the place of, the words of its user.
-TOLD = re.compile(r"\A\s*<([a-z]+[-_ ][\w -]*)>.*?</\1>", re.DOTALL)
+TOLD = re.compile(r"\s*<([a-z]+[-_ ][\w -]*)>.*?</\1>", re.DOTALL)
 REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
-ASKED = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.S)
 FRAMES = ("Caveat: The messages below", "# AGENTS.md instructions", "[Request interrupted")
 IDE = "## My request for Codex:"
 
@@ -192,13 +191,22 @@ def _said(content: Any) -> str:
 
 
 def _asked(text: str) -> str:
-    """The user's own words: a command with what was given to it, and without what is injected."""
-    if command := ASKED.search(text):
-        return f"{command[1]} {command[2]}" if command[2].strip() else ""
-    text = REMINDER.sub("", text)
-    while told := TOLD.match(text):
-        text = text[told.end() :]
-    text = text.rpartition(IDE)[2].strip()
+    """The user's own words: a command with what was given to it, and without what is injected.
+
+    It takes time in proportion to the text, whatever is repeated or left open in it.
+    """
+    _, _, rest = text.partition("<command-name>")
+    name, _, rest = rest.partition("</command-name>")
+    _, _, rest = rest.partition("<command-args>")
+    given, closed, _ = rest.partition("</command-args>")
+    if closed:
+        return f"{name} {given}" if given.strip() else ""
+    # Where none is closed any more, each that is open would be searched to the end in vain.
+    reminders, closed, rest = text.rpartition("</system-reminder>")
+    text, at = REMINDER.sub("", reminders + closed) + rest, 0
+    while told := TOLD.match(text, at):
+        at = told.end()
+    text = text[at:].rpartition(IDE)[2].strip()
     return "" if text.startswith(FRAMES) else text
 
 

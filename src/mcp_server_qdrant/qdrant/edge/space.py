@@ -329,6 +329,8 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
         return EngineFailure(_GONE)
     if isinstance(fault, OSError):
         failure = f"{failure.rstrip('.')}: {fault.strerror}."
+    elif found := re.search(r"\(os error (\d+)\)", text):
+        failure = f"{failure.rstrip('.')}: {os.strerror(int(found[1]))}."
     return EngineFailure(f"{subject} {failure}")
 
 

@@ -152,6 +152,13 @@ class Catalog:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
         return home[0]
 
+    async def renamed(self) -> list[str]:
+        """The collections that may belong to the client's folder, which has been renamed since."""
+        if self.folder is None or await self.home():
+            return []
+        marked = {name: self._metadata(name) for name in await self.names()}
+        return await asyncio.to_thread(marks.renamed, self.folder, marked)
+
     async def _wanted(self, patterns: Sequence[str]) -> list[str]:
         """The names that they choose, or all, without those of a `-pattern` that is no name."""
         dashed = [one for one in patterns if one.startswith("-")]

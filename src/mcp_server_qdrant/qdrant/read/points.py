@@ -191,12 +191,19 @@ class PointReader:
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
         """Every point of a file of these sources: its id, and `doc` of its payload."""
-        where = models.Filter(must=[one_of(SOURCE_KEY, sources)])
-        found = pages(self._client, collection, PAGE, where, with_payload=["doc"])
+        found = pages(self._client, collection, PAGE, _of_sources(sources), with_payload=["doc"])
         return [
             (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
         ]
 
+    async def count_of_files(self, collection: str, sources: Iterable[str]) -> int:
+        """The number of points of files of these sources."""
+        return await self.count(collection, _of_sources(sources))
+
     def _document(self, collection: str, record: Point) -> Document:
         fields, identify = self._content_fields, self.identify
         return document_of(collection, record.id, record.payload, fields, identify)
+
+
+def _of_sources(sources: Iterable[str]) -> models.Filter:
+    return models.Filter(must=[one_of(SOURCE_KEY, sources)])

@@ -1,7 +1,7 @@
 """The write side of the engine: create, upsert, delete, and points by id or by document."""
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -307,6 +307,13 @@ class Points(PointReader):
         await self.settle(collection, whole)
         return len(over)
 
+    async def file_seen(
+        self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
+    ) -> None:
+        """Note at these points of a file that it still had these contents at that time."""
+        for these in _still_of(ids, contents):
+            await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
+
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
     ) -> None:
@@ -314,10 +321,8 @@ class Points(PointReader):
 
         What another run has written to them meanwhile stays.
         """
-        old = one_of(HASH_KEY, sorted(contents))
-        for first in range(0, len(ids), PAGE):
-            these = among(ids[first : first + PAGE])
-            await self._client.delete(collection, models.Filter(must=[these, old]))
+        for these in _still_of(ids, contents):
+            await self._client.delete(collection, these)
 
     async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
         """Give pending points the dense vectors of their texts, then take the marks off.
@@ -353,6 +358,13 @@ class Points(PointReader):
         # Nobody who sees one tenant's points gives vectors.
         engine = cast("WholeEngine", self._client)
         await engine.update_vectors(name, updates, update_filter=where)
+
+
+def _still_of(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
+    """These points, as far as they are of a file with these contents, some at a time."""
+    old = one_of(HASH_KEY, sorted(contents))
+    for first in range(0, len(ids), PAGE):
+        yield models.Filter(must=[among(ids[first : first + PAGE]), old])
 
 
 async def create(client: Engine, name: str, **how: Any) -> bool:
