@@ -2,7 +2,7 @@
 
     python benchmarks/power.py [--cuts 40] [--seed 1] [--without]
 
-A folder of shards lies on a file system of its own, in a file (a loop device). After some writes,
+A folder of the engine lies on a file system of its own, in a file (a loop device). After some writes,
 each made durable as the host does it, a random part of what the kernel still holds is written back.
 What the file has at that moment is what a disk has when the power is cut: a copy of it is mounted
 and opened, and compared with all that was acknowledged. `--without`: nothing is made durable, so
@@ -22,11 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import qdrant_edge as edge
-
 from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge.files import Folder
-from mcp_server_qdrant.qdrant.edge.shards import Shards
+from mcp_server_qdrant.qdrant.edge.reads import Reads
+from mcp_server_qdrant.qdrant.edge.store import Store as Kept
 from mcp_server_qdrant.qdrant.edge.writes import Writes
 
 SIZE = 64
@@ -50,14 +49,15 @@ class Store:
     def open(self, folder: Path) -> None:
         place = Folder(folder, 0)
         place.prepare()
-        self.shards = Shards(place, 8)
-        self.shards.scan()
-        self._writes = Writes(self.shards, self._pause)
+        self.kept = Kept(place)
+        self.kept.read()
+        self._reads = Reads(self.kept, self._pause)
+        self._writes = Writes(self.kept, self._pause)
 
     def do(self, operation: str, *arguments: Any, durable: bool = True) -> None:
         asyncio.run(getattr(self._writes, operation)("c", *arguments))
         if durable:
-            self.shards.settle("c")
+            self.kept.settle()
 
     def write(self, *, durable: bool) -> None:
         """Store, replace, change or delete some points, or add an index or a vector."""
@@ -102,18 +102,18 @@ class Store:
         """What a copy of the folder lacks of the points, or has otherwise; "": nothing."""
         copy = Store(folder, self._chance)
         try:
-            shard = copy.shards.get("c")
-            there = shard.engine.retrieve(sorted(self.points), True, True)  # noqa: FBT003
-            found = {str(one.id): (one.payload, one.vector["d"][0]) for one in there}
+            asked = {"ids": sorted(self.points), "with_payload": True, "with_vector": True}
+            there = asyncio.run(copy._reads.retrieve("c", asked))
+            found = {one["id"]: (one["payload"], one["vector"]["d"][0]) for one in there}
             right = {point: (held, held["first"] + 1.0) for point, held in self.points.items()}
             wrong = sum(found.get(point) != one for point, one in right.items())
-            tagged = edge.Filter(must=[edge.FieldCondition("tags", match=edge.MatchValue("t3"))])
-            by_tag = shard.engine.count(edge.CountRequest(exact=True, filter=tagged))
+            kept = copy.kept.get("c")
+            by_tag = kept.count({"must": [{"key": "tags", "match": {"value": "t3"}}]})
             wanted = sum("t3" in held["tags"] for held in self.points.values())
-            counts = (shard.count(), by_tag) == (len(right), wanted)
-            return "" if counts and not wrong and not shard.damage() else f"{wrong} of {len(right)}"
+            counts = (kept.count(), by_tag) == (len(right), wanted)
+            return "" if counts and not wrong and not kept.damage() else f"{wrong} of {len(right)}"
         finally:
-            copy.shards.close_all()
+            copy.kept.close()
 
 
 def run(*command: Any) -> None:
@@ -166,7 +166,7 @@ def main() -> None:
                 for _ in range(chance.choice((1, 2, 5, 30))):
                     store.write(durable=not args.without)
                     if chance.random() < 0.03:
-                        store.shards.get("c").flush()
+                        store.kept.get("c").space.flush()
                 write_back(live, chance)
                 run("cp", "--sparse=always", image, cut)
                 with mounted(cut, Path(work, "after")) as after:
@@ -174,7 +174,7 @@ def main() -> None:
                 if fault:
                     faults += 1
                     print(f"lost or changed: {fault}")
-            store.shards.close_all()
+            store.kept.close()
     print(f"{faults} of {args.cuts} cuts lost or changed something; {len(store.points)} points")
 
 
