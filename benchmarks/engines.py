@@ -161,7 +161,7 @@ async def services(cache: Path, way: Mapping[str, Any]) -> AsyncIterator[tuple[S
         **way,
     )
     if settings.qdrant_url is None:
-        options = EdgeOptions(quiet_seconds=NEVER, max_open=2 * MOST)
+        options = EdgeOptions(quiet_seconds=NEVER)
         client: Any = await EdgeClient.open(settings.local_path, timeout=60, options=options)
     else:
         client = await open_client(

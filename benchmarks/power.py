@@ -2,7 +2,7 @@
 
     python benchmarks/power.py [--cuts 40] [--seed 1] [--without]
 
-A folder of the engine lies on a file system of its own, in a file (a loop device). After some writes,
+The folder of an engine lies on a file system of its own, in a file (a loop device). After writes,
 each made durable as the host does it, a random part of what the kernel still holds is written back.
 What the file has at that moment is what a disk has when the power is cut: a copy of it is mounted
 and opened, and compared with all that was acknowledged. `--without`: nothing is made durable, so
