@@ -48,9 +48,10 @@ class Question:
         corpus: Sequence[Collection] = (),
     ) -> None:
         """`corpus`: the collections whose document frequencies weigh the words; those asked."""
-        self._engine = asked[0].space.engine
+        self._space = asked[0].space
+        self._engine = self._space.engine
         # Without a filter the engine counts deleted points as well.
-        self._live = edge.Filter() if asked[0].space.deleted else None
+        self._live = edge.Filter() if self._space.deleted else None
         self._entries = [one.entry for one in asked]
         self._by_id = {entry.id: entry for entry in self._entries}
         self._whole = store.is_whole(self._entries[0].space, self._entries)
@@ -99,7 +100,10 @@ class Question:
         ]
         found = []
         for one in best:
-            entry = self._by_id[one.payload.pop(KEY)]
+            entry = self._by_id.get(one.payload.pop(KEY, ""))
+            if entry is None:
+                self._space.unreadable = True  # its payload is lost
+                continue
             scores = [leg.get(one.number) for leg in exact]
             point = own_id(entry, one.number)
             found.append(Found(entry.name, point, -one.order, scores, one.payload))
@@ -118,6 +122,7 @@ class Question:
             keys = [key for _, key, _ in rows]
             read = readable(self._engine, keys, payload=shown, vector=False)
             known = {one.id: one.payload for one in read}
+            self._space.unreadable |= len(known) < len(keys)
             return [_Ranked(s, key.int, key, known[key]) for s, key, _ in rows if key in known]
 
     def _scores(self, query: Any, corpus: Any, keys: Sequence[UUID]) -> dict[int, float]:
