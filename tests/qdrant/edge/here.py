@@ -1,14 +1,13 @@
 """The store of a folder in the process of a test, or of one that it kills: imports little."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.reads import Reads
-from mcp_server_qdrant.qdrant.edge.space import Space
+from mcp_server_qdrant.qdrant.edge.space import Space, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
 from mcp_server_qdrant.qdrant.edge.writes import Writes
@@ -51,7 +50,8 @@ class Here:
     def write(self, operation: str, *arguments: Any) -> Any:
         """A write, made durable as the host does before it acknowledges it."""
         try:
-            return asyncio.run(getattr(self.writes, operation)(*arguments))
+            with guarded(""):
+                return asyncio.run(getattr(self.writes, operation)(*arguments))
         finally:
             self.store.settle()
 
@@ -60,7 +60,8 @@ class Here:
         return [self.write(*call) for call in calls]
 
     def read(self, operation: str, *arguments: Any) -> Any:
-        return asyncio.run(getattr(self.reads, operation)(*arguments))
+        with guarded(""):
+            return asyncio.run(getattr(self.reads, operation)(*arguments))
 
     def tidy(self) -> None:
         """Remove the points of collections that are gone."""
@@ -93,13 +94,6 @@ class Here:
 
     def all_points(self) -> dict[str, dict[Any, Any]]:
         return {name: self.points(name) for name in self.store.names()}
-
-    def crash(self) -> None:
-        """Leave it as a killed host does: nothing is flushed, only the lock is gone."""
-        for space in self.store.spaces.values():
-            engine, space._engine = space._engine, None
-            with contextlib.suppress(Exception):
-                del engine
 
 
 def upsert(*ids, name="a", says=None):

@@ -229,14 +229,15 @@ def test_a_space_whose_folder_is_deleted_is_named_and_the_others_stay(here):
     assert set(here.points()) == {5}
 
 
-def description(here: Here, name: str = "a") -> Path:
-    return here.root / "collections" / f"{slug_of(name)}.json"
+def descriptions(here: Here) -> list[Path]:
+    return [*(here.root / "collections").glob(f"{slug_of('a')}.*")]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"name": "a"}', "[]"])
-def test_a_collection_whose_description_is_damaged_says_so_and_is_not_begun_anew(here, text):
-    kept = description(here).read_text()
-    description(here).write_text(text)
+def test_a_collection_without_description_says_so_and_is_not_begun_anew(here, text):
+    kept = {path: path.read_text() for path in descriptions(here)}
+    for path in kept:
+        path.write_text(text)
     here.again()
 
     assert here.store.names() == ["a", "b", "c"]
@@ -244,14 +245,26 @@ def test_a_collection_whose_description_is_damaged_says_so_and_is_not_begun_anew
         here.do(upsert(1))
     with pytest.raises(RequestError, match="already exists"):
         here.do(("create", "a", made()))
-    description(here).write_text(kept)
+    for path in kept:
+        path.write_text(kept[path])
     here.again()
     assert here.damage() is None
     assert len(here.points()) == 48
 
 
-def test_a_collection_with_a_damaged_description_can_be_deleted(here):
-    description(here).write_text("{")
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_text("{")])
+def test_a_description_is_there_twice(here, harm):
+    for path in descriptions(here):
+        kept = path.read_text()
+        harm(path)
+        here.again()
+        assert len(here.points()) == 48
+        assert path.read_text() == kept
+
+
+def test_a_collection_without_description_can_be_deleted(here):
+    for path in descriptions(here):
+        path.write_text("{")
     here.again()
 
     assert here.do(("drop", "a")) == [True]
@@ -261,7 +274,8 @@ def test_a_collection_with_a_damaged_description_can_be_deleted(here):
 
 @pytest.mark.parametrize("twin", ["c-a.bak.json", "c-a (copy).json", "a.json"])
 def test_a_copy_that_a_person_left_there_is_no_collection(here, twin):
-    shutil.copyfile(description(here), description(here).with_name(twin))
+    (path, _) = descriptions(here)
+    shutil.copyfile(path, path.with_name(twin))
     here.again()
 
     assert here.store.names() == ["a", "b", "c"]

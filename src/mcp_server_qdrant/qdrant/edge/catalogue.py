@@ -1,6 +1,7 @@
 """The catalogue: a small file for each collection, which says what it is and where its points are.
 
 collections/<slug>.json    a collection; renaming or replacing it is one rename
+collections/<slug>.copy    the same once more, for when the other one is damaged
 unwanted/<id>.<space>      points to remove: of a collection that was dropped, or half made
 """
 
@@ -10,6 +11,7 @@ import logging
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from mcp_server_qdrant.core.errors import EngineFailure, UnknownCollection
 from mcp_server_qdrant.qdrant.edge.collection import Entry
 from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
 
+_KINDS = (".json", ".copy")
 DAMAGED = "The description of the collection {!r} is missing or damaged: restore a backup."
 
 logger = logging.getLogger(__name__)
@@ -36,10 +39,22 @@ class Catalogue:
         """Read all descriptions; one that is damaged makes a collection that cannot be used."""
         for folder in (self._described, self._unwanted):
             folder.mkdir(exist_ok=True)
-        for path in self._described.glob("*.json"):
-            if slug_of(name_of(path.stem)) == path.stem:  # not a copy that somebody left there
-                entry = _read(path)
+        for slug in {path.stem for kind in _KINDS for path in self._described.glob(f"*{kind}")}:
+            if slug_of(name_of(slug)) == slug:  # not a copy that somebody left there
+                entry = self._read(slug)
                 self._entries[entry.name] = entry
+
+    def _read(self, slug: str) -> Entry:
+        known = [_described(self._described / f"{slug}{kind}") for kind in _KINDS]
+        entry = known[0] or known[1]
+        if entry is None:
+            name = name_of(slug)
+            logger.warning("%s: %s", slug, DAMAGED.format(name))
+            return Entry(name, "", "", {}, {}, fault=DAMAGED.format(name))
+        if known[0] != known[1]:
+            with contextlib.suppress(OSError):  # a full disk must not refuse reads
+                self._write(entry)
+        return entry
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
@@ -93,7 +108,10 @@ class Catalogue:
 
     def _write(self, entry: Entry) -> None:
         fields = {key: value for key, value in asdict(entry).items() if key != "fault"}
-        write_atomically(self._described / f"{slug_of(entry.name)}.json", json.dumps(fields))
+        text = json.dumps({**fields, "digest": _digest(fields)})
+        path = self._described / slug_of(entry.name)
+        write_atomically(path.with_name(f"{path.name}{_KINDS[0]}"), text)
+        path.with_name(f"{path.name}{_KINDS[1]}").write_text(text, "utf-8")
         self._entries[entry.name] = entry
         self._unsaved.discard(entry.name)
 
@@ -104,16 +122,16 @@ class Catalogue:
             return False
         if not entry.fault:
             self.mark_unwanted(entry.id, entry.space)
-        (self._described / f"{slug_of(name)}.json").unlink(missing_ok=True)
+        self.forget(name)
         sync(self._described)
-        del self._entries[name]
         self._unsaved.discard(name)
         return True
 
     def forget(self, name: str) -> None:
         """Take a description away whose points have another one."""
         self._entries.pop(name, None)
-        (self._described / f"{slug_of(name)}.json").unlink(missing_ok=True)
+        for kind in reversed(_KINDS):  # a copy alone is of a description that was lost
+            (self._described / f"{slug_of(name)}{kind}").unlink(missing_ok=True)
 
     # Points to remove
 
@@ -137,14 +155,18 @@ class Catalogue:
         return [(one, space) for one, _, space in marked if (one, space) not in wanted]
 
 
-def _read(path: Path) -> Entry:
+def _described(path: Path) -> Entry | None:
+    """What the file describes; None where it is missing or damaged."""
     try:
-        fields: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
-        entry = Entry(**fields)
-        if slug_of(entry.name) == path.stem and int(entry.id[:8], 16):
-            return entry
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if fields.pop("digest") == _digest(fields):
+            return Entry(**fields)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         logger.warning("%s: %s", path.name, error)
-    name = name_of(path.stem)
-    logger.warning("%s: %s", path.name, DAMAGED.format(name))
-    return Entry(name, "", "", {}, {}, fault=DAMAGED.format(name))
+    return None
+
+
+def _digest(fields: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(fields, sort_keys=True).encode(), digest_size=8).hexdigest()

@@ -99,7 +99,7 @@ class Optimiser:
             if code != 0:
                 logger.warning("Optimising was given up: its process ended with code %s", code)
                 return False
-            done = await self._switch(space, place, deleted)
+            done = space.shard == before and await self._switch(space, place, deleted)
             return done
         finally:
             space.record = None

@@ -46,9 +46,10 @@ class Question:
         corpus: Sequence[Collection] = (),
     ) -> None:
         """`corpus`: the collections whose document frequencies weigh the words; those asked."""
-        self._engine = asked[0].space.engine
+        self._space = asked[0].space
+        self._engine = self._space.engine
         # Without a filter the engine counts deleted points as well.
-        self._live = edge.Filter() if asked[0].space.deleted else None
+        self._live = edge.Filter() if self._space.deleted else None
         self._entries = [one.entry for one in asked]
         self._by_id = {entry.id: entry for entry in self._entries}
         self._whole = store.is_whole(self._entries[0].space, self._entries)
@@ -116,11 +117,15 @@ class Question:
         except EngineFailure:
             scores = {one.id: one.score for one in ranked(False)}  # noqa: FBT003
             read = readable(self._engine, [*scores], payload=shown, vector=False)
+            self._space.unreadable |= len(read) < len(scores)
             points = [(scores[one.id], one.id, one.payload) for one in read]
         made = []
         for score, key, payload in points:
-            entry = self._by_id[payload.pop(KEY)]
-            made.append(_Ranked(score, own_id(entry, key.int), entry, key.int, payload))
+            entry = self._by_id.get(payload.pop(KEY, ""))
+            if entry is None:
+                self._space.unreadable = True  # its payload is lost
+            else:
+                made.append(_Ranked(score, own_id(entry, key.int), entry, key.int, payload))
         return sorted(made, key=lambda one: (-one.score, str(one.point), one.entry.name))[:limit]
 
     def _scores(self, query: Any, corpus: Any, keys: Sequence[int]) -> dict[int, float]:

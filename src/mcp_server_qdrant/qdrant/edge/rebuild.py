@@ -1,18 +1,20 @@
 """A damaged generation is rebuilt from all points that the engine can still read.
 
 A damaged file can end the process that reads it, so each try is a process of its own. It writes
-down which points it is about to read; those at which it ended are then read one by one, and those
-at which it ends again are left out.
+down which points it is about to read. Those at which it ended are then read one by one, those at
+which it ends again without their vectors, and those at which it ends even then are left out. Files
+that the engine can make again, as its indexes, are not even read.
 
-    python -m mcp_server_qdrant.qdrant.edge.rebuild SOURCE TARGET WORK SEGMENTS LOG
+    python -m mcp_server_qdrant.qdrant.edge.rebuild SOURCE TARGET WORK
 """
 
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,37 +29,70 @@ from mcp_server_qdrant.qdrant.edge.space import ABOUT, LOG, Update, begin, reada
 _PAGE = 64
 _MOST_DEATHS = 500
 _CONFIG = "edge_config.json"
+_SEGMENT, _VERSION = "segment.json", "version.info"
+_MADE_AGAIN = ("payload_index", "vector_index")  # how folders of a segment begin
+_VECTORS = "vector_storage"
+_FREE = ("bitmask.dat", "gaps.dat")  # where a storage has room: only writes ask
+_SINGLY, _BARE, _LEFT_OUT = "singly", "bare", "left-out"  # how points are read
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Segments that are read together, `without` those of their folders; `log`: it is read too."""
+
+    segments: list[str]
+    without: list[str] = field(default_factory=list)
+    log: bool = True
 
 
 def rebuild(source: Path, target: Path, work: Path, about: Mapping[str, Any]) -> None:
     """Make the generation `target` of what can be read in `source`.
 
-    `work` is an empty folder. Raises EngineFailure where nothing can be read.
+    `work` is an empty folder; `about` has the vectors, sparse_vectors and indexes of the space.
+    Raises EngineFailure where nothing can be read.
     """
-    segments = [path.name for path in (source / "segments").iterdir() if path.is_dir()]
+    found = source / "segments"
+    segments = [one.name for one in found.iterdir() if one.is_dir()] if found.is_dir() else []
     (work / ABOUT).write_text(json.dumps(dict(about)), "utf-8")
-    tries = [(segments, True)]
-    if not _made(source, target, work, *tries[0]):
-        whole = [one for one in segments if _made(source, target, work, [one], log=False)]
-        if not any(_made(source, target, work, whole, log=log) for log in (True, False)):
-            raise EngineFailure("The embedded engine can read nothing of its store any more.")
+    for log in (True, False):
+        if _made(source, target, work, [_Part(segments, log=log)]):
+            return
+        # Those that are sound come last: what they have of a point counts.
+        tries = [_tries(found / one, log=log) for one in segments]
+        best = [
+            next((one for one in some if _made(source, target, work, [one])), None)
+            for some in tries
+        ]
+        damaged = [one for one in best if one and one.without]
+        sound = [one.segments[0] for one in best if one and not one.without]
+        if (log or any(best)) and _made(source, target, work, [*damaged, _Part(sound, log=log)]):
+            return
+    raise EngineFailure("The embedded engine can read nothing of its store any more.")
 
 
-def _made(source: Path, target: Path, work: Path, segments: Sequence[str], log: bool) -> bool:  # noqa: FBT001
-    """Whether the generation could be made of these segments, with the log or without it."""
+def _tries(segment: Path, *, log: bool) -> Iterator[_Part]:
+    """Ways to read a segment: as it is, without one of its vectors, without all."""
+    stored = [one.name for one in segment.glob(f"{_VECTORS}*")]
+    for without in ([], *([one] for one in stored), stored):
+        yield _Part([segment.name], without, log)
+
+
+def _made(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> bool:
+    """Whether the generation could be made of these parts."""
     told = work / "told"
-    for name in ("told", "singly", "left-out"):
+    (work / "parts").write_text(json.dumps([asdict(one) for one in parts]))
+    for name in ("told", _SINGLY, _BARE, _LEFT_OUT):
         (work / name).write_text("")
     for _ in range(_MOST_DEATHS):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir()
-        given = [str(source), str(target), str(work), ",".join(segments), "log" if log else ""]
         module = "mcp_server_qdrant.qdrant.edge.rebuild"
         done = subprocess.run(
-            [sys.executable, "-P", "-m", module, *given],
+            [sys.executable, "-P", "-m", module, str(source), str(target), str(work)],
             cwd=work,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # whatever it says, it is tried in another way
             check=False,
         )
         if done.returncode == 0:
@@ -65,57 +100,113 @@ def _made(source: Path, target: Path, work: Path, segments: Sequence[str], log: 
         reading = told.read_text().split()
         if not reading:
             return False  # it could not even be opened
-        with (work / ("left-out" if len(reading) == 1 else "singly")).open("a") as file:
+        known = _how(work)[reading[0]]
+        then = {"": _SINGLY if len(reading) > 1 else _BARE, _SINGLY: _BARE}.get(known, _LEFT_OUT)
+        with (work / then).open("a") as file:
             file.write(" ".join(["", *reading]))
         told.write_text("")
     return False
 
 
+class _Known(dict[str, str]):
+    def __missing__(self, point: str) -> str:
+        return ""
+
+
+def _how(work: Path) -> Mapping[str, str]:
+    """How points are to be read that once ended a process; "": of all others."""
+    names = (_SINGLY, _BARE, _LEFT_OUT)
+    return _Known((one, name) for name in names for one in (work / name).read_text().split())
+
+
 def main(arguments: Sequence[str]) -> None:
     """Copy what can be read into a new generation; the status is not 0 where that failed."""
-    source, target, work = map(Path, arguments[:3])
-    segments, log = [one for one in arguments[3].split(",") if one], bool(arguments[4])
+    source, target, work = map(Path, arguments)
     about = json.loads((work / ABOUT).read_text("utf-8"))
-    shard = edge.EdgeShard.load(str(_copy(source, work / "copy", segments, log=log)))
     made = begin(target, about["vectors"], about["sparse_vectors"])
-    for field, index in shard.info().payload_schema.items():
-        if field != KEY:
-            params = types.index_params(types.index_type(index))
-            made.update(Update.create_field_index(field, params))
-    singly, left_out = (set((work / name).read_text().split()) for name in ("singly", "left-out"))
-    offset: Any = None
-    while True:
-        request = edge.ScrollRequest(
-            limit=_PAGE, offset=offset, with_payload=False, with_vector=False
-        )
-        found, offset = shard.scroll(request)
-        ids = [one.id for one in found if str(one.id) not in left_out]
-        alone = [one for one in ids if str(one) in singly]
-        for some in ([one for one in ids if str(one) not in singly], *([one] for one in alone)):
-            (work / "told").write_text(" ".join(map(str, some)))
-            read = readable(shard, some, payload=True, vector=True)
-            points = [edge.Point(one.id, one.vector or {}, one.payload) for one in read]
-            if points:
-                made.update(Update.upsert_points(points))
-        if offset is None:
-            break
-    (work / "told").write_text("")
+    for key, schema in about["indexes"].items():
+        made.update(Update.create_field_index(key, types.index_params(schema)))
+    for part in (_Part(**one) for one in json.loads((work / "parts").read_text())):
+        shard = edge.EdgeShard.load(str(_copy(source, work / "copy", part, target)))
+        for points in _points(shard, work):
+            made.update(Update.upsert_points(points))
+        shard.close()
     made.flush()
     made.close()
     sync_tree(target)
 
 
-def _copy(source: Path, copy: Path, segments: Sequence[str], *, log: bool) -> Path:
-    """These segments of a generation as one of their own, with its log if that is wanted."""
+def _points(shard: edge.EdgeShard, work: Path) -> Iterator[list[edge.Point]]:
+    """All points that can be read, in pages; without vectors where those cannot."""
+    how, offset = _how(work), None
+    while True:
+        request = edge.ScrollRequest(
+            limit=_PAGE, offset=offset, with_payload=False, with_vector=False
+        )
+        found, offset = shard.scroll(request)
+        ids = [one.id for one in found if how[str(one.id)] != _LEFT_OUT]
+        alone = [[one] for one in ids if how[str(one)]]
+        for some in ([one for one in ids if not how[str(one)]], *alone):
+            (work / "told").write_text(" ".join(map(str, some)))
+            read = {}
+            if some and how[str(some[0])] != _BARE:
+                read = {one.id: one for one in readable(shard, some, payload=True, vector=True)}
+            rest = [one for one in some if one not in read]
+            read |= {one.id: one for one in readable(shard, rest, payload=True, vector=False)}
+            known = [one for one in read.values() if one.payload and KEY in one.payload]
+            if known:
+                yield [edge.Point(one.id, one.vector or {}, one.payload) for one in known]
+        (work / "told").write_text("")
+        if offset is None:
+            return
+
+
+def _copy(source: Path, copy: Path, part: _Part, made: Path) -> Path:
+    """These segments of a generation as one of their own; `made` is one as they should be."""
     shutil.rmtree(copy, ignore_errors=True)
     (copy / "segments").mkdir(parents=True)
     with suppress(OSError, ValueError):
         json.loads((source / _CONFIG).read_text("utf-8"))  # the engine does without a damaged one
         shutil.copy(source / _CONFIG, copy / _CONFIG)
-    for name in (*(f"segments/{one}" for one in segments), *((LOG,) if log else ())):
+    for name in (*(f"segments/{one}" for one in part.segments), *((LOG,) if part.log else ())):
         (copy / name).mkdir()
-        copy_sparse(source / name, copy / name)
+        if (source / name).is_dir():
+            copy_sparse(source / name, copy / name)
+    for segment in (copy / "segments").iterdir():
+        for folder in segment.iterdir():
+            if folder.name.startswith(_MADE_AGAIN) or folder.name in part.without:
+                shutil.rmtree(folder)
+        _describe(segment, next((made / "segments").iterdir()))
     return copy
+
+
+def _describe(segment: Path, made: Path) -> None:
+    """Have the segment opened without indexes and int8 codes; what describes it is made again.
+
+    `made` is a segment of the same space.
+    """
+    try:
+        described = json.loads((segment / _SEGMENT).read_text("utf-8"))
+        vectors = described["config"]["vector_data"]
+    except (OSError, ValueError, LookupError, TypeError):
+        described = json.loads((made / _SEGMENT).read_text("utf-8"))
+        vectors = described["config"]["vector_data"]
+        for name, params in vectors.items():
+            if (segment / f"{_VECTORS}-{name}".rstrip("-") / "matrix.dat").exists():
+                params["storage_type"] = "Mmap"
+    for params in vectors.values():
+        params |= {"index": {"type": "plain", "options": {}}, "quantization_config": None}
+    (segment / _SEGMENT).write_text(json.dumps(described), "utf-8")
+    for codes in segment.glob(f"{_VECTORS}*/quantized.*"):
+        codes.unlink()
+    shutil.copy(made / _VERSION, segment / _VERSION)
+    for config in (*made.glob("payload_storage/config.json"), *made.glob("*/store/config.json")):
+        storage = segment / config.parent.relative_to(made)
+        if pages := len([*storage.glob("page_*.dat")]):
+            shutil.copy(config, storage / config.name)
+            for name in _FREE:
+                with (storage / name).open("ab") as file:
+                    file.truncate(pages * (config.parent / name).stat().st_size)
 
 
 if __name__ == "__main__":

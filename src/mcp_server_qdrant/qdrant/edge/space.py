@@ -47,6 +47,9 @@ _RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient us
 _MOST_COLLECTIONS = 1_000_000
 _REPLACED = "%s: its files were replaced while it was open; the host starts anew"
 _REBUILD = "To keep what can still be read, run mcp-server-qdrant rebuild."
+_UNOPENED = f"could not open its store. {_REBUILD}"
+_FAILED = "answered with a failure. If it does so again, run mcp-server-qdrant rebuild."
+UNREADABLE = f"Some of the points in its store cannot be read. {_REBUILD}"
 _GONE = (
     "The data of the embedded engine was deleted or moved while it was in use: nothing was stored."
     " Try again; it is begun anew."
@@ -74,8 +77,8 @@ class Space:
 
     `unflushed`: its log has what its other files may lack. `touched`: when it was written to last,
     on the monotonic clock. `deleted`: points deleted since it was optimised. `record`: the updates
-    since a copy of it was begun, in their order, where somebody wants them. `fault`: why it must
-    not be opened.
+    since a copy of it was begun, in their order, where somebody wants them. `unreadable`: points
+    without their payload were seen. `fault`: why it must not be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,6 +88,7 @@ class Space:
         self.touched = 0.0
         self.deleted = 0
         self.record: list[edge.UpdateOperation] | None = None
+        self.unreadable = False
         self.fault: str | None = None
         self._engine: edge.EdgeShard | None = None
         self._log: tuple[int, int] | None = None  # which folder, when it was opened
@@ -103,23 +107,28 @@ class Space:
     # What it is
 
     def about(self) -> dict[str, Any]:
-        """What space.json says. Raises EngineFailure where it says nothing."""
+        """What space.json says, or what it must have said. Raises EngineFailure."""
         try:
-            found = json.loads((self.path / ABOUT).read_text("utf-8"))
-            _ = found["generation"], found["vectors"], found["sparse_vectors"]
-        except FileNotFoundError:
-            raise EngineFailure(_GONE) from None
+            found = dict(json.loads((self.path / ABOUT).read_text("utf-8")))
+            if (self.path / str(found["generation"])).is_dir() and int(
+                found["optimised_points"]
+            ) >= 0:
+                return found
         except (OSError, ValueError, LookupError, TypeError) as error:
             logger.warning("%s: %s", self.path.name, error)
-            raise EngineFailure(
-                f"The description of a store of the embedded engine is damaged. {_REBUILD}"
-            ) from None
-        return dict(found)
+        made = [*self.path.glob("g-*")]
+        if len(made) == 1:
+            return {"generation": made[0].name, "optimised_points": 0}
+        if not made:
+            raise EngineFailure(_GONE)
+        raise EngineFailure(
+            f"The description of a store of the embedded engine is damaged. {_REBUILD}"
+        )
 
     @property
     def optimised(self) -> int:
         """How many points it had when it was optimised last."""
-        return int(self.about().get("optimised_points", 0))
+        return int(self.about()["optimised_points"])
 
     @property
     def shard(self) -> Path:
@@ -139,20 +148,20 @@ class Space:
         self.close()
         write_atomically(self.path / ABOUT, json.dumps({**about, "generation": place.name}))
         self._engine, self._log = engine, identity(place / LOG)
+        self.unreadable = False
 
-    def newest(self) -> Path | None:
-        """The generation that counts, or the latest one where nothing says which does."""
+    def readable(self) -> Path | None:
+        """The generation that counts, or the first where nothing says which does."""
         with contextlib.suppress(EngineFailure):
             return self.shard
-        made = sorted(self.path.glob("g-*"), key=lambda path: path.stat().st_mtime)
-        return made[-1] if made else None
+        # A copy that was being made when the host was killed is a later one.
+        return min(self.path.glob("g-*"), key=lambda path: path.stat().st_mtime, default=None)
 
     def others(self) -> list[Path]:
         """Generations that do not count: half made, or replaced."""
         with contextlib.suppress(EngineFailure):
             shard = self.shard
-            if shard.is_dir():
-                return [one for one in self.path.glob("g-*") if one != shard]
+            return [one for one in self.path.glob("g-*") if one != shard]
         return []
 
     # Opening and closing
@@ -173,15 +182,16 @@ class Space:
         if self.fault:
             raise EngineFailure(self.fault)
         shard = self.shard
-        if not shard.is_dir():
-            raise EngineFailure(_GONE)
-        with surviving(self.path / OPENING), guarded("", f"could not open its store. {_REBUILD}"):
+        with surviving(self.path / OPENING), guarded("", _UNOPENED):
             engine = edge.EdgeShard.load(str(shard))
             self._log = identity(shard / LOG)
-            if KEY not in all_indexes(engine):  # lost with all segments
-                index_collections(engine)
             known = self.census.missing
-            self.census.opened(counted(engine))
+            try:
+                here = counted(engine)
+            except Exception:  # noqa: BLE001 - the engine's errors have no type
+                index_collections(engine)  # a segment has lost it, or all are lost
+                here = counted(engine)
+            self.census.opened(here)
             if (missing := self.census.missing) and missing != known:  # said once
                 logger.warning("%s: points are missing on the disk: %s", self.path.name, missing)
             return engine
@@ -302,7 +312,7 @@ def all_indexes(engine: edge.EdgeShard) -> Mapping[str, Any]:
 
 
 @contextlib.contextmanager
-def guarded(name: str, failure: str = "answered with a failure.") -> Iterator[None]:
+def guarded(name: str, failure: str = _FAILED) -> Iterator[None]:
     """Turn whatever the engine raises, its panics too, and what the disk refuses into our errors.
 
     `failure` ends the sentence that begins with the collection, or with the engine.
@@ -318,7 +328,7 @@ def guarded(name: str, failure: str = "answered with a failure.") -> Iterator[No
 def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
     text = str(fault)
     subject = f"The collection {name!r}" if name else "The embedded engine"
-    if text.startswith(("No range index", "No appropriate index")):
+    if text.startswith(("No range index", "No appropriate index")) and _UNOPENED not in failure:
         return RequestError(f"{subject} has no payload index for this.")
     if found := re.search(r"invalid JSON path (.*)", text):
         return InvalidFilter(f"{found[1]!r} is not a payload path.")

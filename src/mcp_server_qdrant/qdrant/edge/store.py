@@ -19,6 +19,7 @@ from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import STAGED, Folder
 from mcp_server_qdrant.qdrant.edge.space import (
     ABOUT,
+    UNREADABLE,
     Space,
     all_indexes,
     guarded,
@@ -62,6 +63,8 @@ class Collection:
     def damage(self, *, numbers: bool = True) -> str | None:
         """The loss in a sentence; without `numbers` for those who may not know how many points."""
         lost = self.space.census.damage(self.entry.id, self.name)
+        if lost is None and self.space.unreadable:
+            lost = UNREADABLE
         return lost if numbers else lost and INCOMPLETE
 
     def apply(self, update: edge.UpdateOperation) -> int:

@@ -126,18 +126,21 @@ class Writes:
         """A new generation of each space, of what can be read; `keep` the old one's files."""
         folder = self._store.folder
         for key, space in self._store.spaces.items():
-            source, entries = space.newest(), self._store.catalogue.of_space(key)
+            source, entries = space.readable(), self._store.catalogue.of_space(key)
             if source is None or not entries:
                 continue
             self._room(_REBUILT * allocated(source))
             space.close()
             space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
             place, work = space.new_generation(), folder.place("rebuilding")
-            about = {"vectors": entries[0].vectors, "sparse_vectors": entries[0].sparse_vectors}
+            vectors, sparse = entries[0].vectors, entries[0].sparse_vectors
+            about = {"vectors": vectors, "sparse_vectors": sparse, "optimised_points": 0}
+            indexes = {field: one for entry in entries for field, one in entry.indexes.items()}
             done = False
             try:
                 with guarded("", "could not be rebuilt."):
-                    await asyncio.to_thread(rebuild, source, place, work, about)
+                    made = about | {"indexes": indexes}
+                    await asyncio.to_thread(rebuild, source, place, work, made)
                     space.switch(place, about)
                     done = True
             finally:
