@@ -178,7 +178,11 @@ FAULTS: dict[str, tuple[Callable[[Person], None], str, str]] = {
         "export EMBEDDING_MODEL=sentence-transformers/all-MiniLM-L6-v2",
     ),
     "a folder that is not there": (no_folder, "sync", "mkdir -p {home}/notes"),
-    "a client that follows a folder that was moved": (moved_folder, "sync", "mkdir -p {home}/old"),
+    "a client that follows a folder that was moved": (
+        moved_folder,
+        "sync",
+        "mcp-server-qdrant init --client cursor --name qdrant --yes --remove {home}/old",
+    ),
     "a default collection that is not spelled so": (
         nearly_named,
         "collection",
@@ -542,7 +546,7 @@ def test_the_doctor_names_folders_that_a_client_lost_and_those_that_are_gone(per
     status, checks = person.checks()
     found = sorted((one for one in checks if one["check"] == "sync"), key=lambda one: one["fix"])
 
-    init = "mcp-server-qdrant init --client cursor --name qdrant"
+    init = "mcp-server-qdrant init --client cursor --name qdrant --yes"
     assert (status, [(one["fix"], one["ok"]) for one in found]) == (
         1,
         [

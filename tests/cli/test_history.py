@@ -13,6 +13,7 @@ from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
+from tests.hosts import until
 from tests.support import make_settings, registry
 
 WRONG = "--restore and --erase take an ID, and exclude each other."
@@ -41,6 +42,23 @@ def history(invoke: Callable[..., Result], engine: str, tmp_path: Path) -> Calla
     return lambda *asked, **more: invoke("history", *asked, **(settings | more))
 
 
+def holding(engine: str, text: bytes) -> list[str]:
+    """The files of the engine's folder that hold a text."""
+    files = [path for path in Path(engine).rglob("*") if path.is_file()]
+    return [path.name for path in files if text in path.read_bytes()]
+
+
+def test_what_is_erased_is_in_no_file_of_the_engine_any_more(history, engine):
+    assert holding(engine, b"two lines")
+    done = history("x", "--erase")
+
+    assert done.output.startswith("3 versions erased.\n")
+    trash = Path(engine) / "trash"
+    asyncio.run(until(lambda: not any(trash.iterdir())))
+    for text in (b"the first", b"two lines", b"the third"):
+        assert holding(engine, text) == []
+
+
 def test_versions_are_listed_shown_brought_back_and_erased(history):
     everything = history().output.splitlines()
     of_one = history("x", "--collection", "notes").output.splitlines()
@@ -58,7 +76,8 @@ def test_versions_are_listed_shown_brought_back_and_erased(history):
     assert shown == "the second\nof two lines\n"
     assert (back.exit_code, back.output) == (0, "Brought back in notes: id x.\n")
     assert again == of_one  # it took no other text's place
-    assert (erased, rest) == ("1 version erased.\n", "2 versions erased.\n")
+    anew = "The store was written anew: no file of the embedded engine has the text any more.\n"
+    assert (erased, rest) == (f"1 version erased.\n{anew}", f"2 versions erased.\n{anew}")
     assert history().stdout == ""
 
 

@@ -296,16 +296,12 @@ class Examination:
                 where = f"{client.title}, {name!r} in {client.path}"
                 where += f" for {project}" if project else ""
                 env = clients.texts(entry.get("env"))
-                with contextlib.suppress(ValueError):  # of what is wrong the start tells
-                    followed = SyncSettings(sync_sources=env.get("SYNC_SOURCES", "[]"))
-                    self._sources(followed, f"{where}: SYNC_SOURCES")
                 frame.show(f"Starting the server of {client.title} …")
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
                     if not project:
                         self._followed(flag, where, name, entry)
                 except EngineUnavailable as error:
-                    env = clients.texts(entry.get("env"))
                     named = " or ".join(one for one in BEHIND["engine"][0] if one in env)
                     fix = f"See to that engine, or change {named or 'it'} in {client.path}"
                     self._problem("client", f"{where}: {error}", fix)
@@ -323,7 +319,7 @@ class Examination:
 
     def _followed(self, flag: str, where: str, name: str, entry: clients.Entry) -> None:
         """Look at the folders that a client's server follows, and those that it followed before."""
-        init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name]
+        init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"]
         was = clients.before(clients.CLIENTS[flag], name)
         now, earlier = (
             sources.keyed([clients.texts(one.get("env")).get(sources.VARIABLE)])
