@@ -32,6 +32,7 @@ from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.plain import plain
+from mcp_server_qdrant.qdrant.engine import Ask, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
 from mcp_server_qdrant.qdrant.payload import document_of
 from mcp_server_qdrant.qdrant.server.remote import SearchClient
@@ -196,17 +197,11 @@ async def nearest(
     """The best points of one leg with their scores and payloads, as a search asks either engine."""
     if isinstance(vector, models.SparseVector):
         vector = {"indices": vector.indices, "values": vector.values}
-    legs = [(using, vector, plain(where), True)]
-    (found,) = await client.hybrid("candidates", [(collection, legs)], 60, limit)
-    if isinstance(found, Exception):
-        raise found
-    ids, _, (scores,), *_ = found
-    if not ids:
-        return []
-    (payloads,) = await client.hybrid("payloads", [(collection, ids)])
+    leg = Leg(using, vector, where and plain(where))
+    found = await client.candidates(Ask((collection,), (leg,), 60, limit))
     return [
-        models.ScoredPoint.model_construct(id=point, score=score, payload=payloads[point])
-        for point, score in zip(ids, scores, strict=True)
+        models.ScoredPoint.model_construct(id=one.id, score=one.scores[0], payload=one.payload)
+        for one in found.points
     ]
 
 

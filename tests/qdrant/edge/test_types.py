@@ -1,7 +1,6 @@
 """Plain data becomes Edge types, and models become plain data."""
 
 from datetime import UTC, date, datetime
-from uuid import UUID
 
 import pytest
 import qdrant_edge as edge
@@ -10,16 +9,12 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.qdrant.edge import plain, types
 
-ONE = UUID(int=1)
-
 
 @pytest.fixture
 def shard(tmp_path):
     params = {"d": {"size": 2, "distance": "Dot"}}
     shard = edge.EdgeShard.create(str(tmp_path / "s"), types.shard_config(params, {"s": {}}))
-    points = [
-        types.to_point((i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i})) for i in range(6)
-    ]
+    points = [edge.Point(i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i}) for i in range(6)]
     shard.update(edge.UpdateOperation.upsert_points(points))
     yield shard
     shard.close()
@@ -106,19 +101,11 @@ def test_int8_results_are_rescored_and_exact_ones_go_past_the_codes():
     assert (exact.exact, exact.quantization.ignore) == (True, True)
 
 
-def test_results_are_plain_data(shard):
-    shard.update(
-        edge.UpdateOperation.upsert_points(
-            [types.to_point((str(ONE), {"s": {"indices": [3], "values": [0.5]}}, None))]
-        )
-    )
-    (record,) = shard.retrieve([ONE], True, True)
-
-    assert types.from_record(record) == {
-        "id": str(ONE),
-        "payload": {},
-        "vector": {"s": {"indices": [3], "values": [0.5]}},
-    }
+def test_vectors_of_results_are_plain_data():
+    sparse = {"indices": [3], "values": [0.5]}
+    for plain_vectors in ({"s": sparse, "d": [1.0, 2.0]}, [1.0, 2.0], [[1.0], [2.0]], None):
+        there = types.to_vectors(plain_vectors)
+        assert types.from_vectors(there) == (plain_vectors or {})
 
 
 @pytest.mark.parametrize(
