@@ -1,6 +1,7 @@
 """Plain data becomes Edge types, and models become plain data."""
 
 from datetime import UTC, date, datetime
+from uuid import UUID
 
 import pytest
 import qdrant_edge as edge
@@ -8,6 +9,8 @@ from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.qdrant.edge import plain, types
+
+ONE = UUID(int=1)
 
 
 @pytest.fixture
