@@ -177,8 +177,8 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
             described = await asyncio.to_thread(read_description, file)
             if described["name"] != name:
                 raise _damaged(name)
-            await client.create_described(staged, described)
             made = True
+            await client.create_described(staged, described)
             pages = read_points(file, _PAGE)
             while page := await asyncio.to_thread(next, pages, None):
                 await client.put(staged, page)
@@ -188,7 +188,7 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
         made = False
     except (FileNotFoundError, NotADirectoryError, UnusableFile) as error:
         raise _damaged(name) from error
-    except (ValueError, LookupError, TypeError, InvalidPoint) as error:
+    except (ValueError, LookupError, TypeError, RecursionError, InvalidPoint) as error:
         raise _damaged(name) from error
     finally:
         if made:

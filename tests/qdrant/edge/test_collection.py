@@ -5,7 +5,12 @@ from uuid import UUID
 
 import pytest
 
-from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, UnknownCollection
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    InvalidPoint,
+    RequestError,
+    UnknownCollection,
+)
 from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
 from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
@@ -254,9 +259,45 @@ def test_a_collection_that_is_gone_is_told_beside_those_that_answer(here):
 
 def test_a_facet_counts_one_collection(here):
     here.do(("index", "a", {"says": "keyword"}), ("index", "b", {"says": "keyword"}))
+    here.do(("create", "c", made()), ("index", "c", {"n": "integer"}))
 
     for name in ("a", "b"):
         hits = here.read("facet", name, {"key": "says", "limit": 9})["hits"]
         assert hits == [{"value": name, "count": len(SAME)}]
-        with pytest.raises(InvalidPoint):
-            here.read("facet", name, {"key": KEY, "limit": 9})
+        for key in (KEY, "n"):
+            with pytest.raises(RequestError, match="no payload index for this"):
+                here.read("facet", name, {"key": key, "limit": 9})
+
+
+PHRASES = {"type": "text", "phrase_matching": True}
+
+
+def test_an_index_of_a_collection_that_is_gone_makes_way_and_those_of_others_stay(here):
+    here.do(("create", "gone", made()), ("index", "gone", {"says": "text", "n": "integer"}))
+    here.do(("drop", "gone"), ("index", "b", {"n": "keyword"}), ("index", "a", {"says": PHRASES}))
+    here.do(("index", "a", {"n": "integer"}))
+
+    where = {"must": [{"key": "says", "match": {"phrase": "a"}}]}
+    assert here.read("count", "a", {"filter": where}) == {"count": len(SAME)}
+    assert here.read("info", "a")["payload_schema"]["says"]["params"] == PHRASES
+    schemas = [here.read("info", name)["payload_schema"] for name in ("a", "b")]
+    assert schemas[1]["n"]["data_type"] == "keyword"
+    assert "n" not in schemas[0], "one field has one index, and it is another collection's"
+
+
+@pytest.mark.parametrize(
+    "call", [("add_vector", "a", "t", "sparse_vectors", {}), ("drop_vector", "a", "s")]
+)
+def test_indexes_and_metadata_go_along_when_vectors_change(tmp_path, call):
+    here = Here(tmp_path)
+    described = made(sparse=SPARSE, metadata={"model": "m"})
+    here.do(("create", "a", described), ("index", "a", {"n": "integer"}), upsert(1, 2, 3))
+    before = here.read("info", "a")
+    here.do(call)
+    for _ in range(2):
+        after = here.read("info", "a")
+        for field in ("payload_schema", "metadata", "created_at", "points_count"):
+            assert after[field] == before[field]
+        assert set(here.points()) == {1, 2, 3}
+        here.again()
+    here.store.close()

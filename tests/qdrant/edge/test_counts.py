@@ -245,8 +245,8 @@ def test_a_collection_without_description_says_so_and_is_not_begun_anew(here, te
         here.do(upsert(1))
     with pytest.raises(RequestError, match="already exists"):
         here.do(("create", "a", made()))
-    for path, text in kept.items():
-        path.write_text(text)
+    for path, description in kept.items():
+        path.write_text(description)
     here.again()
     assert here.damage() is None
     assert len(here.points()) == 48

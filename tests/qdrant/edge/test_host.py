@@ -233,73 +233,80 @@ async def test_queries_get_in_between_the_pieces_of_a_large_store(tmp_path):
     await other.close()
 
 
-async def test_more_collections_than_may_be_open_all_answer(tmp_path):
-    client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, max_open=2))
-    names = [f"c{k}" for k in range(5)]
-    for name in names:
-        await make(client, name)
-        await client.upsert(name, [point(1)])
-    counts = await asyncio.gather(*(client.count(name) for name in names * 2))
-
-    assert [found.count for found in counts] == [1] * 10
-    await client.close()
-
-
-async def test_a_new_host_opens_collections_before_it_is_asked(tmp_path):
+async def test_a_new_host_opens_its_store_before_it_is_asked(tmp_path):
     client = await opened(tmp_path)
-    names = [f"c{k}" for k in range(3)]
-    for name in names:
-        await make(client, name)
+    await make(client)
     pid = pid_of(tmp_path)
     await client.close()
     await until(lambda: not alive(pid))
 
-    def open_now():
-        maps = Path(f"/proc/{pid_of(tmp_path)}/maps").read_text()
-        return [name for name in names if f"/c-{name}/" in maps]
-
-    client = await opened(tmp_path, EdgeOptions(idle_seconds=0.3, max_open=2))
-    await until(lambda: open_now() == ["c0", "c1"])
+    client = await opened(tmp_path)
+    await until(lambda: "/spaces/" in Path(f"/proc/{pid_of(tmp_path)}/maps").read_text())
     await client.close()
+
+
+async def ended(folder):
+    """The host is killed, and nobody has asked for another one."""
+    pid = pid_of(folder)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: not alive(pid))
 
 
 async def test_what_a_crash_left_half_done_vanishes_at_the_next_start(tmp_path):
     client = await opened(tmp_path)
-    for name in ("kept", "half"):
-        await make(client, name)
-    pid = pid_of(tmp_path)
-    os.kill(pid, signal.SIGKILL)
+    await make(client, "kept")
     await client.close()
-    await until(lambda: not alive(pid))
-    shards = tmp_path / "shards"
-    (shards / "c-half").rename(tmp_path / "work" / "made-1")
-    (shards / "c-kept" / "temp_segments").mkdir()
+    await ended(tmp_path)
+    (space,) = (tmp_path / "spaces").iterdir()
+    (shard,) = space.glob("g-*")
+    (space / "g-half").mkdir()
+    (tmp_path / "spaces" / "s-half" / "g-1").mkdir(parents=True)
+    (shard / "temp_segments").mkdir()
     (tmp_path / "trash" / "old").mkdir()
 
     client = await opened(tmp_path)
     assert [c.name for c in (await client.get_collections()).collections] == ["kept"]
-    assert [path.name for path in shards.iterdir()] == ["c-kept"]
-    assert not (shards / "c-kept" / "temp_segments").exists()
-    assert list((tmp_path / "trash").iterdir()) == []
+    assert [path.name for path in space.glob("g-*")] == [shard.name]
+    assert [path.name for path in (tmp_path / "spaces").iterdir()] == [space.name]
+    assert not (shard / "temp_segments").exists()
+    await until(lambda: not list((tmp_path / "trash").iterdir()))
     await make(client, "half")
     await client.close()
 
 
-async def test_a_damaged_collection_is_an_error_and_the_others_answer(tmp_path):
+async def test_a_damaged_space_is_an_error_that_says_what_to_do_and_the_others_answer(tmp_path):
     client = await opened(tmp_path)
-    for name in ("good", "bad"):
-        await make(client, name)
-        await client.upsert(name, [point(1)])
+    await client.create_collection("good", {"d": models.VectorParams(size=2, distance="Dot")})
+    await make(client, "bad")
+    await client.upsert("bad", [point(n) for n in range(50)])
     pid = pid_of(tmp_path)
     os.kill(pid, signal.SIGTERM)
     await until(lambda: not alive(pid))
-    (tmp_path / "shards" / "c-bad" / "edge_config.json").write_text("{")
+    for config in (tmp_path / "spaces").glob("*/g-*/segments/*/vector_index-s"):
+        (config.parent / "segment.json").write_text("{")
 
-    with pytest.raises(EngineFailure, match="'bad' could not be opened") as failed:
+    with pytest.raises(
+        EngineFailure, match=r"To keep what can .* mcp-server-qdrant rebuild"
+    ) as told:
         await client.count("bad")
-    assert str(tmp_path) not in str(failed.value)
-    assert (await client.count("good")).count == 1
-    assert await client.delete_collection("bad")
+    assert str(tmp_path) not in str(told.value)
+    assert (await client.count("good")).count == 0
+    assert await client.rebuild() == {"bad": (50, 0), "good": (0, 0)}
+    assert (await client.count("bad")).count == 50
+    await client.close()
+
+
+async def test_points_of_a_collection_that_is_gone_are_removed_by_and_by(tmp_path):
+    client = await opened(tmp_path)
+    for name in ("kept", "gone"):
+        await make(client, name)
+        await client.upsert(name, [point(n) for n in range(600)])
+    await client.delete_collection("gone")
+    await make(client, "gone")
+    assert (await client.count("gone")).count == 0
+    await until(lambda: not list((tmp_path / "unwanted").iterdir()))
+
+    assert (await client.count("kept")).count == 600
     await client.close()
 
 

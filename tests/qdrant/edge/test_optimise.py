@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from qdrant_client import models
 
+from mcp_server_qdrant.qdrant.edge import host, optimise
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import pid_of, until
+from tests.qdrant.edge.test_turns import MADE, call, upsert
 from tests.support import nearest
 
 SIZE = 64
@@ -34,24 +36,27 @@ def point(i, tag="first"):
     )
 
 
-@pytest.fixture
-async def client(tmp_path):
-    client = await EdgeClient.open(tmp_path, timeout=30, options=OPTIONS)
+async def make(client, name="c"):
     await client.create_collection(
-        "c",
+        name,
         {"d": models.VectorParams(size=SIZE, distance="Cosine")},
         {"s": models.SparseVectorParams(modifier="idf")},
     )
+
+
+@pytest.fixture
+async def client(tmp_path):
+    client = await EdgeClient.open(tmp_path, timeout=30, options=OPTIONS)
+    await make(client)
     await client.create_payload_indexes("c", {"tag": "keyword"})
     yield client
     await client.close()
 
 
-def sidecar(folder):
-    try:
-        return json.loads((folder / "shards" / "c-c" / "collection.json").read_text())
-    except FileNotFoundError:  # the copy takes its place at this moment
-        return {}
+def optimised_points(folder):
+    """How many points there were when it was optimised last; 0: it never was."""
+    (about,) = (folder / "spaces").glob("*/space.json")
+    return json.loads(about.read_text())["optimised_points"]
 
 
 def tagged(value):
@@ -61,12 +66,12 @@ def tagged(value):
 
 
 def under_way(folder):
-    return any((folder / "work").glob("optimised-*"))
+    return len([*(folder / "spaces").glob("*/g-*")]) > 1
 
 
 async def begun(folder):
     # On a busy machine nobody may look before it is over.
-    await until(lambda: under_way(folder) or "optimised_points" in sidecar(folder))
+    await until(lambda: under_way(folder) or optimised_points(folder))
 
 
 def child_of(folder):
@@ -82,7 +87,7 @@ def child_of(folder):
 async def paused_child(client, folder):
     """Stop the child as soon as there is one."""
     while (child := child_of(folder)) is None:
-        if "optimised_points" in sidecar(folder):
+        if optimised_points(folder):
             pytest.skip("the optimisation was over before its process could be stopped")
         await client.get_collections()
     os.kill(child, signal.SIGSTOP)
@@ -90,25 +95,49 @@ async def paused_child(client, folder):
 
 
 async def finished(folder):
-    await until(lambda: "optimised_points" in sidecar(folder))
+    await until(lambda: optimised_points(folder) and not under_way(folder))
 
 
 async def given_up(folder):
     await until(lambda: not under_way(folder))
 
 
-async def test_a_copy_of_what_was_written_to_meanwhile_is_thrown_away(client, tmp_path):
+async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, tmp_path):
     await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
-    await paused_child(client, tmp_path)
-    await client.upsert("c", [point(i, "new") for i in range(800, 900)])
+    child = await paused_child(client, tmp_path)
+    await client.upsert("c", [point(i, "new") for i in range(780, 900)])
     await client.delete("c", list(range(100, 150)))
-    await given_up(tmp_path)
+    await client.set_payload("c", {"more": 1}, [5])
+    await client.create_payload_indexes("c", {"n": "integer"})
+    await make(client, "other")
+    await client.upsert("other", [point(i) for i in range(5)])
+    os.kill(child, signal.SIGCONT)
+    await finished(tmp_path)
 
-    assert "optimised_points" not in sidecar(tmp_path)
-    assert list((tmp_path / "work").iterdir()) == []
-    assert (await client.count("c")).count == 850
-    assert (await client.count("c", tagged("new"))).count == 100
+    for _ in range(2):
+        assert (await client.count("c")).count == 850
+        assert (await client.count("c", tagged("new"))).count == 120
+        assert (await client.count("other")).count == 5
+        assert (await client.retrieve("c", [5]))[0].payload["more"] == 1
+        assert set((await client.get_collection("c")).payload_schema) == {"tag", "n"}
+        assert (await client.get_collection("c")).warnings is None
+        os.kill(pid_of(tmp_path), signal.SIGKILL)
+
+
+async def test_a_writer_that_never_rests_does_not_starve_it(client, tmp_path, monkeypatch):
+    options = EdgeOptions(min_free=0, optimise_at=600, quiet_seconds=0.1)
+    monkeypatch.setattr(optimise, "_LONGEST_WAIT", 0.5)
+    engine = host.Engine(tmp_path / "own", options)
+    await engine.do(None, call(0, "create", "a", MADE))
+    written, path = 0, tmp_path / "own"
+    async with asyncio.timeout(60):
+        while written < 700 or not optimised_points(path):
+            await engine.do(None, upsert(written // 10, blobs=10))
+            written += 10
+            await asyncio.sleep(0)
+    assert await engine.do(None, call(1, "count", "a", {})) == {"count": written}
+    await engine.end()
 
 
 async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
@@ -117,7 +146,7 @@ async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
     child = await paused_child(client, tmp_path)
     assert (await client.count("c", tagged("first"))).count == 800
     os.kill(child, signal.SIGCONT)
-    while "optimised_points" not in sidecar(tmp_path):
+    while not optimised_points(tmp_path):
         assert (await client.count("c")).count == 800
 
     for _ in range(2):
@@ -128,8 +157,7 @@ async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
         assert [p.id for p in found] == [750]
         # The second time after a crash.
         os.kill(pid_of(tmp_path), signal.SIGKILL)
-    left = {p.name for p in (tmp_path / "shards").iterdir()}
-    assert left == {"c-c"}
+    assert not under_way(tmp_path)
 
 
 async def test_answers_are_as_exact_as_before(client, tmp_path):
@@ -150,7 +178,7 @@ async def test_many_deletions_are_a_reason_too(client, tmp_path):
     await begun(tmp_path)
     await finished(tmp_path)
     await client.delete("c", list(range(650)))
-    await until(lambda: sidecar(tmp_path).get("optimised_points") == 50)
+    await until(lambda: optimised_points(tmp_path) == 50)
     assert (await client.count("c")).count == 50
 
 
@@ -176,17 +204,20 @@ async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tm
     await given_up(tmp_path)
 
     assert (await client.count("c", tagged("first"))).count == 800
-    assert "optimised_points" not in sidecar(tmp_path)
+    assert not optimised_points(tmp_path)
     assert "given up" in edge_wire.service(tmp_path).log.read_text()
 
 
 async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
+    await make(client, "other")
     await client.upsert("c", [point(i) for i in range(800)])
     await begun(tmp_path)
     await client.delete_collection("c")
-    await until(lambda: not list((tmp_path / "work").iterdir()))
-    assert (await client.get_collections()).collections == []
-    assert list((tmp_path / "shards").iterdir()) == []
+    await until(lambda: not under_way(tmp_path))
+    await until(lambda: not list((tmp_path / "unwanted").iterdir()))
+    assert [one.name for one in (await client.get_collections()).collections] == ["other"]
+    await make(client, "c")
+    assert (await client.count("c")).count == 0
 
 
 async def test_small_collections_are_left_alone(client, tmp_path):
@@ -194,4 +225,4 @@ async def test_small_collections_are_left_alone(client, tmp_path):
     for _ in range(20):
         assert not under_way(tmp_path)
         await asyncio.sleep(0.02)
-    assert "optimised_points" not in sidecar(tmp_path)
+    assert not optimised_points(tmp_path)

@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+import qdrant_edge as edge
 from qdrant_client import models
 
 from mcp_server_qdrant.core import disk, errors
@@ -23,15 +24,13 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.hosting import link, wire
 from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.qdrant.edge import files as edge_files
 from mcp_server_qdrant.qdrant.edge import optimise as edge_optimise
-from mcp_server_qdrant.qdrant.edge import shards as edge_shards
+from mcp_server_qdrant.qdrant.edge import space as edge_space
 from mcp_server_qdrant.qdrant.edge import wire as edge_wire
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.files import Folder
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.hosts import pid_of, rendezvous
-from tests.qdrant.edge.here import Here, shards_in
+from tests.qdrant.edge.here import SPARSE, Here, made, upsert
 
 QUICK = EdgeOptions(idle_seconds=0.3)
 VECTORS = models.VectorParams(size=2, distance="Dot")
@@ -52,7 +51,7 @@ def poison(tmp_path, monkeypatch):
 def test_the_optimising_child_imports_nothing_from_the_working_directory(tmp_path, poison):
     place = tmp_path / "copy"
     place.mkdir()
-    edge_optimise.start(place, 0, tmp_path).wait(20)
+    edge_optimise.start(place).wait(20)
 
     assert not poison.exists()
 
@@ -135,48 +134,32 @@ async def test_a_write_that_is_not_answered_may_have_happened_and_a_read_is_just
     await client.close()
 
 
-POINT = [wire.pack([(1, {"d": [1.0, 2.0]}, {})])]
-
-
 def test_a_failed_sync_fails_the_write_and_is_told_once(tmp_path, monkeypatch):
-    here = Here(shards_in(tmp_path, "a", "b", max_open=1))
+    here = Here(tmp_path, "a")
+    here.do(("create", "b", made(sparse=SPARSE)))
 
     def full(_path):
         raise OSError(errno.ENOSPC, "no space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(edge_shards, "sync_tree", full)
-        broken.setattr(edge_shards, "LOG_IS_ENOUGH", True)
-        with pytest.raises(EngineFailure, match=r"'a' could not be made durable.* may or may not"):
-            here.write("upsert", "a", POINT)
-    here.write("upsert", "b", POINT)
-    here.shards.settle("a")
-
-
-def test_a_shard_with_writes_not_yet_durable_is_not_closed(tmp_path):
-    here = Here(shards_in(tmp_path, "a", "b", "c", max_open=1))
-    shards = here.shards
-    for name in ("a", "b"):
-        asyncio.run(here.writes.upsert(name, POINT))
-    _ = shards.get("c").engine
-    assert {shard.name for shard in shards.opened()} == {"a", "b", "c"}
-
-    shards.settle("a")
-    shards.settle("b")
-    shards.get("c").close()
-    _ = shards.get("c").engine
-    assert [shard.name for shard in shards.opened()] == ["c"]
+        broken.setattr(edge_space, "sync_tree", full)
+        broken.setattr(edge_space, "LOG_IS_ENOUGH", True)
+        with pytest.raises(EngineFailure, match=r"could not be made durable.* may or may not"):
+            here.do(upsert(1))
+    here.do(upsert(1, name="b"))
+    here.store.settle()
+    here.store.close()
 
 
 def test_a_full_disk_does_not_refuse_to_open_a_collection(tmp_path, monkeypatch):
-    shards = shards_in(tmp_path, "a")
+    here = Here(tmp_path, "a")
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for name in ("open", "write_text"):
-        monkeypatch.setattr(edge_shards.Path, name, full)
-    assert shards.get("a").count() == 0
+        monkeypatch.setattr(edge_space.Path, name, full)
+    assert here.read("count", "a", {}) == {"count": 0}
 
 
 @posix
@@ -268,79 +251,62 @@ async def test_what_the_host_makes_is_for_its_user_only(tmp_path):
     assert set(modes.values()) == {0}
 
 
-def test_a_replaced_file_and_an_arriving_copy_reach_the_disk_before_the_old_goes(
-    tmp_path, monkeypatch
-):
-    seen = []
-    monkeypatch.setattr(disk, "sync", lambda path: seen.append(path.name))
-    monkeypatch.setattr(edge_files, "sync", lambda path: seen.append(path.name))
-    disk.write_atomically(tmp_path / "x", "text")
-    folder = Folder(tmp_path, 0)
-    folder.prepare()
-    (folder.shards / "c-a").mkdir()
-    (folder.work / "copy").mkdir()
-    discard = folder.discard
-    monkeypatch.setattr(folder, "discard", lambda path: (seen.append(path.name), discard(path)))
-    folder.receive("c-a", folder.work / "copy")
-
-    assert seen == [tmp_path.name, "shards", "c-a", "shards", "shards"]
-
-
-def test_a_collection_is_made_and_dropped_on_the_disk_before_that_is_acknowledged(
-    tmp_path, monkeypatch
-):
-    shards = shards_in(tmp_path)
-    seen = []
-    monkeypatch.setattr(
-        edge_files, "sync", lambda path: seen.append([p.name for p in path.iterdir()])
-    )
-    vectors = {"d": {"size": 2, "distance": "Dot"}}
-    shards.create("a", {"vectors": vectors, "sparse_vectors": {}, "metadata": None})
-    assert seen == [["c-a.next"], ["c-a"]]
-    assert shards.drop("a")
-
-    assert seen[2:] == [[]]
-
-
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_copy_that_lacks_points_does_not_replace_the_shard(tmp_path, monkeypatch, missing):
-    here = Here(shards_in(tmp_path, "a"))
-    here.write("upsert", "a", POINT)
-    shard, start = here.shards.get("a"), edge_optimise.start
-    optimiser = edge_optimise.Optimiser(here.shards, EdgeOptions(), asyncio.Lock())
-    monkeypatch.setattr(edge_optimise, "start", lambda at, n, *of: start(at, n + missing, *of))
+    here = Here(tmp_path, "a")
+    here.do(upsert(1, 2))
+    start = edge_optimise.start
 
-    assert asyncio.run(optimiser.optimise(shard)) == (not missing)
+    def losing(place):
+        child = start(place)
+        child.wait()
+        if missing:
+            shard = edge.EdgeShard.load(str(place))
+            (one,), _ = shard.scroll(edge.ScrollRequest(limit=1))
+            shard.update(edge.UpdateOperation.delete_points([one.id]))
+            shard.close()
+        return child
+
+    monkeypatch.setattr(edge_optimise, "start", losing)
+    optimiser = edge_optimise.Optimiser(here.store, EdgeOptions(), asyncio.Lock())
+    before = here.shard()
+
+    assert asyncio.run(optimiser.optimise(here.space())) == (not missing)
     assert not optimiser.busy
-    shard = here.shards.get("a")
-    assert shard.sidecar.get("optimised_points") == (None if missing else 1)
-    assert shard.count() == 1
+    assert (here.shard() == before) == bool(missing)
+    assert here.space().optimised == (0 if missing else 2)
+    assert len(here.points()) == 2
+    assert [path.name for path in before.parent.glob("g-*")] == [here.shard().name]
+    here.store.close()
 
 
 def test_indexes_are_made_together_and_none_where_one_is_not_known(tmp_path):
-    here = Here(shards_in(tmp_path, "a"))
-    shard = here.shards.get("a")
+    here = Here(tmp_path, "a", "b")
     with pytest.raises(RequestError, match="no payload index of type 'colour'"):
-        here.write("index", "a", {"n": "integer", "c": "colour"})
-    assert shard.engine.info().payload_schema == {}
+        here.do(("index", "a", {"n": "integer", "c": "colour"}))
+    assert here.read("info", "a")["payload_schema"] == {}
 
-    here.write("index", "a", {"n": "integer", "t": {"type": "text", "lowercase": True}})
-    shard.close()
+    declared = {"n": "integer", "t": {"type": "text", "lowercase": True}}
+    here.do(("index", "a", declared))
+    for _ in range(2):
+        assert here.read("info", "a")["payload_schema"].keys() == {"n", "t"}
+        assert here.store.get("a").entry.indexes == declared
+        assert here.read("info", "b")["payload_schema"] == {}, "it declared none"
+        here.again()
+    here.store.close()
 
-    assert set(shard.engine.info().payload_schema) == {"n", "t"}
-    assert shard.sidecar["indexes"] == {"t": {"type": "text", "lowercase": True}}
 
-
-def test_two_deaths_lock_a_collection_for_minutes_and_not_for_good(tmp_path):
-    shards = shards_in(tmp_path, "a")
-    shard = shards.get("a")
-    marker = shard.path / "opening"
+def test_two_deaths_lock_a_store_for_minutes_and_not_for_good(tmp_path):
+    here = Here(tmp_path, "a")
+    space = here.space()
+    marker = space.path / "opening"
     for age, opens in ((5, False), (590, False), (610, True), (-610, True)):
-        shard.close()
+        space.close()
         marker.write_bytes(b"..")
         os.utime(marker, (time.time() - age,) * 2)
         if opens:
-            assert shard.engine
+            assert space.engine
         else:
-            with pytest.raises(EngineFailure, match="could not be opened"):
-                _ = shard.engine
+            with pytest.raises(EngineFailure, match=r"stopped 2 times.* mcp-server-qdrant rebuild"):
+                _ = space.engine
+    here.store.close()

@@ -17,9 +17,7 @@ ONE = UUID(int=1)
 def shard(tmp_path):
     params = {"d": {"size": 2, "distance": "Dot"}}
     shard = edge.EdgeShard.create(str(tmp_path / "s"), types.shard_config(params, {"s": {}}))
-    points = [
-        types.to_point((i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i})) for i in range(6)
-    ]
+    points = [edge.Point(i, {"d": [float(i), 1.0]}, {"b": i % 2 == 0, "n": i}) for i in range(6)]
     shard.update(edge.UpdateOperation.upsert_points(points))
     yield shard
     shard.close()
@@ -106,19 +104,11 @@ def test_int8_results_are_rescored_and_exact_ones_go_past_the_codes():
     assert (exact.exact, exact.quantization.ignore) == (True, True)
 
 
-def test_results_are_plain_data(shard):
-    shard.update(
-        edge.UpdateOperation.upsert_points(
-            [types.to_point((str(ONE), {"s": {"indices": [3], "values": [0.5]}}, None))]
-        )
-    )
-    (record,) = shard.retrieve([ONE], True, True)
-
-    assert types.from_record(record) == {
-        "id": str(ONE),
-        "payload": {},
-        "vector": {"s": {"indices": [3], "values": [0.5]}},
-    }
+def test_vectors_of_results_are_plain_data():
+    sparse = {"indices": [3], "values": [0.5]}
+    for plain_vectors in ({"s": sparse, "d": [1.0, 2.0]}, [1.0, 2.0], [[1.0], [2.0]], None):
+        there = types.to_vectors(plain_vectors)
+        assert types.from_vectors(there) == (plain_vectors or {})
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ what can be read is in it: no log, and nothing that was deleted.
 import base64
 import json
 import os
+import sys
+from array import array
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
-
-import numpy as np
 
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id
@@ -76,12 +76,12 @@ def _line(value: Any) -> bytes:
 def _packed(vector: Any) -> Any:
     """Vectors: a text is a dense one, a list several, [indices, values] under "sparse"."""
     if isinstance(vector, dict) and vector.keys() == {"indices", "values"}:
-        return {"sparse": [_bytes(vector["indices"], "<u4"), _bytes(vector["values"], "<f4")]}
+        return {"sparse": [_bytes(vector["indices"], "I"), _bytes(vector["values"], "f")]}
     if isinstance(vector, dict):
         return {"named": {name: _packed(one) for name, one in vector.items()}}
     if isinstance(vector, list) and vector and isinstance(vector[0], list):
         return [_packed(row) for row in vector]
-    return None if vector is None else _bytes(vector, "<f4")
+    return None if vector is None else _bytes(vector, "f")
 
 
 def _unpacked(packed: Any) -> Any:
@@ -91,16 +91,24 @@ def _unpacked(packed: Any) -> Any:
         case {"named": named}:
             return {name: _unpacked(one) for name, one in named.items()}
         case {"sparse": [indices, values]}:
-            return {"indices": _numbers(indices, "<u4"), "values": _numbers(values, "<f4")}
+            return {"indices": _numbers(indices, "I"), "values": _numbers(values, "f")}
         case list():
             return [_unpacked(row) for row in packed]
-    return _numbers(packed, "<f4")
+    return _numbers(packed, "f")
 
 
 def _bytes(numbers: Any, kind: str) -> str:
-    return base64.b64encode(np.asarray(numbers, kind).tobytes()).decode()
+    return base64.b64encode(_little(array(kind, numbers)).tobytes()).decode()
 
 
 def _numbers(text: str, kind: str) -> list[Any]:
-    found: list[Any] = np.frombuffer(base64.b64decode(text), kind).tolist()
-    return found
+    found = array(kind)
+    found.frombytes(base64.b64decode(text))
+    return _little(found).tolist()
+
+
+def _little(numbers: "array[Any]") -> "array[Any]":
+    """From the machine's byte order to the file's, or back."""
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

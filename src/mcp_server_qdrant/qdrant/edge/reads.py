@@ -10,10 +10,15 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
-from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, check_key, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
 from mcp_server_qdrant.qdrant.edge.question import Question
 from mcp_server_qdrant.qdrant.edge.space import all_indexes, page, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
@@ -71,7 +76,8 @@ class Reads:
         """One page and where the next begins; None where it is in the order of an indexed field."""
         found = self._store.get(name)
         order, offset = asked.get("order_by"), asked.get("offset")
-
+        if order is not None:
+            _check_indexed(found, order["key"])
         records, following = page(
             found.space.engine,
             payload=asked["with_payload"],
@@ -91,7 +97,7 @@ class Reads:
     async def facet(self, name: str, asked: Body) -> Body:
         """The most frequent values of a field, which needs an index for it."""
         found = self._store.get(name)
-        check_key([asked["key"]])
+        _check_indexed(found, asked["key"])
         where = found.where(asked.get("filter"))
         request = edge.FacetRequest(asked["key"], limit=asked["limit"], exact=True, filter=where)
         hits = found.space.engine.facet(request).hits
@@ -142,6 +148,12 @@ class Reads:
         if failed and not spaces:
             raise next(iter(failed.values()))
         return [*spaces.values()], failed
+
+
+def _check_indexed(found: Collection, field: str) -> None:
+    """Raise RequestError where only other collections of its space have an index for this."""
+    if field not in found.entry.indexes:
+        raise RequestError(f"The collection {found.name!r} has no payload index for this.")
 
 
 def _points(entry: Entry, records: Iterable[edge.Record]) -> list[Body]:

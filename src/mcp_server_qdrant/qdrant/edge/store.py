@@ -173,13 +173,25 @@ class Store:
     async def index(
         self, entry: Entry, schemas: Mapping[str, Any], pause: Callable[[], Awaitable[None]]
     ) -> None:
-        """Index payload fields of the collection's space that have no index yet."""
+        """Index payload fields of the collection, which others of its space share.
+
+        An index that nobody declares any more makes way; one that others declare stays as it is.
+        """
         space = self.spaces[entry.space]
+        declared = {
+            field
+            for other in self.catalogue.of_space(entry.space)
+            for field, schema in other.indexes.items()
+            if other.name != entry.name or schemas.get(field) == schema
+        }
         made = {field: types.index_params(schema) for field, schema in schemas.items()}
         for field, params in made.items():
-            if field not in all_indexes(space.engine):
-                space.apply(edge.UpdateOperation.create_field_index(field, params))
-                await pause()
+            if field in all_indexes(space.engine):
+                if field in declared:
+                    continue
+                space.apply(edge.UpdateOperation.delete_field_index(field))
+            space.apply(edge.UpdateOperation.create_field_index(field, params))
+            await pause()
 
     async def fill(
         self,

@@ -198,6 +198,7 @@ class Writes:
         self._room(_SMALL + share // (found.space.engine.info().points_count + 1))
         entry = replace(self._store.new(name, declared), metadata=found.entry.metadata)
         entry = replace(entry, indexes=found.entry.indexes, created_at=found.entry.created_at)
+        await self._store.index(entry, entry.indexes, self._pause)
         vectors = {**declared["vectors"], **declared["sparse_vectors"]}
         pages = (
             [moved(entry, own_id(found.entry, one.id.int), one, vectors) for one in page]
