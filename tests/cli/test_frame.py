@@ -22,6 +22,7 @@ COMMANDS = {
     "history": [],
     "init": ["--client", "cursor", "--yes"],
     "ingest": [".", "--collection", "notes"],
+    "rebuild": [],
     "restore": ["saved"],
     "sync": [".", "--collection", "notes"],
     "token": ["ana", "--scope", "read"],

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.cli.upkeep import accepted, upgraded
+from mcp_server_qdrant.cli.upkeep import accepted, rebuilt, upgraded
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
+from tests.e2e.test_loss import ended
 from tests.local_mode import leave
 
 
@@ -40,6 +41,12 @@ def test_an_upgrade_is_told_in_sentences(done, model, sentence):
 def test_an_accepted_loss_is_told_in_a_sentence():
     assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
     assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
+
+
+def test_a_rebuild_is_told_in_sentences():
+    assert rebuilt("n", 1234, 0) == "n: 1,234 points, none is lost."
+    assert rebuilt("n", 1, 1) == "n: 1 point, 1 is lost."
+    assert rebuilt("n", 0, 1234) == "n: 0 points, 1,234 are lost."
 
 
 @pytest.fixture
@@ -97,8 +104,38 @@ def test_read_only_holds_for_commands_too(run, tmp_path):
     asyncio.run(leave(tmp_path / "official"))
     for arguments in (
         ("upgrade", "notes"),
+        ("rebuild",),
         ("copy", "notes", "--from", str(tmp_path / "official")),
     ):
         code, out, err = run(*arguments, QDRANT_READ_ONLY="true")
         assert (code, out) == (2, "")
         assert "QDRANT_READ_ONLY is set" in err
+
+
+def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
+    folder = tmp_path / "engine"
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+    with ended(folder):
+        (config,) = folder.glob("spaces/*/g-*/segments/*/payload_storage/config.json")
+        config.write_text("{")
+
+    code, out, _ = run("doctor", EMBEDDING_PROVIDER="none")
+    assert (code, out.count("-> mcp-server-qdrant rebuild\n")) == (1, 1)
+    assert "notes" in out
+    assert run("rebuild") == (
+        0,
+        "notes: 40 points, none is lost.\n"
+        f"The damaged files are kept in {folder / 'damaged'}: delete them once you miss nothing.\n",
+        "",
+    )
+    assert len([*(folder / "damaged").iterdir()]) == 1
+    assert run("rebuild", QDRANT_COLLECTIONS="other*")[1].startswith("The damaged files")
+    assert "-> mcp-server-qdrant rebuild" not in run("doctor", EMBEDDING_PROVIDER="none")[1]
+
+
+def test_only_the_embedded_engine_is_rebuilt(run):
+    code, out, err = run("rebuild", QDRANT_URL="http://127.0.0.1:9", QDRANT_LOCAL_PATH="")
+
+    assert (code, out) == (2, "")
+    assert "QDRANT_URL names a server" in err

@@ -108,8 +108,15 @@ async def restore(
 async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
     """Rebuild the store from what can be read: of each collection the points left, and lost."""
     check_writable(settings)
+    if settings.qdrant_url is not None:
+        raise RequestError("Only the embedded engine is rebuilt, and QDRANT_URL names a server.")
     async with _embedded(settings) as (client, _):
-        return dict(await client.rebuild())
+        done = await client.rebuild()
+        return {
+            name: numbers
+            for name, numbers in done.items()
+            if visible_in(settings.qdrant_collections, name)
+        }
 
 
 async def erase_traces(client: object) -> str:

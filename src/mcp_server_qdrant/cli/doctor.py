@@ -235,7 +235,9 @@ class Examination:
             text = f"{text} {info.note[0].upper()}{info.note[1:].rstrip('.')}."
         name = ("-- " if info.name.startswith("-") else "") + shlex.quote(info.name)
         upgrade, model = "mcp-server-qdrant upgrade", self.settings.chosen_model
-        if "accept-loss" in text:
+        if "mcp-server-qdrant rebuild" in text:
+            self._problem("collection", text, "mcp-server-qdrant rebuild")
+        elif "accept-loss" in text:
             self._problem("collection", text, f"mcp-server-qdrant accept-loss {name}")
         elif not info.legs or "upgrade again" in text:
             self._problem("collection", text, f"{upgrade} {name}")

@@ -26,6 +26,7 @@ from mcp_server_qdrant.cli.upkeep import (
     backup,
     copy,
     describe,
+    rebuild,
     restore,
     upgrade,
 )
@@ -124,7 +125,7 @@ def recall(folder: str) -> None:
 
 COMMANDS = (
     *(init, doctor, evaluate, ingest, sync, token, viz),
-    *(upgrade, copy, describe, accept_loss, backup, restore, history),
+    *(upgrade, copy, describe, accept_loss, rebuild, backup, restore, history),
 )
 for command in COMMANDS:
     command.params.append(frame.ENV_FILE)

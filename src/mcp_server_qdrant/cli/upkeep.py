@@ -1,5 +1,5 @@
 """The commands that work on whole collections while they are used: `upgrade`, `copy`, `describe`,
-`accept-loss`, `backup` and `restore`.
+`accept-loss`, `rebuild`, `backup` and `restore`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -105,6 +105,23 @@ async def accept_loss(collections: Sequence[str]) -> None:
         return accepted(name, *await engine.accept_loss(name))
 
     await _own(_load(), collections, work)
+
+
+@click.command()
+@frame.runs("Interrupted; the engine goes on with it.")
+async def rebuild() -> None:
+    """Rebuild the embedded engine's store from all that can still be read, where it is damaged.
+
+    What was damaged is kept in the folder `damaged` of QDRANT_LOCAL_PATH.
+    """
+    settings = _load()
+    from mcp_server_qdrant.app import upkeep
+
+    done = await upkeep.rebuild(settings)
+    for name, (left, lost) in done.items():
+        click.echo(rebuilt(called(name), left, lost))
+    kept = printable(str(settings.local_path / "damaged"))
+    click.echo(f"The damaged files are kept in {kept}: delete them once you miss nothing.")
 
 
 @click.command()
@@ -258,6 +275,12 @@ def accepted(name: str, lost: int, left: int) -> str:
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
     return f"{name}: goes on with {amount(left, 'point')}, without the {lost:,} that are missing."
+
+
+def rebuilt(name: str, left: int, lost: int) -> str:
+    """The result of a rebuild for a collection."""
+    gone = f"{lost:,} {'is' if lost == 1 else 'are'} lost" if lost else "none is lost"
+    return f"{name}: {amount(left, 'point')}, {gone}."
 
 
 def _names(vectors: Sequence[str]) -> str:

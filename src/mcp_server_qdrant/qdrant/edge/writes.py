@@ -7,16 +7,18 @@ makes it durable before it acknowledges.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.collection import (
+    Entry,
     check_key,
     moved,
     own_id,
@@ -26,7 +28,7 @@ from mcp_server_qdrant.qdrant.edge.collection import (
 from mcp_server_qdrant.qdrant.edge.files import allocated
 from mcp_server_qdrant.qdrant.edge.points_file import write_points
 from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
-from mcp_server_qdrant.qdrant.edge.space import all_indexes, guarded
+from mcp_server_qdrant.qdrant.edge.space import Space, all_indexes, guarded
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 
 _KINDS = ("vectors", "sparse_vectors")
@@ -112,11 +114,13 @@ class Writes:
         What was damaged is kept in the folder `damaged`.
         """
         await self._rebuild(keep=True)
-        return {
-            entry.name: (found.count(), found.space.census.missing.get(entry.id, 0))
-            for entry in self._store.catalogue
-            if not entry.fault and (found := self._store.get(entry.name))
-        }
+        done = {}
+        for name in self._store.names():
+            with suppress(EngineFailure):
+                found = self._store.get(name)
+                points = found.count()
+                done[name] = points, found.space.census.missing.get(found.entry.id, 0)
+        return done
 
     async def rewrite(self) -> None:
         """Write each store anew: what was deleted is in none of its files any more."""
@@ -124,34 +128,44 @@ class Writes:
 
     async def _rebuild(self, *, keep: bool) -> None:
         """A new generation of each space, of what can be read; `keep` the old one's files."""
-        folder = self._store.folder
+        failed = None
         for key, space in self._store.spaces.items():
             source, entries = space.readable(), self._store.catalogue.of_space(key)
-            if source is None or not entries:
-                continue
-            self._room(_REBUILT * allocated(source))
-            space.close()
-            space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
-            place, work = space.new_generation(), folder.place("rebuilding")
-            vectors, sparse = entries[0].vectors, entries[0].sparse_vectors
-            about = {"vectors": vectors, "sparse_vectors": sparse, "optimised_points": 0}
-            indexes = {field: one for entry in entries for field, one in entry.indexes.items()}
-            done = False
-            try:
-                with guarded("", "could not be rebuilt."):
-                    made = about | {"indexes": indexes}
-                    await asyncio.to_thread(rebuild, source, place, work, made)
-                    space.switch(place, about)
-                    done = True
-            finally:
-                space.fault = None
-                folder.discard(work)
-                if not done:
-                    folder.discard(place)
-                elif keep:
-                    folder.set_aside(source)
-                else:
-                    folder.discard(source)
+            if source is not None and entries:
+                try:
+                    await self._rebuild_space(space, source, entries, keep=keep)
+                except EngineFailure as error:
+                    failed = error  # others can be read
+        if failed:
+            raise failed
+
+    async def _rebuild_space(
+        self, space: Space, source: Path, entries: Sequence[Entry], *, keep: bool
+    ) -> None:
+        folder = self._store.folder
+        self._room(_REBUILT * allocated(source))
+        space.close()
+        space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
+        place, work = space.new_generation(), folder.place("rebuilding")
+        vectors, sparse = entries[0].vectors, entries[0].sparse_vectors
+        about = {"vectors": vectors, "sparse_vectors": sparse, "optimised_points": 0}
+        indexes = {field: one for entry in entries for field, one in entry.indexes.items()}
+        done = False
+        try:
+            with guarded("", "could not be rebuilt."):
+                made = about | {"indexes": indexes}
+                await asyncio.to_thread(rebuild, source, place, work, made)
+                space.switch(place, about)
+                done = True
+        finally:
+            space.fault = None
+            folder.discard(work)
+            if not done:
+                folder.discard(place)
+            elif keep:
+                folder.set_aside(source)
+            else:
+                folder.discard(source)
 
     async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
         """Index payload fields, for all collections of the space; cheap while it is empty."""
