@@ -113,7 +113,7 @@ class Forked(subprocess.Popen):
         return int.from_bytes(number, "little", signed=True) if number else LOST
 
     def __del__(self) -> None:
-        super().__del__()
+        # It is no child of this process, so nothing is left to reap; a host outlives who began it.
         if hasattr(self, "_ended"):
             self._ended.close()
 
