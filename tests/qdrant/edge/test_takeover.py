@@ -104,6 +104,23 @@ def test_the_latest_written_comes_first_and_one_that_is_asked_for_next(tmp_path)
     here.store.close()
 
 
+def test_layouts_of_previews_are_read_and_in_mid_exchange_the_new_folder(
+    tmp_path,
+):
+    path = lay_out(tmp_path, "a", range(5))
+    (path / "collection.json").rename(path.with_name("c-a.json"))
+    (path / "points").rename(path.with_name("c-a.count"))
+    lay_out(tmp_path, "b", range(3))
+    lay_out(tmp_path, "b", range(10, 14), slug="c-b.next")
+    here = Here(tmp_path)
+    here.take_over()
+
+    assert (here.points("a"), here.number("a")) == (expected(range(5)), 5)
+    assert here.points("b") == expected(range(10, 14))
+    assert not (tmp_path / "shards").exists()
+    here.store.close()
+
+
 def test_points_that_were_missing_before_are_missing_after(tmp_path):
     path = lay_out(tmp_path, "a", range(5))
     (path / "points").write_text("8")

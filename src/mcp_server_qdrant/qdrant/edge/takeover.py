@@ -4,6 +4,8 @@ shards/<slug>              such a collection: the engine's files, and among them
   collection.json          its description
   points                   how many points it holds at least
 
+Versions before those had description and number beside the folder, as <slug>.json and <slug>.count.
+
 One after the other, the latest written first; each is removed once its points are in a space,
 counted and durable. A crash at any moment leaves the earlier files or the new ones, whole.
 """
@@ -44,6 +46,11 @@ def find(store: Store) -> None:
     """Note the collections of an earlier version, the latest written first."""
     if not store.folder.earlier.is_dir():
         return
+    for beside, within in ((".json", DESCRIPTION), (".count", POINTS)):
+        for path in store.folder.earlier.glob(f"*{beside}"):
+            target = path.with_suffix("") / within
+            if target.parent.is_dir() and not target.exists():
+                path.replace(target)
     found: list[tuple[bool, float, Path]] = []
     for path in store.folder.earlier.iterdir():
         whole, slug = path.suffix != _NEXT, path.name.removesuffix(_NEXT)
