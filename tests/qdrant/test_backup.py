@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,9 +19,10 @@ from mcp_server_qdrant.app.upkeep import back_up, restore
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import slug_of
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
-from tests.e2e.raw import clean_environment
+from tests.e2e.raw import clean_environment, host_pid
 from tests.support import make_settings
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -101,14 +104,6 @@ async def test_a_backup_taken_during_writes_holds_whole_writes(client, tmp_path)
     assert (await client.count("notes")).count == 2_050
 
 
-async def test_a_backup_is_a_folder_that_the_engine_can_open(client, tmp_path):
-    await back_up(settings(tmp_path / "engine"), tmp_path / "b", [], NOW, quiet, replace=False)
-    copy = await EdgeClient.open(tmp_path / "b", options=EdgeOptions(idle_seconds=0.3))
-
-    assert await contents(copy, "notes") == await contents(client, "notes")
-    await copy.close()
-
-
 async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
@@ -147,46 +142,50 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
 
 
-def said(place, change, file="backup.json"):
-    """Change what a file of the backup says."""
-    found = json.loads((place / file).read_text())
+POINTS = "c-notes.points"
+
+
+def said(place, change):
+    """Change what the manifest says."""
+    found = json.loads((place / "backup.json").read_text())
     change(found)
-    (place / file).write_text(json.dumps(found))
+    (place / "backup.json").write_text(json.dumps(found))
 
 
-def described(**fields):
+def rewritten(change):
+    """Change the file's lines, and let its digest be right."""
+
     def fault(place):
-        said(place, lambda sidecar: sidecar.update(fields), "shards/c-notes/collection.json")
+        lines = [json.loads(line) for line in (place / POINTS).read_bytes().splitlines()]
+        change(lines)
+        made = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        (place / POINTS).write_bytes(made)
+        saved = {"digest": hashlib.sha256(made).hexdigest()}
+        said(place, lambda found: found["collections"]["notes"].update(saved))
 
     return fault
 
 
-def overwritten(part):
+def overwritten(place):
     """Bytes of another kind, as many as before."""
+    with (place / POINTS).open("r+b") as write:
+        write.seek(-100, os.SEEK_END)
+        write.write(b"\xff" * 100)
 
-    def fault(place):
-        files = [*(place / "shards" / "c-notes" / "segments").glob(f"*/{part}")]
-        assert files
-        for file in files:
-            with file.open("r+b") as write:
-                write.write(b"\xff" * min(file.stat().st_size, 1 << 20))
 
-    return fault
+def shortened(place):
+    os.truncate(place / POINTS, (place / POINTS).stat().st_size // 2)
 
 
 def exchanged(by):
     """Something else in the place of a file."""
 
     def fault(place):
-        file = place / "shards" / "c-notes" / "edge_config.json"
+        file = place / POINTS
         file.rename(place.parent / "elsewhere")
         by(file, place.parent / "elsewhere")
 
     return fault
-
-
-def unlisted(place):
-    said(place, lambda found: found["collections"]["notes"].update(files={}))
 
 
 def of_another_number(place):
@@ -194,24 +193,38 @@ def of_another_number(place):
 
 
 def of_another(place):
-    """A file is listed that is not the collection's."""
-    (place / "shards" / "c-other.json").touch()
-    said(
-        place,
-        lambda found: found["collections"]["notes"]["files"].update({"shards/c-other.json": ""}),
-    )
+    """The manifest names a collection whose file is another one's."""
+    other = place / "c-other.points"
+    (place / POINTS).rename(other)
+    said(place, lambda found: found.update(collections={"other": found["collections"]["notes"]}))
 
 
 DAMAGE = [
-    described(name="notes2"),
-    overwritten("payload_storage/page_0.dat"),
+    overwritten,
+    shortened,
     exchanged(lambda file, _: os.mkfifo(file)),
     exchanged(lambda file, elsewhere: file.symlink_to(elsewhere)),
     exchanged(lambda file, _: file.mkdir()),
     exchanged(lambda file, _: None),
-    unlisted,
     of_another,
     of_another_number,
+    rewritten(lambda lines: lines[0].update(name="notes2")),
+    rewritten(lambda lines: lines[0].pop("vectors")),
+    rewritten(lambda lines: lines[0].update(vectors=[])),
+    rewritten(lambda lines: lines[0].update(sparse_vectors=None)),
+    rewritten(lambda lines: lines[0].update(metadata=[1])),
+    rewritten(lambda lines: lines[0].update(indexes={"n": "no kind"})),
+    rewritten(lambda lines: lines.clear()),
+    rewritten(lambda lines: lines.pop()),
+    rewritten(lambda lines: lines.insert(30, 7)),
+    rewritten(lambda lines: lines[30].pop()),
+    rewritten(lambda lines: lines.append([51, *lines[1][1:]])),
+    rewritten(lambda lines: lines[30].__setitem__(0, "no id")),
+    rewritten(lambda lines: lines[30].__setitem__(0, -1)),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"v": "!"}})),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"v": "AAAAAA=="}})),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"other": "AAAAAA=="}})),
+    rewritten(lambda lines: lines[30].__setitem__(2, "no payload")),
 ]
 
 
@@ -228,11 +241,17 @@ async def test_a_damaged_backup_changes_nothing(client, tmp_path):
         for left in (place, tmp_path / "elsewhere"):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
-    assert [one for one in told if not one.startswith("The backup of 'notes' is damaged: ")] == []
+    damaged = r"The backup of '(notes|other)' is damaged: "
+    assert [one for one in told if not re.match(damaged, one)] == []
     assert await contents(client, "notes") == before
     names = [one.name for one in (await client.get_collections()).collections]
     assert names == ["Räume & co", "notes"]
-    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+    assert described(tmp_path / "engine") == [slug_of(name) for name in names]
+
+
+def described(engine):
+    """The slugs of all collections, also of those that nobody sees."""
+    return sorted({path.stem for path in (engine / "collections").iterdir()})
 
 
 ODD = [
@@ -241,12 +260,12 @@ ODD = [
     ({"format": 99}, "cannot be read: it is damaged, or another version's"),
     ({"collections": [1]}, "cannot be read"),
     ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": "x", "files": {}}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": -1, "files": {}}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": 1, "files": ["a"]}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": 1, "files": {"\0": ""}}}}, "is damaged"),
-    ({"collections": {"../notes": {"points": 1, "files": {}}}}, "is damaged"),
-    ({"collections": {"notes": {"points": 1, "files": {"/etc/passwd": ""}}}}, "is damaged"),
+    ({"collections": {"notes": {"points": "x", "digest": ""}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": -1, "digest": ""}}}, "cannot be read"),
+    ({"collections": {"notes": {"points": 1, "digest": ["a"]}}}, "cannot be read"),
+    ({"collections": {"\0": {"points": 1, "digest": ""}}}, "is damaged"),
+    ({"collections": {"../notes": {"points": 1, "digest": ""}}}, "is damaged"),
+    ({"collections": {"/etc/passwd": {"points": 1, "digest": ""}}}, "is damaged"),
 ]
 
 
@@ -275,21 +294,19 @@ async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
 async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
-    (tmp_path / "secret").write_text("the key")
-    shard = place / "shards" / "c-notes"
-    os.mkfifo(shard / "pipe")
-    (shard / "segments" / "link").symlink_to(tmp_path / "secret")
-    (shard / "more").write_text("more")
+    os.mkfifo(place / "c-pipe.points")
+    (place / "c-link.points").symlink_to(place / POINTS)
+    shutil.copy(place / POINTS, place / "c-more.points")
 
     assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
-    there = tmp_path / "engine" / "shards" / "c-notes"
-    assert {"pipe", "more", "link"}.isdisjoint(path.name for path in there.rglob("*"))
+    names = [one.name for one in (await client.get_collections()).collections]
+    assert names == ["Räume & co", "notes"]
 
 
 async def test_a_fault_in_one_of_several_names_those_that_are_back(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, [], NOW, quiet, replace=False)
-    overwritten("segment.json")(place)
+    overwritten(place)
     await client.delete("Räume & co", [1])
 
     with pytest.raises(RequestError, match=r"'notes' is damaged: .* until then: 'Räume & co'\.$"):
@@ -318,12 +335,39 @@ async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, mo
     def filling(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(backup, "copy_with_holes", filling)
+    monkeypatch.setattr(EdgeClient, "put", filling)
 
     with pytest.raises(EngineFailure, match="cannot be restored: No space left on device"):
         await restore(own, place, [], quiet, replace=True)
     assert (await client.count("notes")).count == 50
-    assert [*(tmp_path / "engine" / "work").iterdir()] == []
+    assert described(tmp_path / "engine") == sorted(map(slug_of, ("Räume & co", "notes")))
+
+
+@pytest.mark.parametrize("kill_client", [False, True])
+async def test_of_a_killed_restore_nothing_is_left_once_the_host_starts(
+    client, tmp_path, monkeypatch, kill_client
+):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    before, put, names = await contents(client, "notes"), EdgeClient.put, ("Räume & co", "notes")
+    if kill_client:
+
+        async def gone(*_):
+            """Whoever was killed removes nothing."""
+
+        monkeypatch.setattr(EdgeClient, "delete_collection", gone)
+
+    async def killing(self, *given):
+        await put(self, *given)
+        assert len(described(tmp_path / "engine")) == 3
+        os.kill(host_pid(tmp_path / "engine"), signal.SIGKILL)
+
+    monkeypatch.setattr(EdgeClient, "put", killing)
+    with pytest.raises(EngineFailure, match="was started anew meanwhile: restore the backup again"):
+        await restore(own, place, [], quiet, replace=True)
+
+    assert await contents(client, "notes") == before
+    assert described(tmp_path / "engine") == sorted(map(slug_of, names))
 
 
 async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path):
