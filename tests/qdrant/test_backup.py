@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,10 +20,10 @@ from mcp_server_qdrant.app.upkeep import back_up, restore
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.files import slug_of
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
-from tests.e2e.raw import clean_environment
-from tests.hosts import until
+from tests.e2e.raw import clean_environment, host_pid
 from tests.support import make_settings
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -63,10 +64,11 @@ async def opened(folder):
 
 @pytest.fixture
 async def client(tmp_path):
-    async with opened(tmp_path / "engine") as client:
-        await fill(client, "notes", range(1, 51))
-        await fill(client, "Räume & co", range(1, 6))
-        yield client
+    client = await EdgeClient.open(tmp_path / "engine", options=EdgeOptions(idle_seconds=0.3))
+    await fill(client, "notes", range(1, 51))
+    await fill(client, "Räume & co", range(1, 6))
+    yield client
+    await client.close()
 
 
 async def test_what_was_backed_up_comes_back_as_it_was_while_the_engine_runs(client, tmp_path):
@@ -203,68 +205,89 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
     assert sorted(p.name for p in tmp_path.iterdir()) == ["b", "engine", "file", "full"]
 
 
-FILE = "c-notes.points"
+POINTS = "c-notes.points"
 
 
-def signed(place, change):
-    """Change the lines of a file, and let the digest say that they are so."""
-    lines = change((place / FILE).read_bytes().splitlines(keepends=True))
-    (place / FILE).write_bytes(b"".join(lines))
-    manifest = json.loads((place / "backup.json").read_text())
-    digest = hashlib.sha256((place / FILE).read_bytes()).hexdigest()
-    manifest["collections"]["notes"]["digest"] = digest
-    (place / "backup.json").write_text(json.dumps(manifest))
+def said(place, change):
+    """Change what the manifest says."""
+    found = json.loads((place / "backup.json").read_text())
+    change(found)
+    (place / "backup.json").write_text(json.dumps(found))
 
 
-def described(**fields):
-    def change(lines):
-        return [json.dumps(json.loads(lines[0]) | fields).encode() + b"\n", *lines[1:]]
+def rewritten(change):
+    """Change the file's lines, and let its digest be right."""
 
-    return lambda place: signed(place, change)
+    def fault(place):
+        lines = [json.loads(line) for line in (place / POINTS).read_bytes().splitlines()]
+        change(lines)
+        made = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        (place / POINTS).write_bytes(made)
+        saved = {"digest": hashlib.sha256(made).hexdigest()}
+        said(place, lambda found: found["collections"]["notes"].update(saved))
 
-
-def with_point(text):
-    return lambda place: signed(place, lambda lines: [*lines[:3], text + b"\n", *lines[4:]])
+    return fault
 
 
 def overwritten(place):
-    """One byte of a point is another."""
-    data = bytearray((place / FILE).read_bytes())
-    data[-10] ^= 1
-    (place / FILE).write_bytes(data)
+    """Bytes of another kind, as many as before."""
+    with (place / POINTS).open("r+b") as write:
+        write.seek(-100, os.SEEK_END)
+        write.write(b"\xff" * 100)
+
+
+def shortened(place):
+    os.truncate(place / POINTS, (place / POINTS).stat().st_size // 2)
 
 
 def exchanged(by):
     """Something else in the place of a file."""
 
     def fault(place):
-        file = place / FILE
+        file = place / POINTS
         file.rename(place.parent / "elsewhere")
         by(file, place.parent / "elsewhere")
 
     return fault
 
 
+def of_another_number(place):
+    said(place, lambda found: found["collections"]["notes"].update(points=49))
+
+
+def of_another(place):
+    """The manifest names a collection whose file is another one's."""
+    other = place / "c-other.points"
+    (place / POINTS).rename(other)
+    said(place, lambda found: found.update(collections={"other": found["collections"]["notes"]}))
+
+
 DAMAGE = [
-    described(name="notes2"),
-    described(vectors={"v": {"size": 3, "distance": "Cosine"}}),
     overwritten,
+    shortened,
     exchanged(lambda file, _: os.mkfifo(file)),
     exchanged(lambda file, elsewhere: file.symlink_to(elsewhere)),
     exchanged(lambda file, _: file.mkdir()),
     exchanged(lambda file, _: None),
-    with_point(b"{"),
-    with_point(b"[1]"),
-    with_point(b'["no id", null, {}]'),
-    with_point(b'[1, "AAAA", {}]'),
-    with_point(b'[1, {"named": {"v": "AAAAAAAAAAAAAAAAAAAAwP/"}}, {}]'),
-    with_point(b'[1, {"sparse": ["AAAA", 5]}, {}]'),
-    with_point(b'[1, null, {"__collection__": "x"}]'),
-    with_point(b"[1, null, []]"),
-    with_point(b"[" * 100_000),
-    lambda place: signed(place, lambda lines: lines[:-1]),
-    lambda place: signed(place, lambda _: []),
-    lambda place: signed(place, lambda _: [b"\xff\xfe\n"]),
+    of_another,
+    of_another_number,
+    rewritten(lambda lines: lines[0].update(name="notes2")),
+    rewritten(lambda lines: lines[0].pop("vectors")),
+    rewritten(lambda lines: lines[0].update(vectors=[])),
+    rewritten(lambda lines: lines[0].update(sparse_vectors=None)),
+    rewritten(lambda lines: lines[0].update(metadata=[1])),
+    rewritten(lambda lines: lines[0].update(indexes={"n": "no kind"})),
+    rewritten(lambda lines: lines.clear()),
+    rewritten(lambda lines: lines.pop()),
+    rewritten(lambda lines: lines.insert(30, 7)),
+    rewritten(lambda lines: lines[30].pop()),
+    rewritten(lambda lines: lines.append([51, *lines[1][1:]])),
+    rewritten(lambda lines: lines[30].__setitem__(0, "no id")),
+    rewritten(lambda lines: lines[30].__setitem__(0, -1)),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"v": "!"}})),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"v": "AAAAAA=="}})),
+    rewritten(lambda lines: lines[30].__setitem__(1, {"named": {"other": "AAAAAA=="}})),
+    rewritten(lambda lines: lines[30].__setitem__(2, "no payload")),
 ]
 
 
@@ -281,11 +304,17 @@ async def test_a_damaged_backup_changes_nothing(client, tmp_path):
         for left in (place, tmp_path / "elsewhere"):
             shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
-    assert [one for one in told if not one.startswith("The backup of 'notes' is damaged: ")] == []
+    damaged = r"The backup of '(notes|other)' is damaged: "
+    assert [one for one in told if not re.match(damaged, one)] == []
     assert await contents(client, "notes") == before
     names = [one.name for one in (await client.get_collections()).collections]
     assert names == ["Räume & co", "notes"]
-    await until(lambda: not [*(tmp_path / "engine" / "unwanted").iterdir()])
+    assert described(tmp_path / "engine") == [slug_of(name) for name in names]
+
+
+def described(engine):
+    """The slugs of all collections, also of those that nobody sees."""
+    return sorted({path.stem for path in (engine / "collections").iterdir()})
 
 
 ODD = [
@@ -297,7 +326,7 @@ ODD = [
     ({"collections": {"notes": {"points": "x", "digest": ""}}}, "cannot be read"),
     ({"collections": {"notes": {"points": -1, "digest": ""}}}, "cannot be read"),
     ({"collections": {"notes": {"points": 1, "digest": ["a"]}}}, "cannot be read"),
-    ({"collections": {"notes": {"points": 1, "digest": ""}}}, "is damaged"),
+    ({"collections": {"\0": {"points": 1, "digest": ""}}}, "is damaged"),
     ({"collections": {"../notes": {"points": 1, "digest": ""}}}, "is damaged"),
     ({"collections": {"/etc/passwd": {"points": 1, "digest": ""}}}, "is damaged"),
 ]
@@ -325,6 +354,18 @@ async def test_an_odd_manifest_is_one_sentence(client, tmp_path):
     assert (await client.count("notes")).count == 50
 
 
+async def test_nothing_is_read_from_a_backup_but_what_was_saved(client, tmp_path):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    os.mkfifo(place / "c-pipe.points")
+    (place / "c-link.points").symlink_to(place / POINTS)
+    shutil.copy(place / POINTS, place / "c-more.points")
+
+    assert await restore(own, place, [], quiet, replace=True) == {"notes": 50}
+    names = [one.name for one in (await client.get_collections()).collections]
+    assert names == ["Räume & co", "notes"]
+
+
 async def test_a_fault_in_one_of_several_names_those_that_are_back(client, tmp_path):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, [], NOW, quiet, replace=False)
@@ -350,19 +391,46 @@ async def test_two_restores_of_a_collection_take_turns(client, tmp_path):
     assert await asyncio.gather(*both) == [{"notes": 50}] * 2
 
 
-async def test_a_file_that_cannot_be_read_is_a_sentence(client, tmp_path, monkeypatch):
+async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, monkeypatch):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
 
-    def failing(*_):
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+    def filling(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(backup, "read_points", failing)
+    monkeypatch.setattr(EdgeClient, "put", filling)
 
-    with pytest.raises(EngineFailure, match="cannot be restored: Input/output error"):
+    with pytest.raises(EngineFailure, match="cannot be restored: No space left on device"):
         await restore(own, place, [], quiet, replace=True)
     assert (await client.count("notes")).count == 50
-    assert len((await client.get_collections()).collections) == 2
+    assert described(tmp_path / "engine") == sorted(map(slug_of, ("Räume & co", "notes")))
+
+
+@pytest.mark.parametrize("kill_client", [False, True])
+async def test_of_a_killed_restore_nothing_is_left_once_the_host_starts(
+    client, tmp_path, monkeypatch, kill_client
+):
+    own, place = settings(tmp_path / "engine"), tmp_path / "b"
+    await back_up(own, place, ["notes"], NOW, quiet, replace=False)
+    before, put, names = await contents(client, "notes"), EdgeClient.put, ("Räume & co", "notes")
+    if kill_client:
+
+        async def gone(*_):
+            """Whoever was killed removes nothing."""
+
+        monkeypatch.setattr(EdgeClient, "delete_collection", gone)
+
+    async def killing(self, *given):
+        await put(self, *given)
+        assert len(described(tmp_path / "engine")) == 3
+        os.kill(host_pid(tmp_path / "engine"), signal.SIGKILL)
+
+    monkeypatch.setattr(EdgeClient, "put", killing)
+    with pytest.raises(EngineFailure, match="was started anew meanwhile: restore the backup again"):
+        await restore(own, place, [], quiet, replace=True)
+
+    assert await contents(client, "notes") == before
+    assert described(tmp_path / "engine") == sorted(map(slug_of, names))
 
 
 async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path):

@@ -112,7 +112,7 @@ class Services:
             history=self.history,
             mask=settings.mask_secrets,
         )
-        self.deletion = Deletion(self.store, self.lookup, self._deleted)
+        self.deletion = Deletion(self.store, self.lookup, self._changed)
         self.revision = Revision(self.store, self.deletion)
         paced = partial(self.sync, pace=Pace(SYNC_SHARE))
         self.background = _background(settings, paced, tenant)
@@ -157,13 +157,11 @@ class Services:
 
     def _written(self, collection: str, texts: Sequence[str]) -> None:
         """Bring up to date what searches remember of a collection."""
-        self.projector.changed(collection)
-        self.pipeline.understanding.terms.changed(collection)
-        self.pipeline.understanding.tags.changed(collection)
+        self._changed(collection)
         self.lexicon.stored(collection, texts)
 
-    def _deleted(self, collection: str) -> None:
-        """Forget what searches remember of deleted texts."""
+    def _changed(self, collection: str) -> None:
+        """Forget what searches remember of texts that were replaced or deleted."""
         self.projector.changed(collection)
         self.pipeline.understanding.terms.forget(collection)
         self.pipeline.understanding.tags.changed(collection)

@@ -19,9 +19,9 @@ from pydantic import BaseModel, Field, ValidationError
 from mcp_server_qdrant.core.disk import locked, opened, sync, write_atomically
 from mcp_server_qdrant.core.errors import (
     EngineFailure,
-    InvalidPoint,
     QdrantMcpError,
     RequestError,
+    UnknownCollection,
     UnusableFile,
 )
 from mcp_server_qdrant.core.notation import every
@@ -32,6 +32,7 @@ from mcp_server_qdrant.qdrant.edge.points_file import read_description, read_poi
 MANIFEST = "backup.json"
 OVERWRITE = "pass --overwrite to replace"
 _PAGE = 64  # points sent at once
+_RESTARTED = "The embedded engine was started anew meanwhile: restore the backup again."
 
 Tell = Callable[[str, int, int], None]  # the collection, and how many of how many are done
 
@@ -168,7 +169,18 @@ async def restore(
 async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, replace: bool) -> None:
     """Fill a collection that nobody sees; once it is whole it takes the place of that name."""
     staged = f"{STAGED}{uuid4().hex}"
-    made = False
+    done = False
+    try:
+        await _fill(client, staged, name, path, saved)
+        await client.adopt(name, staged, replace=replace)
+        done = True
+    finally:
+        if not done:
+            await client.delete_collection(staged)
+
+
+async def _fill(client: EdgeClient, staged: str, name: str, path: Path, saved: Saved) -> None:
+    """Make the collection `staged` of the file of `name`, which must be as it was saved."""
     try:
         with opened(path, path.parent) as file:
             if await asyncio.to_thread(_digest_of, file) != saved.digest:
@@ -177,22 +189,24 @@ async def _load(client: EdgeClient, name: str, path: Path, saved: Saved, *, repl
             described = await asyncio.to_thread(read_description, file)
             if described["name"] != name:
                 raise _damaged(name)
-            made = True
             await client.create_described(staged, described)
             pages = read_points(file, _PAGE)
             while page := await asyncio.to_thread(next, pages, None):
                 await client.put(staged, page)
         if (await client.count(staged)).count != saved.points:
             raise _damaged(name)
-        await client.adopt(name, staged, replace=replace)
-        made = False
-    except (FileNotFoundError, NotADirectoryError, UnusableFile) as error:
+    except UnknownCollection as error:
+        raise EngineFailure(_RESTARTED) from error
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        RequestError,
+        ValueError,
+        LookupError,
+        TypeError,
+        RecursionError,
+    ) as error:
         raise _damaged(name) from error
-    except (ValueError, LookupError, TypeError, RecursionError, InvalidPoint) as error:
-        raise _damaged(name) from error
-    finally:
-        if made:
-            await client.delete_collection(staged)
 
 
 def _file_of(name: str) -> str:

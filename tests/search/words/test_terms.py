@@ -121,8 +121,8 @@ async def test_what_is_stored_or_deleted_concerns_every_group_that_has_the_colle
 
     assert await asked() == [("a b", (1, 9)), ("a c", (1, 9)), ("b c", (1, 9))]
     assert await asked() == []
-    weigh.changed("a")
-    assert await asked() == [("a b", (9,)), ("a c", (9,))]
+    weigh.forget("a")
+    assert await asked() == [("a b", (1, 9)), ("a c", (1, 9))]
     weigh.forget("b")
     assert await asked() == [("a b", (1, 9)), ("b c", (1, 9))]
 
@@ -342,7 +342,7 @@ async def test_a_probe_that_began_before_a_store_does_not_say_what_is_absent_aft
     def stored_meanwhile(collection, terms):
         found = answer(collection, terms)
         prober.collections["a"][1][2] = 1
-        weights.changed("a")
+        weights.forget("a")
         return found
 
     prober.answer = stored_meanwhile

@@ -14,7 +14,6 @@ import uuid
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import unquote
 
 from mcp_server_qdrant.core.disk import sync
@@ -128,22 +127,16 @@ def sync_tree(path: Path) -> None:
 
 
 def copy_sparse(source: Path, target: Path) -> None:
-    """Copy a tree; holes stay holes."""
+    """Copy a tree; blocks of zeros become holes."""
     for path in (source, *source.rglob("*")):
         place = target / path.relative_to(source)
         if path.is_dir():
             place.mkdir(exist_ok=True)
-        else:
-            with path.open("rb") as read:
-                copy_with_holes(read, place)
-
-
-def copy_with_holes(read: BinaryIO, target: Path) -> None:
-    """Copy an open file; blocks of zeros become holes."""
-    with target.open("wb") as write:
-        while block := read.read(_BLOCK):
-            if block == bytes(len(block)):
-                write.seek(len(block), os.SEEK_CUR)
-            else:
-                write.write(block)
-        write.truncate()
+            continue
+        with path.open("rb") as read, place.open("wb") as write:
+            while block := read.read(_BLOCK):
+                if block == bytes(len(block)):
+                    write.seek(len(block), os.SEEK_CUR)
+                else:
+                    write.write(block)
+            write.truncate()

@@ -50,6 +50,8 @@ async def write_points(
 def read_description(file: BinaryIO) -> dict[str, Any]:
     """The description, which is the first line. Raises ValueError or the like where it is none."""
     described = json.loads(file.readline(_LONGEST))
+    if not isinstance(described["metadata"], dict | None):
+        raise TypeError("The metadata are none.")
     return {key: described[key] for key in _DESCRIBED}
 
 

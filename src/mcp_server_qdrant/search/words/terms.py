@@ -12,7 +12,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
@@ -140,9 +140,10 @@ class TermWeights:
     `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
     terms by which a collection shows its languages. `compounds` are terms of a query that stand for
     several of its words: not all vectors have them, and they count where some do.
-    That a collection lacks a term is remembered for seconds only, and until something is stored
-    there: a text must be found by its words as soon as it is stored. Of a language's marker it is
-    remembered like an idf.
+    What is known of a collection lasts until something changes there: a text must be found by its
+    words as soon as it is stored, and weighs as before once it is brought back. Other processes
+    write too, so that a term is absent is remembered for seconds only; a language's marker like an
+    idf.
     """
 
     words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]]
@@ -223,18 +224,11 @@ class TermWeights:
         }
         return local, failures
 
-    def changed(self, collection: str) -> None:
-        """Something was stored there: it may have terms that it lacked.
-
-        A probe under way may have asked before that: its answer goes to the entry as it was.
-        """
-        for group, known in [*self._known.items()]:
-            if collection in group.names:
-                there = {term: one for term, one in known.terms.items() if one[0] > 0}
-                self._known[group] = replace(known, terms=there)
-
     def forget(self, collection: str) -> None:
-        """Something was deleted there: terms may be rarer than they were, or gone."""
+        """Something was stored or deleted there: terms may be new, gone, rarer or more frequent.
+
+        A probe under way may have asked before that: its answer goes to what is forgotten.
+        """
         for group in [group for group in self._known if collection in group.names]:
             del self._known[group]
 
