@@ -114,6 +114,7 @@ async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, tmp_p
     await client.upsert("other", [point(i) for i in range(5)])
     os.kill(child, signal.SIGCONT)
     await finished(tmp_path)
+    assert "given up" not in edge_wire.service(tmp_path).log.read_text()
 
     for _ in range(2):
         assert (await client.count("c")).count == 850
