@@ -1,25 +1,39 @@
 """Points that vanish from the disk are missed by what an agent and an operator read."""
 
+import asyncio
+import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
 
 from filelock import FileLock
+from qdrant_client import models
 
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.e2e.raw import RawServer, host_pid, text_of
 from tests.e2e.test_upkeep import run
 
 FACTS = 12
 
 
+async def elsewhere(folder: Path) -> None:
+    """Make a collection whose vectors are of their own: no file is shared with others."""
+    client = await EdgeClient.open(folder)
+    vector = models.VectorParams(size=384, distance=models.Distance.COSINE)
+    await client.create_collection("songs", {"fast-all-minilm-l6-v2": vector})
+    await client.close()
+
+
 def stored(env: dict[str, str], cwd: Path) -> RawServer:
-    """A server that was told some facts, and has another collection."""
+    """A server that was told some facts, and has another collection, which shares no file."""
+    asyncio.run(elsewhere(Path(env["QDRANT_LOCAL_PATH"])))
     server = RawServer(env, cwd)
     for number in range(FACTS):
         text = f"Fact {number}: the boat is moored at pier {number}."
         server.call("qdrant-store", information=text, collection_name="facts", create=True)
-    server.call("qdrant-store", information="A boat song.", collection_name="songs", create=True)
+    server.call("qdrant-store", information="A boat song.", collection_name="songs")
     return server
 
 
@@ -33,7 +47,10 @@ def ended(folder: Path) -> FileLock:
 def lose(folder: Path) -> None:
     """End the host, so that its log has no fact any more, and delete a part of the facts."""
     with ended(folder):
-        for segment in (folder / "shards" / "c-facts" / "segments").iterdir():
+        facts = json.loads((folder / "collections" / "c-facts.json").read_text())
+        segments = [*(folder / "spaces" / facts["space"]).glob("g-*/segments/*")]
+        assert segments
+        for segment in segments:
             shutil.rmtree(segment)
 
 
@@ -62,7 +79,8 @@ def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_pa
     assert sentence in text_of(listed)
     assert again["structuredContent"]["collections"] == states
     assert log.count(sentence) == 1
-    assert (folder / "engine-host.log").read_text().count(sentence) == 1
+    told = (folder / "engine-host.log").read_text()
+    assert re.findall(r"missing on the disk: \{'\w+': (\d+)\}", told) == [str(missing)]
 
     code, out, _ = run(env, "accept-loss", "facts", "songs")
     left = FACTS - missing
@@ -101,7 +119,7 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
     for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
         with ended(folder):
             kept = [one for one in cache.rglob("*") if one.is_file() and "hosts" not in one.parts]
-            kept += folder.glob("shards/*/points")
+            kept += folder.glob("spaces/*/points")
             for path in kept:
                 path.write_bytes(damage(path.read_bytes()))
         assert kept
