@@ -179,12 +179,12 @@ def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_kille
 
 
 async def left(folder: Path) -> list[int]:
-    """The numbers of points of all that the folder holds, once a new host removed what is unwanted."""
+    """The numbers of points of all that is there, once a new host removed what is unwanted."""
     if pid := host_pid(folder):
         os.kill(pid, signal.SIGTERM)
     client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
     async with asyncio.timeout(60):
-        while [*(folder / "unwanted").iterdir()]:
+        while await client.get_collections() and [*(folder / "unwanted").iterdir()]:
             await asyncio.sleep(0.1)
     await client.close()
     assert {path.stem for path in (folder / "collections").iterdir()} == {"c-notes"}
