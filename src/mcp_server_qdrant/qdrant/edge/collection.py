@@ -76,19 +76,26 @@ def check_key(paths: Iterable[str]) -> None:
         raise InvalidPoint(f"The payload key {KEY!r} is the embedded engine's own: rename it.")
 
 
-def confined(entries: Sequence[Entry], where: Plain | None, *, whole: bool = False) -> Plain | None:
+def confined(
+    entries: Sequence[Entry], where: Plain | None, *, others: Sequence[str] | None = None
+) -> Plain | None:
     """The filter, within these collections of one space; ids in it are those of their points.
 
-    `whole`: they are all that the space has, so that a filter without conditions is None.
+    `others` are the ids of all other collections there, where leaving them out is quicker; with
+    none left out, a filter without conditions is None.
     """
-    must: list[Plain] = []
-    if not whole:
-        ids = [entry.id for entry in entries]
-        match = {"value": ids[0]} if len(ids) == 1 else {"any": ids}
-        must.append({"key": KEY, "match": match})
+    made: dict[str, list[Plain]] = {}
+    if others is None:
+        made["must"] = [_of([entry.id for entry in entries])]
+    elif others:
+        made["must_not"] = [_of(others)]
     if where:
-        must.append(_with_stored_ids(entries, where))
-    return {"must": must} if must else None
+        made["must"] = [*made.get("must", ()), _with_stored_ids(entries, where)]
+    return made or None
+
+
+def _of(ids: Sequence[str]) -> Plain:
+    return {"key": KEY, "match": {"value": ids[0]} if len(ids) == 1 else {"any": [*ids]}}
 
 
 def _with_stored_ids(entries: Sequence[Entry], where: Any) -> Any:

@@ -52,14 +52,14 @@ class Question:
         self._live = edge.Filter() if self._space.deleted else None
         self._entries = [one.entry for one in asked]
         self._by_id = {entry.id: entry for entry in self._entries}
-        self._whole = store.is_whole(self._entries[0].space, self._entries)
+        self._others = store.others(self._entries[0].space, self._entries)
         self._guard = guard
         self._scope = self._filter(None)
         self._weighed = self._scope
         if corpus:
             entries = [one.entry for one in corpus]
-            whole = store.is_whole(entries[0].space, entries)
-            self._weighed = types.to_filter(confined(entries, guard, whole=whole))
+            others = store.others(entries[0].space, entries)
+            self._weighed = types.to_filter(confined(entries, guard, others=others))
 
     def candidates(self, ask: Ask) -> list[Found]:
         """The best points by RRF over the legs, with their exact score on each scored leg."""
@@ -184,7 +184,7 @@ class Question:
     def _filter(self, where: Plain | None) -> edge.Filter | None:
         both = [one for one in (self._guard, where) if one is not None]
         plain = {"must": both} if both else None
-        return types.to_filter(confined(self._entries, plain, whole=self._whole))
+        return types.to_filter(confined(self._entries, plain, others=self._others))
 
     def _corpus(self, vector: str) -> edge.Filter | None:
         """The points whose document frequencies weigh the words: other texts move no score."""

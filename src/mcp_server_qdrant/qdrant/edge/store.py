@@ -135,10 +135,11 @@ class Store:
             found.setdefault(collection.entry.space, []).append(collection)
         return found
 
-    def is_whole(self, space: str, some: Sequence[Entry]) -> bool:
-        """Whether these are all collections that have points in the space."""
-        census = self.spaces[space].census
-        return len(some) >= len(census.here) and census.here.keys() <= {one.id for one in some}
+    def others(self, space: str, some: Sequence[Entry]) -> list[str] | None:
+        """The ids of all other collections with points in the space; None where they are more."""
+        chosen = {one.id for one in some}
+        others = [one for one in self.spaces[space].census.here if one not in chosen]
+        return others if len(others) < len(some) else None
 
     def space(self, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
         """The key of the space for these vectors, which is made where it is new."""
