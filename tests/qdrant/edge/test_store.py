@@ -13,7 +13,7 @@ from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.files import STAGED, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from tests.qdrant.edge.here import SPARSE, Here, made, upsert
+from tests.qdrant.edge.here import SPARSE, Here, made, pause, upsert
 
 STAGE = f"{STAGED}1"
 STEPS = ("rename", "replace", "unlink", "rmdir", "mkdir", "touch")
@@ -215,17 +215,20 @@ def test_a_dropped_collection_gives_its_room_back_and_comes_back_empty(tmp_path)
     here.store.close()
 
 
-def test_ids_of_collections_that_were_dropped_are_not_given_again(tmp_path, monkeypatch):
-    here = Here(tmp_path, "a")
+def test_ids_of_collections_that_were_dropped_are_not_given_again_before_their_points_are_gone(
+    tmp_path,
+):
+    """Else an id follows from the name: equal scores come in the same order in every store."""
+    here, other = Here(tmp_path / "here", "a"), Here(tmp_path / "other", "b", "a")
     first = here.store.get("a").entry.id
-    drawn = iter([first, first[:8] + "0" * 8, "00000000" + "1" * 8, "1" * 16])
-    monkeypatch.setattr(
-        "mcp_server_qdrant.qdrant.edge.catalogue.secrets.token_hex", lambda _: next(drawn)
-    )
-    here.do(("drop", "a"))
+    assert other.store.get("a").entry.id == first
+    here.do(upsert(1), ("drop", "a"))
+    assert here.store.catalogue.new_id("a")[:8] != first[:8]
 
-    assert here.store.catalogue.new_id() == "1" * 16
+    asyncio.run(here.store.remove_unwanted(pause))
+    assert here.store.catalogue.new_id("a") == first
     here.store.close()
+    other.store.close()
 
 
 def test_a_change_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatch):

@@ -8,10 +8,10 @@ unwanted/<id>.<space>      points to remove: of a collection that was dropped, o
 import contextlib
 import json
 import logging
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +79,17 @@ class Catalogue:
         """The collections whose points are in that space."""
         return [entry for entry in self._entries.values() if entry.space == space]
 
-    def new_id(self) -> str:
-        """An id that no collection has, nor points that are to be removed; so is its mask."""
+    def new_id(self, name: str) -> str:
+        """An id that no collection has, nor points that are to be removed; so is its mask.
+
+        It follows from the name: points whose scores are equal come in the order of stored ids,
+        which must be the same in another store with the same collection.
+        """
         taken = {entry.id[:8] for entry in self} | {one[:8] for one, _ in self.unwanted()}
-        while (made := secrets.token_hex(8))[:8] in taken or int(made[:8], 16) == 0:
-            continue
+        for more in count():
+            made = blake2b(f"{more} {name}".encode(), digest_size=8).hexdigest()
+            if made[:8] not in taken and int(made[:8], 16):
+                break
         return made
 
     def save(self, entry: Entry) -> None:

@@ -163,7 +163,7 @@ class Store:
         vectors, sparse = described["vectors"], described["sparse_vectors"]
         return Entry(
             name,
-            self.catalogue.new_id(),
+            self.catalogue.new_id(name),
             self.space(vectors, sparse),
             dict(vectors),
             dict(sparse),
