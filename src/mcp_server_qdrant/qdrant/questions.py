@@ -1,6 +1,6 @@
-"""The candidates and term weights of one collection, asked of a server and of a shard alike.
+"""The candidates and term weights of one collection of a server, or of local mode, in batches.
 
-Imports no client: the engine host asks too.
+Imports no client: the embedded engine shares what is not about batches.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,6 @@ class Questions:
         """Whether the engine applies idf to a sparse vector."""
         raise NotImplementedError
 
-    def damage(self, name: str, guard: Plain | None) -> str | None:  # noqa: ARG002
-        """A sentence about points that the collection has lost."""
-        return None
-
     async def candidates(self, ask: Ask) -> Answer:
         """The candidates, by two batches of queries: what RRF gives, and their exact scores."""
         (name,) = ask.collections
@@ -59,7 +55,6 @@ class Questions:
             if leg.scored
         ]
         (points,) = await self.batch(name, [fusion])
-        # The embedded engine makes a UUID each time that it is asked for an id.
         rows = [(-point.score, str(key := point.id), key, point.payload or {}) for point in points]
         best = sorted(rows, key=lambda row: row[:2])[: ask.limit]
         found = [
@@ -68,8 +63,7 @@ class Questions:
         ]
         if best:
             await self._score(ask.guard, name, exact, [key for _, _, key, _ in best], found)
-        damage = self.damage(name, ask.guard)
-        return Answer(found, {name: damage} if damage else {})
+        return Answer(found)
 
     async def _score(
         self,
@@ -109,7 +103,7 @@ class Questions:
         ]
         found: dict[int, float] = {}
         for term, points in zip(corpus.terms, await self.batch(name, requests), strict=True):
-            if points and (value := _stored(points[0].vector, using, term)) > 0:
+            if points and (value := stored_value(points[0].vector, using, term)) > 0:
                 found[term] = points[0].score / value
         return found
 
@@ -136,7 +130,7 @@ def _only(guard: Plain | None, points: Sequence[Any]) -> dict[str, Any]:
     return _where(guard, {"has_id": [*points]}) | {"limit": len(points)}
 
 
-def _stored(vector: Any, using: str, term: int) -> float:
+def stored_value(vector: Any, using: str, term: int) -> float:
     """The value of a term in a point's sparse vector."""
     sparse: Any = vector.get(using) if isinstance(vector, dict) else None
     if not hasattr(sparse, "indices"):

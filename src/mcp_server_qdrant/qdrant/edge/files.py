@@ -11,7 +11,6 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import unquote
@@ -108,10 +107,9 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def allocated(tree: Path | Iterable[Path]) -> int:
-    """Bytes that a tree, or files, really occupy (holes are free)."""
-    files = tree.rglob("*") if isinstance(tree, Path) else tree
-    stats = [file.stat() for file in files if file.is_file()]
+def allocated(tree: Path) -> int:
+    """Bytes that a tree really occupies (holes are free)."""
+    stats = [file.stat() for file in tree.rglob("*") if file.is_file()]
     return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
 
 

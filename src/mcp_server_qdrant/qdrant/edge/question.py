@@ -18,9 +18,9 @@ from mcp_server_qdrant.qdrant.edge.space import guarded, readable
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
 from mcp_server_qdrant.qdrant.payload import further_parts, judge
+from mcp_server_qdrant.qdrant.questions import OVER, stored_value
 
 _FIRST = ["doc.version", "doc.chunks"]
-OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
 
 Plain = Mapping[str, Any]
 
@@ -167,10 +167,8 @@ class Question:
             with_vector=[vector],
         )
         for point in self._engine.query(request):
-            held: Any = point.vector[vector]  # type: ignore[call-overload, index]
-            value = dict(zip(held.indices, held.values, strict=True)).get(term, 0.0)
-            if value > 0:
-                return float(point.score / value)
+            if (value := stored_value(point.vector, vector, term)) > 0:
+                return point.score / value
         return 0.0
 
     def _near(self, leg: Leg) -> Any:

@@ -108,7 +108,8 @@ class Reads:
     async def candidates(self, ask: Ask) -> Answer:
         """The best points of all these collections by RRF, with their exact scores."""
         spaces, failed = self._spaces(ask.collections)
-        corpora = {one[0].space: one for one in self._spaces(ask.corpus)[0]}
+        corpus = () if {*ask.corpus} == {*ask.collections} else ask.corpus
+        corpora = {one[0].space: one for one in self._spaces(corpus)[0]}
         answer = Answer([], {}, failed)
         for some in spaces:
             question = Question(self._store, some, ask.guard, corpora.get(some[0].space, ()))

@@ -30,8 +30,6 @@ from mcp_server_qdrant.qdrant.edge.space import (
 _MISSING = (
     "The files of the collection {!r} are missing on the disk: restore a backup, or delete it."
 )
-
-
 _PIECE = 256  # points removed at once
 
 Plain = Mapping[str, Any]
@@ -127,14 +125,6 @@ class Store:
             raise EngineFailure(_MISSING.format(name))
         return Collection(entry, space)
 
-    def by_space(self, names: Iterable[str]) -> dict[str, list[Collection]]:
-        """The collections by the key of their space."""
-        found: dict[str, list[Collection]] = {}
-        for name in names:
-            collection = self.get(name)
-            found.setdefault(collection.entry.space, []).append(collection)
-        return found
-
     def others(self, space: str, some: Sequence[Entry]) -> list[str] | None:
         """The ids of all other collections with points in the space; None where they are more."""
         chosen = {one.id for one in some}
@@ -186,8 +176,9 @@ class Store:
             if other.name != entry.name or schemas.get(field) == schema
         }
         made = {field: types.index_params(schema) for field, schema in schemas.items()}
+        there = all_indexes(space.engine)
         for field, params in made.items():
-            if field in all_indexes(space.engine):
+            if field in there:
                 if field in declared:
                     continue
                 space.apply(edge.UpdateOperation.delete_field_index(field))
