@@ -1,4 +1,4 @@
-"""What an agent can tell of an answer in text by its lines alone: results, notes, stored text."""
+"""Parses a text answer by its lines, like an agent: results, notes, stored text."""
 
 import ast
 import re
@@ -17,8 +17,8 @@ KINDS = {
     "listed": rf"- {NAME}: .*",
     "example": rf"- id {NAME} · .*",
     "deletion": rf"(?:- |Deleted: ){NAME} \(id {NAME}(?:, \d+ parts)?\) · .*",
-    "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|whole text"
-    r"|Corrected|Reranked|Not reranked|Not found): .*",
+    "said": r"(?:also in|superseded by|supersedes|why|metadata|tags|source|created|expires"
+    r"|whole text|Corrected|Reranked|Not reranked|Not found): .*",
     "sentence": r"(?:Map of|The query fell nearest to|Delete \d+|\d+ points? of|Call again with"
     r"|\(\d+ more\)|No map:|There is no collection).*",
     "blank": "",
@@ -27,7 +27,7 @@ UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 
 class Line(NamedTuple):
-    """One line: its kind, the names and ids that it tells of, and all of it."""
+    """One line: its kind, the names and ids in it, and the whole line."""
 
     kind: str
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class Line(NamedTuple):
 
 
 def read(answer: str) -> list[Line]:
-    """The lines of an answer; one of no known kind is an error."""
+    """Parse the lines of an answer; an unknown kind is an error."""
     return list(_lines(answer))
 
 

@@ -1,11 +1,11 @@
-"""One request to an ASGI application, message by message."""
+"""Sends a request to an ASGI application, message by message."""
 
 import asyncio
 from typing import Any
 
 
 class Exchange:
-    """A request whose body parts a test sends, and what was answered."""
+    """A request whose body a test sends in parts, and its response."""
 
     def __init__(self, app: Any, method: str, path: str, **headers: str) -> None:
         self.status = 0
@@ -32,21 +32,21 @@ class Exchange:
             self.ended = not message.get("more_body", False)
 
     def send(self, body: bytes = b"", *, more: bool = False) -> None:
-        """A part of the body, by default the last."""
+        """Send a part of the body, by default the last."""
         self._parts.put_nowait({"type": "http.request", "body": body, "more_body": more})
 
     def leave(self) -> None:
-        """The client goes."""
+        """Disconnect the client."""
         self._parts.put_nowait({"type": "http.disconnect"})
 
     async def done(self) -> "Exchange":
-        """Once it was answered."""
+        """Wait for the end of the response."""
         await self.task
         return self
 
 
 async def turn() -> None:
-    """Lets what can go on go on."""
+    """Let other tasks run until they wait."""
     for _ in range(10):
         await asyncio.sleep(0)
 

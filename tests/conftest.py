@@ -1,4 +1,4 @@
-"""What all tests share: the real model, built once."""
+"""Fixtures for all tests, among them the real model, built once."""
 
 import asyncio
 import gc
@@ -19,53 +19,46 @@ from hypothesis import settings as hypothesis_settings
 from qdrant_client import async_qdrant_client, qdrant_client
 from qdrant_client.embed import type_inspector
 
-from mcp_server_qdrant import __version__
-from mcp_server_qdrant.encoders.local.hosted import host_name, service
-from mcp_server_qdrant.hosting import link
-from mcp_server_qdrant.hosting.link import connect
+from mcp_server_qdrant.hosting import reach
 from mcp_server_qdrant.projection import neighbours
 from mcp_server_qdrant.settings import engine as engine_settings
-from mcp_server_qdrant.settings.environment import (
-    Settings,
-    environment_names,
-    load,
-    model_environment,
-)
+from mcp_server_qdrant.settings.environment import Settings, environment_names, load
 from tests import forked
 from tests.qdrant.rest_stub import RestServer, rest_server
 from tests.support import Engine, either_engine
 
 ROOT = Path(__file__).parent.parent
+SPAWN = reach.spawn
 
-# The engine syncs each write to the disk, and tests wait for little else: files in memory cost
-# nothing to sync, and what a killed process wrote outlives it there too.
+# The engine syncs each write to the disk, which tests would mostly wait for. In memory a sync costs
+# nothing, and the files of a killed process survive too.
 MEMORY, ENOUGH = Path("/dev/shm"), 4 << 30
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# A runner in the background of a shell ignores SIGINT, and so would what is started from here.
+# In the background of a shell SIGINT is ignored, and child processes would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is slow to make examples, and that is no fault of theirs.
+# Slow examples on a busy machine are no error.
 patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 hypothesis_settings.register_profile("patient", max_examples=40, **patient)
 hypothesis_settings.register_profile("thorough", max_examples=400, **patient)
 hypothesis_settings.load_profile("patient")
 
-# The engine host runs in another directory, where a relative path would lead elsewhere.
+# Services run in another directory, where a relative path would be wrong.
 if path := os.environ.get("PYTHONPATH"):
     os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
 
 
-# What --fast leaves out from the start: tests about processes, the real model, an engine host.
-# Any other test that is about to start one is skipped at that moment.
+# Deselected by --fast: tests of processes, the real model, a service. Any other test is skipped
+# when it starts a process.
 PROCESS_FOLDERS = tuple(ROOT / "tests" / name for name in ("browser", "e2e", "live"))
 PROCESS_FIXTURES = {"model_dir", "model_cache", "put_model"}
 PROCESS_ENGINES = ("edge", "embedded")
 
 
 class ProcessRefused(Exception):
-    """A test of --fast was about to start a process."""
+    """A test under --fast tried to start a process."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,12 +74,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: some always wait, for processes or the disk."""
+    """Two more workers than cores, since some always wait for processes or the disk."""
     return (os.cpu_count() or 1) + 2
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Whole folders are not even imported."""
+    """Skip the import of whole folders."""
     return (config.getoption("fast") and collection_path in PROCESS_FOLDERS) or None
 
 
@@ -107,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays: to look for garbage among it took a tenth of the time."""
+    """Disable the garbage collector, which took a tenth of the collection's time."""
     gc.disable()
     try:
         return (yield)
@@ -121,7 +114,7 @@ refused: list[str] = []
 
 @cache
 def refuse_processes() -> None:
-    """From now on no process is started."""
+    """Refuse to start processes from now on."""
 
     def hook(event: str, _: tuple[object, ...]) -> None:
         if event == "subprocess.Popen":
@@ -138,7 +131,7 @@ def pytest_runtest_makereport(
     raised = call.excinfo and call.excinfo.value
     skips = isinstance(raised, ProcessRefused) or (raised and refused)
     if skips and not isinstance(raised, pytest.skip.Exception):
-        call.excinfo = None  # to show where it was raised takes longer than most tests
+        call.excinfo = None  # formatting the traceback takes longer than most tests
     report = yield
     if report.passed and skips:
         report.outcome = "skipped"
@@ -154,13 +147,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def rounds(pytestconfig: pytest.Config) -> int:
-    """How often a test kills what it tests."""
+    """The number of kills per test."""
     return 20 if pytestconfig.getoption("thorough") else 3
 
 
 @pytest.fixture(scope="session")
 def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of a person: one process holds the model for all tests, on all workers."""
+    """A user's cache, shared by all tests on all workers."""
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
     cache.mkdir(exist_ok=True)
@@ -169,7 +162,7 @@ def one_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def caches(tmp_path_factory: pytest.TempPathFactory, one_cache: Path) -> Iterator[None]:
-    """Tests read no settings of the user's own, and leave the user's cache alone."""
+    """Isolates tests from the user's settings and cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.setenv("QDRANT_CACHE_PATH", str(one_cache))
@@ -180,25 +173,25 @@ def caches(tmp_path_factory: pytest.TempPathFactory, one_cache: Path) -> Iterato
 
 @pytest.fixture(scope="session", autouse=True)
 def forked_hosts() -> Iterator[None]:
-    """Hosts and layouts are forked from a process that has done their imports."""
+    """Forks services and layouts from a process that has done their imports."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link, "subprocess", forked.MODULE)
+        patch.setattr(reach, "spawn", forked.spawn)
         patch.setattr(neighbours, "asyncio", forked.ASYNC_MODULE)
         yield
 
 
 @pytest.fixture
 def real_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts and layouts are started as users have them started."""
-    monkeypatch.setattr(link, "subprocess", subprocess)
+    """Starts services and layouts as in production."""
+    monkeypatch.setattr(reach, "spawn", SPAWN)
     monkeypatch.setattr(neighbours, "asyncio", asyncio)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_clients() -> Iterator[None]:
-    """What takes each client 15 ms is done once.
+    """Caches what costs each new client 15 ms.
 
-    qdrant-client's copies its table of all models, httpx's reads the certificates of the system.
+    qdrant-client copies its table of all models, httpx reads the system's certificates.
     """
     inspector, trusted = type_inspector.Inspector(), cache(httpx.create_ssl_context)
     with pytest.MonkeyPatch.context() as patch:
@@ -210,13 +203,13 @@ def quick_clients() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def patient_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine starts hosts slowly."""
-    monkeypatch.setattr("mcp_server_qdrant.hosting.link.CONNECT_SECONDS", 120.0)
+    """Allows slow starts of services on a busy machine."""
+    monkeypatch.setattr(reach, "_CONNECT_SECONDS", 120.0)
 
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Settings]:
-    """Loads the settings from these variables alone."""
+    """Loads the settings from only these variables."""
     monkeypatch.chdir(tmp_path)
     for names in environment_names().values():
         for name in names:
@@ -232,7 +225,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Set
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The bytes that an answer of another server may have: few, so that they are reached soon."""
+    """A small limit of a response's bytes, so that tests reach it soon."""
     for module in ("core.bounded", "qdrant.server.rest", "qdrant.server.remote"):
         monkeypatch.setattr(f"mcp_server_qdrant.{module}.LARGEST", 500_000)
     return 500_000
@@ -240,7 +233,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a server refused is tried again without a pause."""
+    """Retries without a backoff."""
     monkeypatch.setattr("mcp_server_qdrant.qdrant.server.remote.PAUSES", (0.0, 0.0))
 
 
@@ -252,35 +245,54 @@ def server() -> Iterator[RestServer]:
         yield one
 
 
-@pytest.fixture(scope="session")
-def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """For `empty_edge`: tests that only want an engine share one, and its host."""
-    return tmp_path_factory.mktemp("engine")
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 300 MB."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("mounting a small disk takes root on Linux")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("a small disk cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@pytest.fixture(params=["edge", "memory"])
+@pytest.fixture
+def engine_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A new folder for the embedded engine, removed afterwards: a store takes 50 MB.
+
+    Creating a store is faster than emptying one.
+    """
+    folder = tmp_path_factory.mktemp("engine")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
 async def engine(request: pytest.FixtureRequest, engine_folder: Path) -> AsyncIterator[Engine]:
-    """Each engine, empty: the embedded one, and qdrant-client's local mode."""
-    async with either_engine(request.param, engine_folder) as engine:
+    """The embedded engine, empty; for a tenant, and in --fast, qdrant-client's local mode.
+
+    Tests of tests/qdrant run over each: they show that the two are alike.
+    """
+    tenant = "tenant" in request.fixturenames and request.getfixturevalue("tenant")
+    light = tenant or request.config.getoption("fast")
+    kind = getattr(request, "param", "memory" if light else "edge")
+    async with either_engine(kind, engine_folder) as engine:
         yield engine
 
 
 @pytest.fixture(scope="session")
-def model_dir(one_cache: Path) -> Iterator[Path]:
-    """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand.
-
-    The model host has a client until the tests end: it loads the model once.
-    """
-    name = host_name(__version__, sys.executable, model_environment())
-    with connect(service(one_cache / "hosts", name, 60.0), 60.0):
-        if given := os.environ.get("MCP_TEST_MODEL"):
-            yield Path(given)
-            return
-        script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]
-        built = subprocess.run(
-            [*script, str(ROOT / "build" / "minilm")], check=True, capture_output=True, text=True
-        )
-        yield Path(built.stdout.strip().splitlines()[-1])
+def model_dir() -> Path:
+    """The folder of all-MiniLM-L6-v2: MCP_TEST_MODEL, or build/minilm, made on demand."""
+    if given := os.environ.get("MCP_TEST_MODEL"):
+        return Path(given)
+    script = [sys.executable, str(ROOT / "scripts" / "build_model.py")]
+    built = subprocess.run(
+        [*script, str(ROOT / "build" / "minilm")], check=True, capture_output=True, text=True
+    )
+    return Path(built.stdout.strip().splitlines()[-1])
 
 
 @pytest.fixture(scope="session")
@@ -301,7 +313,7 @@ def put_model(model_dir: Path) -> Callable[[Path], None]:
 def model_cache(
     put_model: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A fastembed cache, as FASTEMBED_CACHE_PATH wants it, that holds the model."""
+    """A fastembed cache with the model, for FASTEMBED_CACHE_PATH."""
     cache = tmp_path_factory.mktemp("model-cache")
     put_model(cache)
     return cache

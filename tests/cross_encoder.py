@@ -1,4 +1,4 @@
-"""A cross-encoder of a few nodes, in the layout that fastembed wants."""
+"""A cross-encoder of a few nodes, in fastembed's layout."""
 
 import json
 from pathlib import Path

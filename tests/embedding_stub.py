@@ -1,4 +1,4 @@
-"""An embeddings service on this machine, which answers well or as it is told to."""
+"""A local embeddings service with correct or scripted responses."""
 
 import json
 import threading
@@ -30,17 +30,16 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 def rows(vectors: Sequence[Any]) -> dict[str, Any]:
-    """OpenAI's answer with these embeddings."""
+    """OpenAI's response with these embeddings."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "data": data, "model": "m", "usage": {"total_tokens": 1}}
 
 
 class Stub:
-    """`replies` are used up first, one per request; then texts are embedded by `embed`.
+    """`replies` come first, one per request; then texts are embedded by `embed`.
 
-    A reply is a function of the body; None drops the connection in the middle of an answer, and
-    ... keeps it waiting. `limit` is how many texts it takes at once. `requests` are (path,
-    headers, body).
+    A reply is a function of the body; None drops the connection in the middle of a response, ...
+    never responds. `limit` is the most texts per request. `requests` has (path, headers, body).
     """
 
     def __init__(self, embed: Embed = words) -> None:
@@ -73,12 +72,12 @@ class Stub:
 
 @contextmanager
 def served(embed: Embed = words) -> Iterator[Stub]:
-    """A stub that listens on a port of its own."""
+    """A stub that listens on a free port."""
     stub = Stub(embed)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # in two pieces an answer would wait for the client's acknowledgement
+        wbufsize = -1  # one packet: a second one would wait for the client's ACK
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -1,4 +1,4 @@
-"""Stand-ins with the public surface of the real parts."""
+"""Fakes with the public interface of the real parts."""
 
 import asyncio
 import math
@@ -12,10 +12,10 @@ from mcp_server_qdrant.encoders.local.model import State
 
 
 class FakeEncoder(Encoder):
-    """An encoder whose unit vectors count hashed words: texts that share words are near.
+    """An encoder whose unit vectors count hashed words: texts that share words are similar.
 
-    It cannot read texts with one of the `unread` words.
-    `be` puts it into a state; while `gate` is set to an asyncio.Event, encoding waits for it.
+    It fails on texts with one of the `unread` words. `be` sets its state. While `gate` is set to an
+    asyncio.Event, encoding waits for it.
     """
 
     def __init__(self, model: str = "fake/Bag-of-Words", *, size: int = 64) -> None:
@@ -42,7 +42,7 @@ class FakeEncoder(Encoder):
         return f"fast-{self.name.split('/')[-1].lower()}"
 
     def be(self, state: State) -> None:
-        """Take on a state, with a reason like the real one's."""
+        """Set the state, with a reason like the real encoder's."""
         self._state = state
 
     def start(self) -> None:

@@ -1,9 +1,9 @@
-"""Processes that begin where the imports are done.
+"""Fork server: starts processes whose imports are already done.
 
-A server takes a second of processor time to import what it needs, a host up to 0.7 s, and the tests
-start hundreds; one that lays a map out, 1.2 s. Here a process that has imported it forks each of
-them: it has the arguments, environment, folder, streams and exit status that it would have. Tests
-of the start itself use `subprocess`, and the fixture `real_hosts` where it is a host's.
+A service takes a second of processor time for its imports, a map's layout 1.2 s, and the tests
+start hundreds. A process that has done the imports forks each of them, with its own arguments,
+environment, folder, streams and exit status. Tests of the start itself use `subprocess`, and the
+fixture `real_hosts` for services.
 """
 
 import asyncio
@@ -26,32 +26,35 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-ENGINE_HOST = "mcp_server_qdrant.qdrant.edge.host"
-MODEL_HOST = "mcp_server_qdrant.encoders.local.serve"
+SERVICE = "mcp_server_qdrant.cli.service"
 LAYOUT = "mcp_server_qdrant.projection.neighbours"
-# What runs -> what is imported before; "" is all else: servers, commands, and their hosts.
+SERVER = (
+    "mcp_server_qdrant.cli.main",
+    "mcp_server_qdrant.app.stdio",
+    "mcp_server_qdrant.app.http",
+)
+ENGINE = "mcp_server_qdrant.qdrant.edge.embedded"
+MODELS = "mcp_server_qdrant.encoders.local.models"
+# Module to run -> modules imported in advance; "": all others (pipes, servers, commands).
 PRELOADED = {
-    ENGINE_HOST: (ENGINE_HOST,),
-    MODEL_HOST: (MODEL_HOST, "fastembed"),
+    SERVICE: (*SERVER, SERVICE, "mcp_server_qdrant.cli.hosted", ENGINE, MODELS, "fastembed"),
     "": (
-        "mcp_server_qdrant.cli.main",
-        "mcp_server_qdrant.app.stdio",
-        "mcp_server_qdrant.app.http",
+        *SERVER,
         "mcp_server_qdrant.evaluation.run",
-        "mcp_server_qdrant.app.local_models",
-        ENGINE_HOST,
-        MODEL_HOST,
+        ENGINE,
+        MODELS,
+        "mcp_server_qdrant.hosting.reach",
     ),
 }
-WHERE_NEEDED = ("openTSNE", "sklearn.cluster")  # of a layout: imported at the first one
-LONGEST = 1 << 17
-LOST = -(1 << 62)
+WHERE_NEEDED = ("openTSNE", "sklearn.cluster")  # for layouts: imported at the first one
+LONGEST = 1 << 17  # bytes of a request
+LOST = -(1 << 62)  # instead of a pid or status: the fork server has ended
 _lines: dict[str, socket.socket] = {}
 _lock = threading.Lock()
 
 
 def _line(kind: str) -> socket.socket:
-    """The line to the process that forks, which ends with this one."""
+    """The socket of the fork server for this kind, which ends with this process."""
     with _lock:
         if kind not in _lines:
             here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -68,12 +71,12 @@ def _line(kind: str) -> socket.socket:
 
 
 class Forked(subprocess.Popen):
-    """A Popen of `[sys.executable, "-P", "-m", module, *arguments]`; `-c` does as well."""
+    """A Popen of `[sys.executable, "-P", "-m", module, *arguments]`, or with `-c`."""
 
     def __init__(self, args, *, start_new_session=False, **options):
         known = {"env", "cwd", "stdin", "stdout", "stderr", "text", "encoding"}
         assert options.keys() <= known
-        sys.audit("subprocess.Popen", None, args, None, None)  # which --fast refuses
+        sys.audit("subprocess.Popen", None, args, None, None)  # refused by --fast
         self._alone = start_new_session
         ended, self._told = os.pipe()
         self._ended = os.fdopen(ended, "rb", buffering=0)
@@ -85,11 +88,10 @@ class Forked(subprocess.Popen):
         streams = [own if stream < 0 else stream for stream, own in given]
         env = dict(os.environ if env is None else env)
         asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), env, self._alone])
-        kind = next(one for one in PRELOADED if one in args or not one)
-        socket.send_fds(_line(kind), [asked.encode()], [*streams, self._told])
+        socket.send_fds(_line(_kind(args)), [asked.encode()], [*streams, self._told])
         os.close(self._told)
         self.pid = self._next()
-        assert self.pid != LOST, "the process that forks has ended"
+        assert self.pid != LOST, "the fork server has ended"
         self._child_created = True
         self._close_pipe_fds(in_read, in_write, out_read, out_write, err_read, err_write)
 
@@ -108,22 +110,30 @@ class Forked(subprocess.Popen):
         return self.returncode
 
     def _next(self) -> int:
-        """What is told next: the process, then its exit status; LOST once what forks has ended."""
+        """The next number: the pid, then the exit status; LOST if the fork server ended."""
         number = self._ended.read(8)
         return int.from_bytes(number, "little", signed=True) if number else LOST
 
     def __del__(self) -> None:
-        # It is no child of this process, so nothing is left to reap; a host outlives who began it.
+        # Not a child of this process: nothing to reap, and a service may outlive it.
         if hasattr(self, "_ended"):
             self._ended.close()
 
 
 Popen = Forked if sys.platform == "linux" else subprocess.Popen
-MODULE = SimpleNamespace(Popen=Popen, DEVNULL=subprocess.DEVNULL)  # for what starts hosts
+MODULE = SimpleNamespace(
+    Popen=Popen, DEVNULL=subprocess.DEVNULL
+)  # replaces `subprocess` where services are started
+
+
+def spawn(command: list[str]) -> subprocess.Popen:
+    """Replaces `hosting.reach.spawn`."""
+    quiet = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return Popen(command, cwd=sys.prefix, stdout=subprocess.PIPE, start_new_session=True, **quiet)
 
 
 class Awaited:
-    """A process as `asyncio` has it, as far as the product uses that."""
+    """The part of asyncio's `Process` that the product uses."""
 
     def __init__(self, process: subprocess.Popen) -> None:
         self._process = process
@@ -143,11 +153,11 @@ class Awaited:
 
 
 async def create_subprocess_exec(*args: str, **streams: Any) -> Awaited:
-    """What `asyncio` has by this name."""
+    """Replaces `asyncio.create_subprocess_exec`."""
     return Awaited(Popen([*args], **streams))
 
 
-ASYNC_MODULE = SimpleNamespace(  # for what lays out
+ASYNC_MODULE = SimpleNamespace(  # replaces `asyncio` in `projection.neighbours`
     create_subprocess_exec=create_subprocess_exec, subprocess=asyncio.subprocess
 )
 
@@ -165,24 +175,27 @@ def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.Comple
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
-def fork_all(line: socket.socket) -> list[str]:
-    """Fork a process for each request. Returns in these alone: what to run."""
+def _kind(args: Iterable[str]) -> str:
+    return next(one for one in PRELOADED if one in args or not one)
+
+
+def fork_all(line: socket.socket, own_kind: str) -> list[str]:
+    """Fork a process for each request. Returns only in the forks: the command to run.
+
+    Services, which import more, have their own fork server.
+    """
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the tests, and silently
-    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # for those forked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends silently with the tests
+    own, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # requests of the forks
     running: dict[int, int] = {}
     while True:
         ready, _, _ = select.select([line, own, wake], [], [])
         if wake in ready:
             os.read(wake, 4096)
-            for pid in [*running]:
-                ended, status = os.waitpid(pid, os.WNOHANG)
-                if ended:
-                    _tell(running[pid], os.waitstatus_to_exitcode(status))
-                    os.close(running.pop(pid))
+            _reap(running)
         for one in (line, own):
             if one not in ready:
                 continue
@@ -191,15 +204,32 @@ def fork_all(line: socket.socket) -> list[str]:
                 os._exit(0)
             *streams, told = passed
             command = json.loads(asked)
+            if _kind(command[0]) == SERVICE != own_kind:
+                socket.send_fds(_line(SERVICE), [asked], passed)
+                _close(passed)
+                continue
             _import(WHERE_NEEDED if LAYOUT in command[0] else ())
             if pid := os.fork():
                 running[pid] = told
                 _tell(told, pid)
-                for stream in streams:
-                    os.close(stream)
+                _close(streams)
             else:
                 line.detach(), own.detach()
                 return _become(streams, theirs.detach(), *command)
+
+
+def _reap(running: dict[int, int]) -> None:
+    """Report the exit status of processes that have ended."""
+    for pid in [*running]:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            _tell(running[pid], os.waitstatus_to_exitcode(status))
+            os.close(running.pop(pid))
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for one in descriptors:
+        os.close(one)
 
 
 def _import(names: Iterable[str]) -> None:
@@ -208,14 +238,14 @@ def _import(names: Iterable[str]) -> None:
 
 
 def _tell(pipe: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+    with contextlib.suppress(BrokenPipeError):  # nobody waits for it
         os.write(pipe, number.to_bytes(8, "little", signed=True))
 
 
 def _become(
     streams: list[int], line: int, args: list[str], cwd: str, env: dict[str, str], alone: bool
 ) -> list[str]:
-    """Take over streams, folder and environment."""
+    """Take over the request's streams, folder and environment."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -223,6 +253,8 @@ def _become(
         os.dup2(stream, number)
     os.dup2(line, 3, inheritable=False)
     os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    for one in _lines.values():
+        one.detach()
     _lines.update(dict.fromkeys(PRELOADED, socket.socket(fileno=3)))
     if alone:
         os.setsid()
@@ -234,21 +266,20 @@ def _become(
 
 
 def main(kind: str) -> None:
-    """Import everything once, fork for ever; in a fork, run what was asked for."""
-    gc.disable()  # all that is imported stays
-    if not kind:
+    """Import everything once, then fork forever; in a fork, run the command."""
+    gc.disable()  # imported objects stay
+    if kind in ("", SERVICE):
         from mcp_server_qdrant.app.opening import import_services
 
         import_services()
     _import(PRELOADED[kind])
-    sys.modules["mcp_server_qdrant.hosting.link"].subprocess = MODULE
+    sys.modules["mcp_server_qdrant.hosting.reach"].spawn = spawn
     if LAYOUT in sys.modules:
         sys.modules[LAYOUT].asyncio = ASYNC_MODULE
-    for name in (ENGINE_HOST, MODEL_HOST):  # they run as __main__
-        sys.modules.pop(name, None)
+    sys.modules.pop(SERVICE, None)  # it runs as __main__
     gc.freeze()
     gc.enable()
-    asked = fork_all(socket.socket(fileno=os.dup(0)))
+    asked = fork_all(socket.socket(fileno=os.dup(0)), kind)
     if asked[0] == "-P":
         del asked[0]
     else:
@@ -257,7 +288,7 @@ def main(kind: str) -> None:
     sys.argv[:] = [way, *arguments]
     if what == LAYOUT:
         del sys.modules[what]  # it runs as __main__
-    if what == MODEL_HOST:
+    if what == SERVICE:
         _run_to_the_end(what)
     elif way == "-m":
         runpy.run_module(what, run_name="__main__", alter_sys=True)
@@ -266,16 +297,16 @@ def main(kind: str) -> None:
 
 
 def _run_to_the_end(module: str) -> None:
-    """Run a module, then end without the libraries' own end: they wait for threads for ever.
+    """Run a module, then exit without the libraries' exit handlers.
 
-    Those that they began at their import are not in a fork.
+    These would wait forever for threads that were started by imports, which a fork does not have.
     """
     status = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:
         status = end.code or 0
-    except Exception:  # noqa: BLE001 - it is told, and is the end
+    except Exception:  # noqa: BLE001 - printed, then the process ends
         traceback.print_exc()
         status = 1
     sys.stderr.flush()

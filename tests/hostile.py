@@ -1,4 +1,4 @@
-"""Servers on loopback whose answers have no end, come byte by byte, or weigh too much."""
+"""Local servers whose responses are endless, slow (byte by byte) or too large."""
 
 import asyncio
 import gzip
@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from functools import cache
 
 PIECE = 1 << 16
-IN_BUFFERS = 12_000_000  # bytes between the two that nobody has read, and more
-SLOW = 0.02  # seconds between the bytes of what comes byte by byte
+IN_BUFFERS = 12_000_000  # an upper bound of the bytes in the sockets' buffers
+SLOW = 0.02  # seconds between the bytes of a slow response
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 SIZED = HEAD + b"Content-Length: %d\r\n\r\n"
 UNSIZED = HEAD + b"Connection: close\r\n\r\n"
@@ -28,7 +28,7 @@ def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def many(text: bytes) -> Iterator[bytes]:
-    """The text again and again, for ever."""
+    """Yield the text forever."""
     return itertools.repeat(text * (PIECE // len(text)))
 
 
@@ -37,8 +37,8 @@ def whole(body: bytes, *headers: bytes) -> list[bytes]:
     return [b"\r\n".join(lines)]
 
 
-# Kind -> the pieces of an answer. Those of `HEAVY` come to an end, and would take much memory;
-# after those of `LATE` there are pauses.
+# Kind -> the chunks of a response. `HEAVY` ones are finite but would take much memory; `LATE` ones
+# pause after each chunk.
 ENDLESS = {
     "a body in chunks": lambda: chunked(many(b"x")),
     "a body of a great length": lambda: itertools.chain([GREAT], many(b"x")),
@@ -77,7 +77,7 @@ LATE = {
 
 
 class Hostile:
-    """`sent` is how many bytes the answer to one request took at most."""
+    """`sent` is the size in bytes of the largest response."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -97,7 +97,7 @@ class Hostile:
 
 @asynccontextmanager
 async def hostile(kind: str) -> AsyncIterator[Hostile]:
-    """One that answers every request so, whatever is asked."""
+    """A server that answers every request in this way."""
     server = Hostile(kind)
     tasks = set()
 

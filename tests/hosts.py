@@ -1,4 +1,4 @@
-"""Hosts as their folders and the kernel tell of them."""
+"""Finds services and other processes by their folders and by the kernel's state."""
 
 import asyncio
 import time
@@ -6,24 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting.wire import Rendezvous
-from mcp_server_qdrant.qdrant.edge.wire import service
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 
 
 def rendezvous(folder: Path) -> Path:
-    """Where the engine host of a folder publishes its address."""
-    return service(folder).rendezvous
+    """The path at which a folder's service publishes its address."""
+    return folder / "service.json"
 
 
 def pid_of(place: Path) -> int:
-    """The process that has published itself there, or in that folder of an engine."""
+    """The process published at this path, or in this engine's folder."""
     found = Rendezvous.read(rendezvous(place) if place.is_dir() else place)
     assert found is not None
     return found.pid
 
 
 def state(pid: int) -> str:
-    """R, S, T (stopped), Z (zombie) or nothing."""
+    """The kernel's state: R, S, T (stopped), Z (zombie), or "" if there is no process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -31,12 +30,12 @@ def state(pid: int) -> str:
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs (a zombie does not)."""
+    """True if the process runs; a zombie does not."""
     return state(pid) not in {"", "Z"}
 
 
 async def until(condition: Callable[[], Any], seconds: float = 120.0) -> None:
-    """Wait for a condition to come true."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"

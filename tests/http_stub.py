@@ -1,4 +1,4 @@
-"""A service on a port of its own, for as long as a test takes."""
+"""An HTTP service on a free port, for one test."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
-        """A client that goes in the middle of an answer is what some tests want."""
+        """Ignore clients that disconnect during a response, as some tests do."""
 
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler], end: Callable[[], None]) -> Iterator[str]:
-    """Its URL; `end` lets go of the answers that hang."""
+    """Serve, and yield the URL; `end` releases hanging responses."""
     with _Server(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()

@@ -18,7 +18,7 @@ MAKERS = {"RS": RSAAlgorithm, "PS": RSAAlgorithm, "ES": ECAlgorithm, "Ed": OKPAl
 
 
 class Issuer:
-    """Signs tokens and answers with `jwks` and `metadata` while it is not `down`."""
+    """Signs tokens, and serves `jwks` and `metadata` unless it is `down`."""
 
     def __init__(self, url: str = "https://login.example.com") -> None:
         self.url = url
@@ -31,16 +31,16 @@ class Issuer:
         self.rotate("first")
 
     def rotate(self, kid: str, algorithm: str = "RS256", **extra: Any) -> None:
-        """Publish one new key in place of those before."""
+        """Replace all published keys by a new one."""
         key = _key(algorithm, self._rsa)
         self.keys[kid] = key, algorithm
         public = MAKERS[algorithm[:2]].to_jwk(key.public_key(), as_dict=True)
         self.published = [{**public, "kid": kid, "use": "sig", "alg": algorithm, **extra}]
 
     def token(self, kid: str | None = None, *, key: Any = None, **changes: Any) -> str:
-        """A token for everyone's taste: `changes` of claims, None takes one away.
+        """A signed token; `changes` overrides claims, None removes one.
 
-        `headers`, `algorithm`: as PyJWT takes them.
+        `headers` and `algorithm` are PyJWT's.
         """
         kid = kid or next(reversed(self.keys))
         own, algorithm = self.keys[kid]
@@ -86,7 +86,7 @@ _RSA: list[Any] = []
 
 
 def _rsa_keys() -> Iterator[Any]:
-    """RSA keys, each another, and the same for every issuer: to make one takes 0.1 s and more."""
+    """Distinct RSA keys, shared by all issuers, since creating one takes 0.1 s or more."""
     for number in count():
         if number == len(_RSA):
             _RSA.append(rsa.generate_private_key(65537, 2048))
@@ -95,7 +95,7 @@ def _rsa_keys() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def served() -> Iterator[Issuer]:
-    """An issuer that answers over HTTP, on this machine."""
+    """An issuer that answers over HTTP on this machine."""
     issuer = Issuer()
 
     class Answers(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Servers on a port of this machine, in this process or one of their own, and their clients."""
+"""Local servers, in this process or a separate one, and their clients."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp
 
 @contextlib.asynccontextmanager
 async def listening(app: ASGIApp) -> AsyncIterator[str]:
-    """Its address, while it serves."""
+    """Serve, and yield the address."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         server = uvicorn.Server(
@@ -35,21 +35,21 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def await_answer(address: str, process: subprocess.Popen) -> None:
-    """Return once the server of that process answers."""
+    """Wait until the server of that process answers."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr and process.stderr.read()
         with contextlib.suppress(OSError):  # not listening yet, or importing under load
             urllib.request.urlopen(f"{address}/healthz", timeout=5).close()
             return
-        time.sleep(0.02)  # to ask without a pause would take the time that the start needs
+        time.sleep(0.02)  # polling without a pause would slow the start down
     raise AssertionError("the server did not answer")
 
 

@@ -1,4 +1,4 @@
-"""Folders as qdrant-client's local mode leaves them."""
+"""Folders written by qdrant-client's local mode."""
 
 import hashlib
 import pickle
@@ -17,7 +17,7 @@ TEXTS = corpus(40)
 async def leave(
     folder: Path, *names: str, texts: Any = TEXTS, vector: str = VECTOR, size: int = SIZE
 ) -> None:
-    """What the official server 0.8.1 leaves: one dense vector, `document` and `metadata`."""
+    """Write a folder like the official server 0.8.1: one dense vector, `document`, `metadata`."""
     client = AsyncQdrantClient(path=str(folder))
     for name in names or ("notes",):
         await foreign(
@@ -31,7 +31,7 @@ async def leave(
 
 
 async def stored(folder: Path, name: str = "notes") -> dict[Any, models.Record]:
-    """What qdrant-client itself reads there."""
+    """The points that qdrant-client itself reads there."""
     client = AsyncQdrantClient(path=str(folder))
     records, _ = await client.scroll(name, limit=10_000, with_payload=True, with_vectors=True)
     await client.close()
@@ -39,12 +39,12 @@ async def stored(folder: Path, name: str = "notes") -> dict[Any, models.Record]:
 
 
 def rows(folder: Path, name: str = "notes") -> sqlite3.Connection:
-    """The collection's file, to be damaged; `with` commits."""
+    """The collection's SQLite file, to damage it; `with` commits."""
     return sqlite3.connect(folder / "collection" / name / "storage.sqlite")
 
 
 def replace(folder: Path, number: int, row: bytes, name: str = "notes") -> None:
-    """Put other bytes into row `number`, from 1 on."""
+    """Replace the bytes of row `number`, counted from 1."""
     connection = rows(folder, name)
     with connection:
         connection.execute("UPDATE points SET point = ? WHERE rowid = ?", (row, number))
@@ -60,7 +60,7 @@ def row(folder: Path, number: int, name: str = "notes") -> bytes:
 
 
 def files(folder: Path) -> dict[str, str]:
-    """The hash of every file of local mode."""
+    """The hash of every file in the folder."""
     kept = [folder / "meta.json", *(folder / "collection").rglob("*")]
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()

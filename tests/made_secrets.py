@@ -1,4 +1,4 @@
-"""Secrets of many kinds, made up anew in each run, in the sentences that people put them in."""
+"""Secrets of many kinds, random in each run, in typical sentences."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def _armoured() -> tuple[str, list[str]]:
     return "\n".join([begin, *lines, end]), lines
 
 
-# What a service calls its keys: the key itself is recognised, wherever it stands.
+# Service -> a key whose own format is recognised anywhere.
 KEYS = {
     "AWS access key": "AKIA" + _some(16, UPPER),
     "Anthropic": "sk-ant-api03-" + _some(93) + "AA",
@@ -89,11 +89,11 @@ _HEADED = _BLOCK.replace("OPENSSH", "RSA").replace(
 
 
 def _word() -> str:
-    """A password as people choose it."""
+    """A typical password."""
     return "Xk7" + _some(9)
 
 
-# Name -> a text, and the secrets in it that are recognised by what stands before them.
+# Name -> a text, and the secrets in it that are recognised by the words before them.
 NAMED = {
     "AWS secret key": ("aws_secret_access_key = {}", ["9" + _some(39)]),
     "Slack webhook": (

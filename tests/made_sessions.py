@@ -1,4 +1,4 @@
-"""Sessions of coding clients as they write them, made up; no line of a real one is here."""
+"""Made-up sessions in the formats of coding clients; no line is from a real one."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ Row = Mapping[str, Any]
 
 
 def lines(rows: Sequence[Row | str]) -> bytes:
-    """The rows as lines; a text is a line as it stands."""
+    """The rows as JSON lines; a string is a line itself."""
     texts = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     return "".join(f"{text}\n" for text in texts).encode()
 
 
 def asked(number: int, text: Any, day: str = "2026-11-20", **more: Any) -> Row:
-    """A prompt as Claude Code keeps it; `more` replaces what is in it, None takes it out."""
+    """A prompt in Claude Code's format; `more` overrides fields, None removes one."""
     return _row(number, "user", {"role": "user", "content": text}, day, more)
 
 
 def answered(number: int, *blocks: Any, day: str = "2026-11-20", **more: Any) -> Row:
-    """An answer, of blocks, or of texts."""
+    """An answer in Claude Code's format, of blocks or strings."""
     content = [{"type": "text", "text": one} if isinstance(one, str) else one for one in blocks]
     message = {"role": "assistant", "id": f"msg_{number}", "model": "m", "content": content}
     return _row(number, "assistant", message, day, more)
@@ -47,7 +47,7 @@ def _row(number: int, kind: str, message: Row, day: str, more: Row) -> Row:
 
 
 def exchange(number: int, question: str, answer: str, day: str = "2026-11-20") -> list[Row]:
-    """A prompt, and an answer after a tool was used."""
+    """A prompt, a tool call, and an answer."""
     call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
     result = [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "TOOL OUTPUT"}]
     return [
@@ -59,7 +59,7 @@ def exchange(number: int, question: str, answer: str, day: str = "2026-11-20") -
 
 
 def written(folder: Path, rows: Sequence[Row | str], name: str = f"{ID}.jsonl") -> Path:
-    """A session file below the folder of a project, as the client makes both."""
+    """Write a session file into the project's folder, with the client's names."""
     place = folder / PROJECT.replace("/", "-")
     place.mkdir(parents=True, exist_ok=True)
     (place / name).write_bytes(lines(rows))
@@ -67,7 +67,7 @@ def written(folder: Path, rows: Sequence[Row | str], name: str = f"{ID}.jsonl") 
 
 
 def codex(*items: Row, **meta: Any) -> list[Row]:
-    """A rollout of Codex."""
+    """A session (rollout) of Codex."""
     known = {
         "id": ID,
         "timestamp": "2026-11-20T10:00:00Z",
@@ -86,6 +86,6 @@ def codex(*items: Row, **meta: Any) -> list[Row]:
 
 
 def said(role: str, text: str) -> Row:
-    """A message as the model's service takes it."""
+    """A message in the format of the model's API."""
     kind = "output_text" if role == "assistant" else "input_text"
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}

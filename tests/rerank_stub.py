@@ -1,4 +1,4 @@
-"""A reranking service on this machine that answers as it is told to."""
+"""A local reranking service with scripted responses."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ def as_json(value: Any, status: int = 200, **headers: str) -> Reply:
 
 
 def cohere(body: dict[str, Any]) -> Reply:
-    """As Cohere and Infinity do: best first, what they do not know is refused."""
+    """Reply like Cohere and Infinity: best first; unknown fields are refused."""
     if "documents" not in body:
         return as_json({"message": "documents is required"}, 422)
     rows = [
@@ -35,7 +35,7 @@ def cohere(body: dict[str, Any]) -> Reply:
 
 
 def jina(body: dict[str, Any]) -> Reply:
-    """The same with usage, and with the texts unless they are declined."""
+    """Reply like Jina: the same with usage, and with the texts unless declined."""
     _, headers, answer = cohere(body)
     whole = json.loads(answer) | {"model": body["model"], "usage": {"total_tokens": 9}}
     if body.get("return_documents", True):
@@ -45,7 +45,7 @@ def jina(body: dict[str, Any]) -> Reply:
 
 
 def tei(body: dict[str, Any]) -> Reply:
-    """As Text Embeddings Inference does."""
+    """Reply like Text Embeddings Inference."""
     if "texts" not in body:
         return 422, {}, b"Failed to deserialize the JSON body: missing field `texts`"
     rows = [
@@ -56,7 +56,7 @@ def tei(body: dict[str, Any]) -> Reply:
 
 
 class Stub:
-    """Answers with `reply(body)`, None: hangs. `requests` are (path, headers, body)."""
+    """Answers with `reply(body)`; None hangs. `requests` has (path, headers, body)."""
 
     def __init__(self) -> None:
         self.reply: Callable[[dict[str, Any]], Reply | None] = cohere
@@ -71,7 +71,7 @@ class Stub:
 
 @contextmanager
 def served() -> Iterator[Stub]:
-    """A stub that listens on a port of its own."""
+    """A stub that listens on a free port."""
     stub = Stub()
 
     class Handler(BaseHTTPRequestHandler):

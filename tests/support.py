@@ -1,10 +1,10 @@
-"""What several tests share: the services over qdrant-client's local mode, and what breaks it."""
+"""Shared helpers: services over qdrant-client's local mode, and injected failures."""
 
 import asyncio
 import os
 import pickle
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +30,6 @@ from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.errors import foreign_errors
@@ -39,12 +38,13 @@ from mcp_server_qdrant.qdrant.server.remote import SearchClient
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.settings.environment import Settings, environment_names
 from tests.fakes import FakeEncoder
+from tests.qdrant_server import URL, lent
 
 SIZE = 64
 COSINE = models.VectorParams(size=SIZE, distance=models.Distance.COSINE)
 LONG = " ".join(f"Sentence number {n} is about harbour {n * 7}." for n in range(60))
 IDF = models.SparseVectorParams(modifier=models.Modifier.IDF)
-# The first message of a client that speaks for itself.
+# The first message of a client without the SDK.
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -67,13 +67,13 @@ def make_settings(**values: Any) -> Settings:
 
 
 def _spelling(field: str) -> str:
-    """What a setting is given by: its variable, where that is not its name in capitals."""
+    """The keyword of a setting: its variable, unless that is its name in capitals."""
     return environment_names()[field][0] if Settings.model_fields[field].alias_priority else field
 
 
 @lru_cache
 def _settings(given: bytes) -> Settings:
-    """Reading the environment takes milliseconds, and settings are frozen."""
+    """Cached settings: reading the environment takes milliseconds, and settings are frozen."""
     values, _ = pickle.loads(given)
     return Settings(**values)
 
@@ -89,7 +89,7 @@ class Clock:
 
 
 class OneModel:
-    """What knows the models, where metadata alone names another one than the server's."""
+    """A model resolver that knows the server's model and those named in metadata."""
 
     def __init__(self, name: str, vector: str, size: int | None) -> None:
         self.name = name
@@ -106,11 +106,11 @@ class OneModel:
 
 
 class Engine:
-    """The engine, failing where told to.
+    """An engine with injected failures.
 
-    `broken` maps a collection ("" for calls that name none) to what its calls raise,
-    `broken_methods` a method; `down` is what all raise. Calls of a collection in `hanging` never
-    end. `calls` lists (method, collection).
+    `broken` maps a collection ("": calls without one) to the exception that its calls raise,
+    `broken_methods` a method; `down` is raised by all. Calls to a collection in `hanging` never
+    return. `calls` lists (method, collection).
     """
 
     def __init__(self, client: Any) -> None:
@@ -123,18 +123,18 @@ class Engine:
 
     @property
     def __class__(self) -> type:
-        """That of the client: the server asks an EdgeClient by its own calls."""
+        """The client's class, as the server calls an EdgeClient differently."""
         return type(self.client)
 
     async def close(self) -> None:
-        """What `memory_engine` opened it closes: several services may share one engine."""
+        """Do nothing: `memory_engine` closes it, since several services may share it."""
 
     async def candidates(self, ask: Ask) -> Answer:
-        """A search. What it asks of local mode goes through here too."""
+        """A search; its calls of local mode go through this class too."""
         return await self._searching().candidates(ask)
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """A probe, likewise."""
+        """Term statistics, in the same way."""
         return await self._searching().idfs(corpus)
 
     def _searching(self) -> Any:
@@ -153,7 +153,7 @@ class Engine:
                 await asyncio.Event().wait()
             failure = self.down or self.broken_methods.get(name) or self.broken.get(collection)
             if failure:
-                with foreign_errors(collection or None):  # as the engine's client does
+                with foreign_errors(collection or None):  # like the engine's client
                     raise failure
             return await method(*args, **kwargs)
 
@@ -162,8 +162,8 @@ class Engine:
 
 @asynccontextmanager
 async def memory_engine() -> AsyncIterator[Engine]:
-    """qdrant-client's local mode, empty."""
-    client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+    """An empty local mode of qdrant-client."""
+    client = await open_client(url=":memory:", timeout=5)
     try:
         yield Engine(client)
     finally:
@@ -172,21 +172,26 @@ async def memory_engine() -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def either_engine(kind: str, folder: Path, *, timeout: float = 60) -> AsyncIterator[Engine]:
-    """The embedded engine ("edge") in a folder that tests may share, or the local mode; empty."""
+    """An empty engine: embedded ("edge") in that folder, "server" or local mode."""
     if kind == "memory":
         async with memory_engine() as engine:
             yield engine
         return
-    client = await empty_edge(folder, timeout=timeout)
-    try:
-        yield Engine(client)
-    finally:
-        await client.close()
+    with lent(URL) if kind == "server" and URL else nullcontext():
+        client: Any
+        if kind == "server":
+            client = await open_client(url=URL, timeout=20)
+        else:
+            client = await empty_edge(folder, timeout=timeout)
+        try:
+            yield Engine(client)
+        finally:
+            await client.close()
 
 
 async def empty_edge(folder: Path, *, timeout: float = 60) -> EdgeClient:
-    """The embedded engine in a folder that tests share, emptied; its host waits for the next."""
-    client = await EdgeClient.open(folder, timeout=timeout, options=EdgeOptions(idle_seconds=3))
+    """The embedded engine in that folder, emptied."""
+    client = await EdgeClient.open(folder, timeout=timeout)
     for found in (await client.get_collections()).collections:
         await client.delete_collection(found.name)
     return client
@@ -201,7 +206,7 @@ async def nearest(
     where: models.Filter | None = None,
     limit: int = 10,
 ) -> list[models.ScoredPoint]:
-    """The best points of one leg with their scores and payloads, as a search asks either engine."""
+    """The best points of one leg with scores and payloads, from either engine."""
     if isinstance(vector, models.SparseVector):
         vector = {"indices": vector.indices, "values": vector.values}
     leg = Leg(using, vector, where and plain(where))
@@ -213,7 +218,7 @@ async def nearest(
 
 
 def read_hit(hit: Hit) -> Hit:
-    """The hit with the document that its payload is."""
+    """The hit with the document of its payload."""
     assert hit.payload is not None
     return hit._replace(reading=Read(to_document(hit.collection, hit.id, hit.payload)))
 
@@ -224,7 +229,7 @@ def to_document(collection: str, point: PointId, payload: Payload) -> Document:
 
 @dataclass(frozen=True)
 class Read:
-    """A document that was read, so that hits compare by theirs."""
+    """A reader of a fixed document, so that hits are compared by their documents."""
 
     document: Document
 
@@ -233,7 +238,7 @@ class Read:
 
 
 def registry(*encoders: FakeEncoder, mapping: Sequence[tuple[str, str]] = ()) -> Registry:
-    """The encoders, the first of them the default; `mapping` as COLLECTION_MODELS has it."""
+    """A registry of encoders, the first one the default; `mapping` is COLLECTION_MODELS."""
     by_name = {encoder.name: encoder for encoder in encoders}
     make: Any = lambda name: by_name.get(name) or missing(name)  # noqa: E731
     default: Any = encoders[0]
@@ -251,7 +256,7 @@ def missing(name: str) -> FakeEncoder:
 async def memory_services(
     *encoders: FakeEncoder, engine: Engine | None = None, **values: Any
 ) -> AsyncIterator[Services]:
-    """The services over the local mode; nothing runs in the background."""
+    """The services over the local mode, without background work."""
     if engine is None:
         async with (
             memory_engine() as engine,
@@ -293,18 +298,18 @@ async def memory_server(
 async def served(
     settings: Settings, opened: Callable[[], Awaitable[Any]] | None
 ) -> AsyncIterator[Client]:
-    """An MCP client of the server over whatever `opened` opens."""
+    """An MCP client of the server over the services that `opened` opens."""
     async with Client(make_server(settings, opened)) as client:
         yield client
 
 
 def said(result: CallToolResult) -> str:
-    """What an agent reads."""
+    """The text of a result, as an agent reads it."""
     return "\n".join(block.text for block in result.content if block.type == "text")
 
 
 async def first_point(client: Client, stored: CallToolResult) -> str:
-    """The id of the first point of what was stored."""
+    """The id of the first point of a stored text."""
     done = stored.structured_content
     asked = {"ids": [done["id"]], "collection_name": done["collection"], "point_ids": True}
     got = await client.call_tool("qdrant-get", asked)
@@ -323,7 +328,7 @@ async def parts_of(engine: Engine, document: str) -> list[str]:
 
 
 def refusal(result: CallToolResult) -> str:
-    """The sentence of a call that was refused: one line, without anything of ours inside."""
+    """The error of a refused call: one line, without internals."""
     assert result.is_error
     text = said(result)
     assert text
@@ -335,7 +340,7 @@ def refusal(result: CallToolResult) -> str:
 
 
 async def remember(services: Services, collection: str, *texts: str, **fields: Any) -> list[Stored]:
-    """Store the texts, one by one, whatever the collection's name is near to."""
+    """Store the texts one by one, even if the collection's name resembles another."""
     return [
         await services.store.store(NewDocument(text, **fields), collection, create=True)
         for text in texts
@@ -355,7 +360,7 @@ def texts(page: SearchPage) -> list[str]:
 
 
 def states(page: SearchPage) -> dict[str, str]:
-    """Collection -> how it fared."""
+    """Collection -> its state in the search."""
     return {status.collection: status.state for status in page.statuses}
 
 
@@ -369,7 +374,7 @@ async def foreign(
     metadata: Mapping[str, Any] | None = None,
     values: Callable[[int], Any] = lambda _: {},
 ) -> None:
-    """A collection that another tool made: id -> payload; `values` makes the vectors of an id."""
+    """Create a collection like another tool's: id -> payload; `values` gives an id's vectors."""
     await engine.create_collection(
         name, vectors_config=vectors or {}, sparse_vectors_config=sparse, metadata=metadata
     )
@@ -387,12 +392,12 @@ def dense(text: str, size: int = SIZE) -> list[float]:
 
 
 def sparse_vector(vector: Any) -> models.SparseVector:
-    """Ours as the engine wants it."""
+    """Our sparse vector in the engine's type."""
     return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
 def corpus(count: int) -> Sequence[str]:
-    """Distinct texts that share words: number n holds "alpha", and each word that n divides by."""
+    """Distinct texts that share words: text n has "alpha", and each word whose number divides n."""
     words = {2: "bridge", 3: "copper", 5: "delta", 7: "ember", 11: "falcon"}
     return [
         " ".join(["alpha", *(word for n, word in words.items() if number % n == 0), f"n{number}"])

@@ -39,7 +39,7 @@ async def test_a_shard_that_dies_is_named_and_the_others_answer(server, status):
 
 
 async def test_a_shard_that_hangs_is_given_up_and_the_others_answer(server):
-    async with searching(server, qdrant_search_timeout=0.5) as services:
+    async with searching(server, qdrant_timeout=0.6) as services:
         await filled(services)
         server.held.add(QUERY)
         page = await find(services, "moss")

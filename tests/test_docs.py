@@ -127,7 +127,7 @@ def runnable(page: Path) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("page", [*filter(runnable, READ)], ids=lambda page: page.stem)
-def test_the_commands_of_a_page_run(page, invoke, tmp_path, monkeypatch):  # noqa: F811
+def test_the_commands_of_a_page_run(page, invoke, model_dir, tmp_path, monkeypatch):  # noqa: F811
     """One after the other, in a home with notes that are stored."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes").mkdir()
@@ -142,6 +142,8 @@ def test_the_commands_of_a_page_run(page, invoke, tmp_path, monkeypatch):  # noq
         "XDG_DATA_HOME": str(tmp_path / "data"),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "EMBEDDING_PROVIDER": "fastembed",
+        "EMBEDDING_MODEL_PATH": str(model_dir),
     }
     known = "mcp-server-qdrant ingest ~/notes --collection notes"
     for words in [*commands(known), *runnable(page)]:

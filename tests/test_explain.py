@@ -28,12 +28,18 @@ def line(result, number: int = 0) -> str:
 
 async def test_legs_places_tags_and_every_factor_make_the_score():
     async with memory_server(
-        recency_weight=0.5, priority="soft", qdrant_collection_priority_order=("notes",)
+        recency_weight=0.5, qdrant_collection_priority_order=("notes",)
     ) as client:
         await store(client, "freeze and upload", tags=["Apollo"], metadata={"date": 0})
         await store(client, "upload the zeppelin", tags=["zeus"])
         result = await find(client, "apollo upload", score_threshold=0)
+        await store(client, "an old harbour", metadata={"date": "2020-01-01"})
+        aged, kept = [
+            (await find(client, "old harbour", **more)).structured_content["results"][0]["why"]
+            for more in ({}, {"recency_decay": 1e-9})
+        ]
 
+    assert (aged["factors"]["recency"], kept["factors"]["recency"]) == (0.5, 1.0)
     first, second = result.structured_content["results"]
     why = first["why"]
     assert why["tags"] == ["Apollo"]

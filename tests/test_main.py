@@ -1,12 +1,15 @@
 """The console script imports nothing from the folder that it is started in."""
 
+import gc
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant import __main__
 from tests.e2e.raw import clean_environment
 
 SCRIPT = Path(sys.executable).with_name("mcp-server-qdrant")
@@ -49,3 +52,48 @@ def test_a_folder_that_is_gone_is_no_fault(tmp_path):
     )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "file"),
+    [
+        ([], None),
+        (["--transport", "stdio"], None),
+        (["--env-file", "x"], "x"),
+        (["--env-file=x", "--transport=stdio"], "x"),
+        (["--transport", "stdio", "--env-file", "x=y"], "x=y"),
+    ],
+)
+def test_a_server_over_stdio_is_a_pipe(arguments, file, monkeypatch):
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(gc, "disable", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["mcp-server-qdrant", *arguments])
+    given = []
+
+    def run_stdio(*what: object) -> None:
+        given.append(what)
+        raise SystemExit
+
+    monkeypatch.setattr("mcp_server_qdrant.hosting.pipe.run_stdio", run_stdio)
+    with pytest.raises(SystemExit):
+        __main__.main()
+
+    service = (sys.executable, "-P", "-m", "mcp_server_qdrant.cli.service")
+    assert given == [(service, arguments, file)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--transport", "sse"],
+        ["--transport"],
+        ["--env-file"],
+        ["--env-file="],
+        ["--help"],
+        ["sync"],
+        ["--env-file", "x", "sync"],
+        ["--transport", "stdio", "extra"],
+    ],
+)
+def test_anything_else_is_none(arguments):
+    assert __main__._over_stdio(arguments) is None

@@ -83,7 +83,9 @@ def locomo() -> list[dict[str, Any]]:
     ]
 
 
-def test_locomo_is_read_as_published_without_questions_that_have_no_evidence(modules, tmp_path):
+def test_locomo_is_read_as_published_without_questions_whose_evidence_is_not_there(
+    modules, tmp_path
+):
     path = tmp_path / "locomo10.json"
     path.write_text(json.dumps(locomo()), "utf-8")
 
@@ -101,7 +103,124 @@ def test_locomo_is_read_as_published_without_questions_that_have_no_evidence(mod
     assert [(one.kind, sorted(one.turns), sorted(one.sessions)) for one in history.questions] == [
         ("temporal", ["D1:1"], ["D1"]),
         ("multi-hop", ["D1:1", "D2:1"], ["D1", "D2"]),
+        ("without an answer", [], []),
     ]
+
+
+def test_realtalk_is_read_as_published_in_the_order_of_its_chats(modules, tmp_path):
+    talk = {
+        "session_1": [
+            {
+                "speaker": "Ann",
+                "dia_id": "D7:1",
+                "clean_text": "Hi",
+                "date_time": "29.12.2023, 22:42:04",
+            }
+        ],
+        "session_2": [
+            {
+                "speaker": "Bob",
+                "dia_id": "D7:2",
+                "clean_text": "Hm",
+                "date_time": "30.12.2023, 08:00:00",
+            }
+        ],
+        "qa": [
+            {"question": "Who?", "category": 3, "evidence": ["D7:2; D7:1"]},
+            {"question": "When?", "category": 2, "evidence": ["D:56"]},
+        ],
+    }
+    for name in ("Chat_2_Ann_Bob", "Chat_10_Cy_Di"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(talk), "utf-8")
+
+    first, second = modules["histories"].read(tmp_path)
+
+    assert [first.name, second.name] == ["Chat_2_Ann_Bob", "Chat_10_Cy_Di"]
+    (session,) = first.sessions
+    assert (session.id, session.date) == ("D7", "2023-12-29T22:42:04")
+    assert session.turns == {"D7:1": "Ann: Hi", "D7:2": "Bob: Hm"}
+    assert [(one.kind, sorted(one.turns)) for one in first.questions] == [
+        ("commonsense", ["D7:1", "D7:2"])
+    ]
+
+
+@pytest.fixture
+def beam(tmp_path: Path) -> Path:
+    """A chat in BEAM's form, once as it was made and once cut."""
+    turns = [
+        {
+            "role": "user",
+            "id": 0,
+            "time_anchor": "March-15-2024",
+            "content": "My app uses Flask. ->-> 1,1",
+        },
+        {"role": "assistant", "id": 1, "content": "Use blueprints."},
+        {"role": "user", "id": 2, "content": "Now it uses Django."},
+    ]
+    batch = {"batch_number": 1, "time_anchor": None, "turns": [turns[:2], turns[2:]]}
+    asked = {
+        "abstention": [{"question": "Why was the logo changed?"}],
+        "knowledge_update": [
+            {"question": "Framework?", "source_chat_ids": {"first": [0], "then": ["chat_id: 2"]}}
+        ],
+        "summarization": [{"question": "All?", "source_chat_ids": []}],
+    }
+    for name, batches in (("10", [batch, batch]), ("2", [batch])):
+        questions = tmp_path / name / "probing_questions"
+        questions.mkdir(parents=True)
+        (questions / "probing_questions.json").write_text(json.dumps(asked), "utf-8")
+        (tmp_path / name / "chat.json").write_text(json.dumps(batches), "utf-8")
+    (tmp_path / "10" / "chat_trunecated.json").write_text(json.dumps([batch]), "utf-8")
+    return tmp_path
+
+
+def test_beam_is_read_as_published_its_cut_chats_where_there_are(modules, beam):
+    first, second = modules["histories"].read(beam)
+
+    assert [first.name, second.name] == ["beam-2", "beam-10"]
+    assert [(one.id, one.date, one.turns) for one in second.sessions] == [
+        (
+            "B1",
+            "2024-03-15T00:00:00",
+            {
+                "B1:0": "user: My app uses Flask.",
+                "B1:1": "assistant: Use blueprints.",
+                "B1:2": "user: Now it uses Django.",
+            },
+        )
+    ]
+    assert [(one.kind, sorted(one.turns)) for one in first.questions] == [
+        ("without an answer", []),
+        ("knowledge update", ["B1:0", "B1:2"]),
+    ]
+
+
+async def test_exchanges_hold_their_turns_and_a_stopped_run_goes_on(modules, beam, tmp_path):
+    async def opened() -> Shared:
+        client = await open_client(url=":memory:", timeout=5)
+        return wire(make_settings(), client, registry(FakeEncoder())).shared
+
+    run, histories = modules["run"], modules["histories"].read(beam)
+    made = []
+
+    def server(folder: Path) -> Any:
+        made.append(folder)
+        return make_server(make_settings(), opened)
+
+    ways = {"kinds": ["exchanges"], "algorithms": ["hybrid"], "kept": tmp_path / "rows.jsonl"}
+    first = await run.run(histories[:1], 1, server, **ways)
+    both = await run.run(histories, 1, server, **ways)
+
+    assert len(made) == 2
+    assert both[: len(first)] == first
+    turns = [one for one in both if one.level == "turns" and one.searched == "own"]
+    assert sorted(map(sorted, turns[0].found)) == [
+        [("beam-2", "B1:0"), ("beam-2", "B1:1")],
+        [("beam-2", "B1:2")],
+    ]
+    said = run.report(both)
+    assert "| knowledge update | 2 | 0.500 | 1.000 |" in said
+    assert "| document per exchange, own, hybrid | 2 |" in said.rpartition("without an answer")[2]
 
 
 def test_locomo_is_read_as_beir_folders(modules, tmp_path):
@@ -172,16 +291,20 @@ def made_up(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("at_once", [1, 2])
 async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up, at_once):
     async def opened() -> Shared:
-        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        client = await open_client(url=":memory:", timeout=5)
         return wire(make_settings(), client, registry(FakeEncoder())).shared
 
     run, figures = modules["run"], modules["figures"]
     histories = modules["histories"].read(made_up)
     rows = await run.run(histories, at_once, lambda _: make_server(make_settings(), opened))
 
-    assert [history.name for history in histories] == ["q1", "q2"]
+    assert [history.name for history in histories] == ["q1", "q2", "q3_abs"]
     assert len(histories[0].sessions[1].turns) == 1  # an empty turn is not stored
-    assert len(rows) == 2 * 3 * 2 * 3  # questions, algorithms, scopes; notes count in two ways
+    nothing = [one for one in rows if not one.evidence]
+    assert len(nothing) == 1 * 3 * 2 * 2  # questions, algorithms, scopes, ways of storing
+    assert all(one.page for one in nothing)
+    rows = [one for one in rows if one.evidence]
+    assert len(rows) == 2 * 3 * 2 * 3  # notes count in two ways
     own = [one for one in rows if one.searched == "own"]
     assert {(one.kind, figures.recall(one, 1)) for one in own if one.level == "sessions"} == {
         ("single-session-user", 1.0),
@@ -194,7 +317,7 @@ async def test_longmemeval_goes_through_the_tools_of_the_server(modules, made_up
     }
     pages = [one.page for one in rows if one.page]
     assert len(pages) == 36
-    assert min(tokens for tokens, _ in pages) > 10
+    assert min(tokens for tokens, *_ in pages) > 10
     said = run.report(rows)
     assert "| sessions, document per session, own, hybrid | 2 | 0.750 | 1.000 |" in said
     assert "| multi-session | 1 | 0.500 | 1.000 |" in said
@@ -204,7 +327,7 @@ async def test_growth_searches_each_question_among_more_and_more_histories(
     modules, made_up, monkeypatch
 ):
     async def opened() -> Shared:
-        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        client = await open_client(url=":memory:", timeout=5)
         return wire(make_settings(), client, registry(FakeEncoder())).shared
 
     growth = modules["growth"]

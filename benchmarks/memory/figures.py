@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-DEPTHS = (1, 5, 10, 50)
+DEPTHS = {"recall": (1, 5, 10, 40), "any": (1, 5, 10), "all": (5, 10)}
 Key = tuple[str, str]  # collection, and id of a turn or session
 Found = Sequence[frozenset[Key]]  # keys of each result: more than one where copies are folded
 
@@ -16,7 +16,8 @@ class Asked:
     """A question asked in one way: what was found, best first, and what should have been.
 
     `level` is what counts, turns or sessions; `stored` how they are kept; `searched` whether the
-    conversation's own texts were searched, or all.
+    conversation's own texts were searched, or all. `page`: tokens, milliseconds, and
+    whether it says that nothing fits.
     """
 
     level: str
@@ -26,7 +27,7 @@ class Asked:
     kind: str
     evidence: frozenset[Key]
     found: Found
-    page: tuple[float, float] | None  # tokens and milliseconds
+    page: tuple[float, float, bool] | None
 
 
 def recall(asked: Asked, depth: int) -> float:
@@ -56,12 +57,11 @@ def table(rows: Sequence[Asked], head: str, name: Callable[[Asked], str]) -> str
     groups: dict[str, list[Asked]] = {}
     for one in rows:
         groups.setdefault(name(one), []).append(one)
-    kinds = [("recall", 1, recall), ("any", 1, _any), ("all", 5, _all)]
+    figures = {"recall": recall, "any": _any, "all": _all}
     columns = [
-        (f"{kind}@{depth}" if depth == first else f"@{depth}", figure, depth)
-        for kind, first, figure in kinds
-        for depth in DEPTHS
-        if depth >= first
+        (f"{kind}@{depth}" if depth == depths[0] else f"@{depth}", figures[kind], depth)
+        for kind, depths in DEPTHS.items()
+        for depth in depths
     ]
     titles = [head, "questions", *(title for title, *_ in columns), "nDCG@10"]
     titles += ["tokens", "p50 ms", "p95 ms"]
@@ -70,6 +70,21 @@ def table(rows: Sequence[Asked], head: str, name: Callable[[Asked], str]) -> str
         means = [np.mean([figure(one, depth) for one in asked]) for _, figure, depth in columns]
         means.append(np.mean([ndcg(one) for one in asked]))
         cells = [group, str(len(asked)), *(f"{mean:.3f}" for mean in means), *_costs(asked)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def doubts(rows: Sequence[Asked], head: str, name: Callable[[Asked], str]) -> str:
+    """How often a page says that nothing fits, where there is no answer and where there is one."""
+    lines = [f"| {head} | without an answer | said so | with one | said so |", f"|{'---|' * 5}"]
+    for group in dict.fromkeys(map(name, rows)):
+        pages = [
+            (bool(one.evidence), one.page[2]) for one in rows if name(one) == group and one.page
+        ]
+        cells = [group]
+        for answered in (False, True):
+            said = [says for has, says in pages if has is answered]
+            cells += [str(len(said)), f"{np.mean(said):.3f}" if said else ""]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

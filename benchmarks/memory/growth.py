@@ -27,7 +27,7 @@ from run import called, judged, paged, ranked, settings, store
 
 from mcp_server_qdrant.app.server import make_server
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[1] / "lib"))
 from processes import MARK, memory
 
 SIZES = (1, 4, 12, 36)  # histories that are searched together
@@ -56,12 +56,12 @@ async def grown(client: Client, histories: Sequence[History], size: int, mark: s
         searched = [*histories, *histories][number : number + size]
         counts.append(sum(len(one.sessions) for one in searched))
         how = {"collections": [f"{KIND}-{one.name}" for one in searched]}
-        for question in history.questions:
+        for question in (one for one in history.questions if one.sessions):
             keys = await ranked(client, KIND, question.text, how)
             way = {"searched": "", "algorithm": "", "page": None}
             found += judged(history.name, question, keys, KIND, **way)
             pages.append(await paged(client, question.text, how))
-    tokens, times = zip(*pages, strict=True)
+    tokens, times, _ = zip(*pages, strict=True)
     return Row(
         size,
         round(np.mean(counts)),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mcp_server_qdrant.app.models import open_encoders
+from mcp_server_qdrant.app.process import local_models
 from mcp_server_qdrant.encoders.encoder import Encoder
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -84,7 +85,7 @@ async def vectors(corpus: Corpus, encoder: Encoder, cache: Path) -> np.ndarray:
 
 async def main(data: Path, model: Path, cache: Path) -> None:
     """Make and keep all vectors."""
-    encoders = open_encoders(Settings(embedding_model_path=model))
+    encoders = open_encoders(Settings(embedding_model_path=model), local_models())
     encoder = encoders.of(None)
     await encoder.ready(60)
     for folder in sorted(path for path in data.iterdir() if path.is_dir()):

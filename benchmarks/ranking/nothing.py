@@ -24,7 +24,7 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.settings.environment import Settings
-from mcp_server_qdrant.tools.recall import LEAST
+from mcp_server_qdrant.tools.recall import LEAST, fits
 
 
 def auroc(present: np.ndarray, absent: np.ndarray) -> float:
@@ -33,11 +33,17 @@ def auroc(present: np.ndarray, absent: np.ndarray) -> float:
     return float(higher)
 
 
-async def answered(services: Services, query: str, collections: list[str]) -> tuple[float, bool]:
-    """The best relevance, and whether the answer calls it weak."""
-    page = await services.pipeline.search(SearchRequest(query=query, collections=collections))
+async def answered(
+    services: Services, query: str, collections: list[str]
+) -> tuple[float, bool, bool]:
+    """The best relevance, whether the answer calls it weak, and whether a hook would tell it."""
+    page = await services.pipeline.search(
+        SearchRequest(query=query, collections=collections, explain=True)
+    )
     best = max((result.relevance for result in page.results), default=0.0)
-    return best, any(note.startswith("Weak matches") for note in page.notes)
+    told = any(fits(one) and (one.relevance or 0.0) >= LEAST for one in page.results)
+    weak = any(note.startswith("Weak matches") for note in page.notes)
+    return best, weak, told and not weak
 
 
 def searched(corpora: list[Corpus], own: Corpus) -> list[str]:
@@ -65,8 +71,10 @@ async def main() -> None:
             names = searched(corpora, corpus)
             others = [name for name in names if name != corpus.name]
             rows = [
-                [*await answered(services, text, names), *await answered(services, text, others)]
+                [*with_it[:2], *without[:2], with_it[2], without[2]]
                 for text in list(corpus.queries.values())[: arguments.queries]
+                for with_it in [await answered(services, text, names)]
+                for without in [await answered(services, text, others)]
             ]
             table = np.array(rows, dtype=float)
             families.setdefault(corpus.name.partition("-")[0], []).append(table)
@@ -94,7 +102,7 @@ def fitted(table: np.ndarray) -> tuple[float, float, float]:
 def show(name: str, table: np.ndarray) -> None:
     """One line of the result."""
     weak, absent = table[:, 1].mean(), table[:, 3].mean()
-    told = [((table[:, n] >= LEAST) & (table[:, n + 1] == 0)).mean() for n in (0, 2)]
+    told = [table[:, n].mean() for n in (4, 5)]
     numbers = (auroc(table[:, 0], table[:, 2]), weak, absent, precision(weak, absent), absent)
     numbers += (*told,)
     print(f"{name:14}" + "".join(f"{n:12.3f}" for n in (*numbers, *fitted(table))), flush=True)

@@ -97,7 +97,7 @@ class Search:
         terms = tuple(self.services.store.bm25.tokens(query))
         sparse = Sparse(terms, (1.0,) * len(terms))
         queries = self.services.pipeline.fetch.queries
-        asked = target, LegQuery(list(dense), sparse)
+        asked = [target], LegQuery(list(dense), sparse)
         (scored,), _ = await queries.search([asked], depth=30, condition=None)
         return [(c.payload["doc"]["id"], c.rrf) for c in scored.candidates]
 

@@ -1,5 +1,8 @@
 """From the settings to the encoders."""
 
+import subprocess
+import sys
+
 import pytest
 
 from mcp_server_qdrant.app.models import (
@@ -9,7 +12,7 @@ from mcp_server_qdrant.app.models import (
 )
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.encoder import NoEncoder
-from mcp_server_qdrant.encoders.local.hosted import HostedEncoder
+from mcp_server_qdrant.encoders.local.models import LocalEncoder, Models
 from mcp_server_qdrant.encoders.prefixes import Prefixes
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.support import make_settings
@@ -19,7 +22,7 @@ E5 = "intfloat/multilingual-e5-large"
 
 
 def encoders(**values):
-    return open_encoders(make_settings(**values))
+    return open_encoders(make_settings(**values), Models())
 
 
 @pytest.mark.parametrize("name", ["openai:text-embedding-3-small", "openai:b"])
@@ -36,23 +39,19 @@ def test_a_service_that_the_setting_names_for_a_collection_is_used():
     registry = encoders(openai_api_key="sk-x", collection_models="a=openai:m")
 
     assert type(registry.known("openai:m")) is OpenAIEncoder
-    assert type(registry.known("fastembed:a/b")) is HostedEncoder
+    assert type(registry.known("fastembed:a/b")) is LocalEncoder
 
 
-def test_prefixes_are_those_of_the_model_or_of_the_settings():
-    assert encoders(embedding_model=E5).default.prefixes == Prefixes("query: ", "passage: ")
-    off = encoders(
-        embedding_model=E5,
-        embedding_query_prefix="none",
-        embedding_passage_prefix="p: ",
-    )
-    assert off.default.prefixes == Prefixes("", "p: ")
-    assert off.known("BAAI/bge-small-en").prefixes.query.startswith("Represent")
+def test_prefixes_are_those_of_the_model():
+    found = encoders(embedding_model=E5)
+
+    assert found.default.prefixes == Prefixes("query: ", "passage: ")
+    assert found.known("BAAI/bge-small-en").prefixes.query.startswith("Represent")
 
 
 async def made(collection: str = "notes", **values):
     settings = make_settings(**values)
-    registry = open_encoders(settings)
+    registry = open_encoders(settings, Models())
     return await blueprint(settings, registry, collection)
 
 
@@ -85,3 +84,19 @@ async def test_without_a_provider_a_new_collection_has_no_dense_vector():
 
     assert (plan.vector, plan.metadata["embedding_model"]) == (None, "none")
     assert encoders(embedding_provider="none").default.reason == NO_PROVIDER
+
+
+def test_the_default_model_can_be_started_before_qdrant_client_is_imported():
+    code = (
+        "import sys, mcp_server_qdrant.app.models\n"
+        "assert not {'qdrant_client', 'fastembed', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+async def test_a_model_is_one_for_all_settings_that_load_it_alike():
+    models = Models()
+    one = open_encoders(make_settings(hybrid_alpha=0.5), models).default
+    other = open_encoders(make_settings(), models).default
+
+    assert one._model is other._model

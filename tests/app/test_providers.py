@@ -9,6 +9,7 @@ from qdrant_client import models
 
 from mcp_server_qdrant.app.models import open_encoders
 from mcp_server_qdrant.app.services import Services, wire
+from mcp_server_qdrant.encoders.local.models import Models
 from mcp_server_qdrant.encoders.registry import NO_MODEL
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.ingest.pending import Backfill
@@ -54,7 +55,7 @@ def opened(
             }
             | values
         )
-        made = wire(settings, await empty_edge(engine_folder), open_encoders(settings))
+        made = wire(settings, await empty_edge(engine_folder), open_encoders(settings, Models()))
         try:
             yield made
         finally:
@@ -101,7 +102,7 @@ async def test_without_a_provider_old_collections_are_searched_by_keyword(opened
     async with opened() as services:
         await remember(services, "notes", "roses need sun")
         bare = make_settings(embedding_provider="none", qdrant_read_only=True)
-        without = wire(bare, services.client, open_encoders(bare))
+        without = wire(bare, services.client, open_encoders(bare, Models()))
         page = await find(without, "roses", "notes")
 
     assert texts(page) == ["roses need sun"]

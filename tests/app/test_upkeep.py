@@ -16,7 +16,6 @@ from mcp_server_qdrant.core.errors import DiskFull, RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.copying import import_local_mode
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests.fakes import FakeEncoder
@@ -30,7 +29,7 @@ def settings_of(folder: Path, **values: Any) -> Any:
 
 @asynccontextmanager
 async def edge(folder: Path):
-    client = await EdgeClient.open(folder, timeout=20, options=EdgeOptions(idle_seconds=1))
+    client = await EdgeClient.open(folder, timeout=20)
     try:
         yield Engine(client)
     finally:
@@ -114,7 +113,7 @@ async def test_what_failed_in_the_middle_goes_on_at_the_next_start(tmp_path, cap
             services = wire(settings_of(tmp_path), engine, registry(FakeEncoder()))
             await remember(services, "notes", "a zebra crossing")
             (info,) = await services.catalog.describe()
-            assert "upgrade is under way" in info.note
+            assert "upgrade is running" in info.note
             await services.close()
 
         await brought_in(tmp_path, engine)
@@ -168,7 +167,8 @@ async def test_a_damaged_list_of_collections_stops_nothing(tmp_path, caplog):
 
 async def test_servers_that_start_at_once_import_once(tmp_path):
     await leave(tmp_path)
-    async with edge(tmp_path) as one, edge(tmp_path) as two, edge(tmp_path) as three:
+    async with edge(tmp_path) as one:
+        two, three = Engine(one.client), Engine(one.client)
         await asyncio.gather(*(brought_in(tmp_path, each) for each in (one, two, three)))
 
         assert len(await points(one)) == len(TEXTS)
@@ -191,7 +191,7 @@ async def test_a_folder_of_local_mode_is_the_embedded_engines_once_it_is_importe
         before = type(local)
     async with edge(tmp_path) as engine:
         await brought_in(tmp_path, engine)
-        async with engine_at(str(tmp_path), make_settings()) as embedded:
-            after = type(embedded)
+    async with engine_at(str(tmp_path), make_settings()) as embedded:
+        after = type(embedded)
 
     assert (before, after) == (LocalFiles, Bulk)

@@ -1,4 +1,4 @@
-"""A host of MCP Apps, as small as the extension allows: a page, a sandboxed frame, a server."""
+"""A minimal host for MCP Apps: a page, a sandboxed frame, a server."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from mcp import Client
 
 from tests.support import memory_server
 
-# The policy that the extension prescribes where a resource names no domain.
+# The policy that the extension prescribes if a resource names no domain.
 POLICY = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; media-src 'self' data:; connect-src 'none'; base-uri 'self'; "
@@ -40,7 +40,7 @@ window.addEventListener("message", async event => {
 
 
 class Server:
-    """The MCP server in memory and a client of it, on a loop of their own in a thread."""
+    """The MCP server in memory and its client, on an event loop in a thread."""
 
     def __init__(self, fill: Callable[[Client], Any], **settings: Any) -> None:
         self._fill = fill
@@ -76,7 +76,7 @@ class Server:
             self._ready.set()
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """A tool's result as it goes over the wire."""
+        """A tool's result in its wire format."""
         assert self.client is not None
         result = self._wait(self.client.call_tool(name, arguments))
         return result.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -92,7 +92,7 @@ class Server:
 
 @dataclass
 class Host:
-    """The host's page. `calls` are the tools that the app called, `faults` what went wrong."""
+    """The host's page. `calls` has the tools that the app called, `faults` the errors."""
 
     page: Any
     server: Server
@@ -104,7 +104,7 @@ class Host:
     broken: str | None = None
 
     def open(self, html: str) -> None:
-        """Show the app, which greets the host."""
+        """Show the app, which then initialises."""
         pages = {URL: (HOST, {}), f"{URL}app": (html, {"Content-Security-Policy": POLICY})}
 
         def serve(route: Any) -> None:
@@ -148,23 +148,23 @@ class Host:
         return "{}"
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
-        """A notification to the app."""
+        """Send a notification to the app."""
         self.page.evaluate("message => window.tell(message)", {"method": method, "params": params})
 
     def called(self, count: int = 1) -> list[tuple[str, dict[str, Any]]]:
-        """The tools that the app called, once there are so many: a page may show sooner."""
+        """Wait until the app has called this many tools, and return them."""
         self.until(lambda: len(self.calls) >= count)
         return self.calls
 
     def until(self, holds: Callable[[], bool], seconds: float = 30.0) -> None:
-        """Let the page's events come in until the condition holds."""
+        """Process the page's events until the condition holds."""
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, (self.calls, self.links, self.faults)
             self.page.wait_for_timeout(20)
 
     def show(self, arguments: dict[str, Any], *, points: bool = True) -> dict[str, Any]:
-        """Call the tool as the agent would, and hand input and result to the app."""
+        """Call the tool like an agent, and pass input and result to the app."""
         more = {"points": True} if points else {}
         result = self.server.call("qdrant-project", arguments | more)
         self.tell("ui/notifications/tool-input", {"arguments": arguments})

@@ -31,13 +31,13 @@ WANTED = "no browser: apt-get install chromium-headless-shell (as root), and pip
 
 
 def browser_path() -> str | None:
-    """The browser of the system."""
+    """The path of the system's browser."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 @dataclass
 class Served:
-    """A server of its own, whose engine and process a test may end."""
+    """A separate server, whose engine and process a test may end."""
 
     env: dict[str, str]
     folder: Path
@@ -65,14 +65,14 @@ class Served:
 
 
 def call(address: str, route: str, **asked: Any) -> Any:
-    """A call of the page."""
+    """Make one of the page's calls."""
     headers = {"Content-Type": "application/json", "X-Requested-With": "mcp-server-qdrant"}
     url = f"{address}/viz/api/{route}"
     return httpx.post(url, headers=headers, json=asked, timeout=PATIENCE).raise_for_status().json()
 
 
 def laid_out(address: str) -> None:
-    """Wait until the map has its layout: a page that is opened then keeps its regions."""
+    """Wait until the map has its layout, so that pages opened later keep their regions."""
     while call(address, "map", collections=["*"], points=False)["coming"]:
         time.sleep(0.05)
 
@@ -97,7 +97,7 @@ def served(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless Chromium; let go with the module, since no other loop runs beside its own."""
+    """A headless Chromium; closed with the module, since its event loop allows no other."""
     playwright = pytest.importorskip("playwright.sync_api", reason=WANTED)
     path = browser_path()
     with playwright.sync_playwright() as running:
@@ -115,11 +115,11 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any, served: Served) -> Iterator[Callable[..., Any]]:
-    """Opens the page in a window of its own; at the end nothing may have gone wrong in it.
+    """Opens the page in a new window; fails at the end if errors occurred in it.
 
-    `page.faults` are console errors and requests to other hosts; a test that makes them on
-    purpose clears them. Motion is reduced unless a test asks for it: half of a page's processor
-    time is that of drawing what moves. `routes` are answered by the test from the first request on.
+    `page.faults` are console errors and requests to other hosts; a test that expects them
+    clears them. Motion is reduced unless requested, since animation takes half of a page's
+    processor time. `routes` are answered by the test from the first request on.
     """
     opened = []
     usual = {"viewport": WIDE, "accept_downloads": True, "reduced_motion": "reduce"}

@@ -57,29 +57,30 @@ def host(browser: Any, server: Server) -> Iterator[Any]:
         assert one.faults == []
 
 
-def drawn(host: Host) -> int:
-    """How many pixels of the canvas are not the paper, once it was painted."""
-    host.app.locator("canvas[data-frame]").wait_for()
-    frame = host.page.frames[1]
-    count: int = frame.evaluate(
-        """() => { const c = document.querySelector("canvas");
-        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
-        let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i] !== d[0]) n++; return n; }"""
-    )
-    return count
+PLOT = "document.querySelector('canvas').plot"
 
 
-def spot(host: Host, which: str) -> dict[str, float]:
-    """Where on the page something of the app lies: `which` gives it, in the app's own terms."""
+def look(host: Host, what: str) -> Any:
+    """A value of the plot, such as `camera.transform`, once it was painted."""
     host.app.locator("canvas[data-frame]").wait_for()
-    frame = host.page.frames[1]
-    frame.evaluate("() => plot.paint()")
-    x, y = frame.evaluate(f"() => {which}")
+    return host.page.frames[1].evaluate(f"() => {{ {PLOT}.paint(); return {PLOT}.{what}; }}")
+
+
+def spot(host: Host, what: str) -> dict[str, float]:
+    """Where on the page something of the app is, by its place on the canvas."""
+    x, y = look(host, what)
     box = host.app.locator("canvas").bounding_box()
     return {"x": box["x"] + x, "y": box["y"] + y}
 
 
-def test_the_result_is_drawn_with_its_hits_in_their_order(host):
+def drawn(host: Host) -> int:
+    """How many pixels of the canvas are not the background."""
+    pixels = "context.getImageData(0, 0, 400, 300).data.filter((one, n, all) => one !== all[n % 4])"
+    count: int = look(host, f"{pixels}.length")
+    return count
+
+
+def test_a_result_is_drawn_and_its_hits_tell_what_they_are(host):
     app = host()
     result = app.show({"query": "copper ember"})
 
@@ -89,256 +90,150 @@ def test_the_result_is_drawn_with_its_hits_in_their_order(host):
     assert items.count() == len(hits) > 3
     for number, hit in enumerate(hits):
         assert items.nth(number).inner_text().startswith(f"{number + 1}. {hit['title'][:60]}")
-    assert "40 of 40 points" in app.app.locator("#share").inner_text()
+    assert app.app.locator("#share").inner_text() == "40 points"
     assert app.app.get_by_label("Search on the map").input_value() == "copper ember"
+    assert app.app.locator("canvas").get_attribute("data-rest-opacity") == "0.4"
+    assert look(app, "colours") == ["#3b82d0", "#e08a00"]  # as on the page
     assert drawn(app) > 500
-    assert app.calls == []
-
-
-def test_the_host_is_told_the_size(host):
-    app = host()
-    app.show({})
     app.page.wait_for_function(
         "window.sent.some(one => one.method === 'ui/notifications/size-changed'"
         " && one.params.height > 400 && one.params.height < 480)"
     )
+    assert app.calls == []
 
-
-def test_a_result_without_points_makes_the_app_ask_for_them(host):
-    app = host()
-    app.show({"collections": ["notes"], "limit": 12}, points=False)
-
-    app.app.get_by_text("12 of 30 points").wait_for()
-    assert app.called() == [
-        ("qdrant-project", {"collections": ["notes"], "limit": 12, "points": True})
-    ]
-
-
-def test_a_search_inside_goes_through_the_host(host):
-    app = host()
-    app.show({"collections": ["notes"], "query": "ember"})
-    box = app.app.get_by_label("Search on the map")
-    box.fill("falcon bridge")
-    box.press("Enter")
-
-    app.app.get_by_role("listitem").filter(has_text="1. Title 22").wait_for()
-    assert app.called() == [
-        ("qdrant-project", {"collections": ["notes"], "query": "falcon bridge", "points": True})
-    ]
-    box.fill("")
-    app.app.get_by_role("button", name="Search", exact=True).click()
-    app.app.locator("#hits:empty").wait_for(state="attached")
-    assert app.called(2)[1] == ("qdrant-project", {"collections": ["notes"], "points": True})
-
-
-def test_hover_shows_title_and_excerpt_and_a_click_reads_the_text(host):
-    app = host()
-    app.show({"query": "copper ember"})
-    app.app.locator("#hits li").first.wait_for()
-    place = spot(app, "plot.hits[0].pin")
+    place = spot(app, "hits[0].pin")
     app.page.mouse.move(**place)
-
     tip = app.app.locator("#tip")
     tip.wait_for()
     assert "no. 1, relevance" in tip.inner_text()
     assert "<img src=x onerror=alert(1)>" in tip.inner_text()  # a text, never an element
-    assert "copper" in tip.inner_text()
+    assert "ember" in tip.inner_text()
     app.page.mouse.click(**place)
     text = app.app.get_by_label("Text of a point")
     text.get_by_text("<b>bold</b>").wait_for()
     (name, arguments) = app.called()[0]
     assert name == "qdrant-get"
     assert arguments["collection_name"] in ("notes", "letters")
+    text.get_by_role("button", name="Open the source").click()
+    app.until(lambda: app.links)
+    assert app.links[0].startswith("https://example.org/")
     text.get_by_role("button", name="Close").click()
     assert text.is_hidden()
 
-
-def test_a_point_that_is_no_hit_is_read_by_its_id(host):
-    app = host()
-    app.show({"collections": ["letters"]})
-    app.app.get_by_text("10 of 10 points").wait_for()
-    app.page.mouse.click(**spot(app, "[plot.place[9], plot.place[10]]"))
-
-    app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
-    assert app.called()[0][1]["ids"] == [app.page.frames[1].evaluate("plot.panel.about(3).id")]
+    app.page.set_viewport_size(NARROW)
+    root = "document.documentElement"
+    assert app.page.frames[1].evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
 
 
-def test_the_source_is_opened_by_the_host(host):
-    app = host()
-    app.show({"query": "copper"})
-    app.app.locator("#hits button").first.click()
-    app.app.get_by_role("button", name="Open the source").click()
-    app.until(lambda: app.links)
-
-    assert app.links[0].startswith("https://example.org/")
-
-
-def test_the_map_can_be_zoomed_moved_and_shown_whole_again(host):
+def test_the_map_has_regions_is_zoomed_and_moved_and_hides_a_collection(host):
     app = host()
     app.show({})
-    app.app.get_by_text("40 of 40 points").wait_for()
+    app.app.locator("canvas[data-regions]:not([data-regions='0'])").wait_for()
+    assert app.app.locator("canvas").get_attribute("data-rest-opacity") == "0.85"
+    words = look(app, "labels[0].region.words.join(', ')")
+    x, y = (look(app, f"labels[0].{axis}") for axis in "xy")
+    app.page.mouse.click(**spot(app, f"labels[0] && [{x}, {y}]"))
+    text = app.app.get_by_label("Text of a point")
+    assert text.get_by_role("heading").inner_text() == words
+    assert text.get_by_role("listitem").count() > 1
+    text.get_by_role("button", name="Close").click()
+
+    view = "camera.transform"
     canvas = app.app.locator("canvas")
-    look = "[plot.camera.transform.k, plot.camera.transform.x]"
+    app.app.get_by_label("Search on the map").focus()
     canvas.hover()
     app.page.mouse.wheel(0, -600)
-    scrolled = app.page.frames[1].evaluate(look)
-    canvas.focus()  # a wheel scrolls the chat until then
+    assert look(app, view) == {"k": 1, "x": 0, "y": 0}  # a wheel scrolls the chat until the click
+    canvas.focus()
     app.page.mouse.wheel(0, -600)
-    app.until(lambda: app.page.frames[1].evaluate(look)[0] > 2)
-    zoomed = app.page.frames[1].evaluate(look)
+    app.until(lambda: look(app, f"{view}.k") > 2)
+    zoomed = look(app, view)
     app.page.mouse.down()
     box = canvas.bounding_box()
     app.page.mouse.move(box["x"] + 20, box["y"] + 20, steps=3)
     app.page.mouse.up()
-    moved = app.page.frames[1].evaluate(look)
+    moved = look(app, view)
+    assert moved["k"] == zoomed["k"]
+    assert moved["x"] < zoomed["x"] - 100
     app.app.get_by_role("button", name="Show all").click()
+    assert look(app, view) == {"k": 1, "x": 0, "y": 0}
 
-    assert scrolled == [1, 0]
-    assert moved[0] == zoomed[0]
-    assert moved[1] < zoomed[1] - 100
-    assert app.page.frames[1].evaluate(look) == [1, 0]
+    button = app.app.get_by_role("button", name="letters 10")
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    assert look(app, "place.filter((one, n) => n % 3 === 2 && one > 0).length") == 30
 
 
-def test_three_dimensions_turn_when_dragged(host):
+def test_three_dimensions_turn_when_dragged_and_a_point_that_is_no_hit_is_read(host):
     app = host()
-    app.show({"dimensions": 3})
-    app.app.get_by_text("40 of 40 points").wait_for()
-    before = spot(app, "[plot.place[0], plot.place[1]]")
+    app.show({"dimensions": 3, "collections": ["letters"]})
+    app.app.get_by_text("10 points").wait_for()
+    before = spot(app, "at(0)")
     box = app.app.locator("canvas").bounding_box()
     app.page.mouse.move(box["x"] + 200, box["y"] + 200)
     app.page.mouse.down()
     app.page.mouse.move(box["x"] + 320, box["y"] + 240)
     app.page.mouse.up()
+    assert spot(app, "at(0)") != before
+    assert look(app, "camera.turn.yaw") > 1
 
-    assert spot(app, "[plot.place[0], plot.place[1]]") != before
-    assert app.page.frames[1].evaluate("plot.camera.turn.yaw") > 1
+    app.page.mouse.click(**spot(app, "at(3)"))
+    app.app.get_by_label("Text of a point").get_by_text("alpha").wait_for()
+    assert app.called()[0][1]["ids"] == [look(app, "panel.about(3).id")]
 
 
-def test_a_collection_can_be_hidden(host):
+def test_points_searches_and_errors_go_through_the_host(host):
     app = host()
-    app.show({})
-    button = app.app.get_by_role("button", name="letters (10 of 10)")
-    button.wait_for()
-    button.click()
-    app.page.frames[1].evaluate("plot.paint()")
+    app.show({"collections": ["notes"], "limit": 12}, points=False)
+    app.app.get_by_text("12 of 30 points").wait_for()
+    box = app.app.get_by_label("Search on the map")
+    search = app.app.get_by_role("button", name="Search", exact=True)
+    box.press_sequentially("falcon bridge")
+    box.press("Enter")
+    app.app.get_by_role("listitem").filter(has_text="1. Title ").wait_for()
+    box.fill("")
+    search.click()
+    app.app.locator("#hits:empty").wait_for(state="attached")
+    asked = {"collections": ["notes"], "limit": 12, "points": True}
+    assert app.called(3) == [
+        ("qdrant-project", asked),
+        ("qdrant-project", asked | {"query": "falcon bridge"}),
+        ("qdrant-project", asked),
+    ]
 
-    assert button.get_attribute("aria-pressed") == "false"
-    strengths = app.page.frames[1].evaluate("[...plot.place].filter((_, n) => n % 3 === 2)")
-    assert sum(one > 0 for one in strengths) == 30
-
-
-def test_what_lies_beside_the_hits_is_dimmed_to_forty_percent(host):
-    app = host()
-    app.show({})
-    app.app.locator("canvas[data-rest-opacity='0.85']").wait_for()
-    app.show({"query": "copper ember"})
-    app.app.locator("canvas[data-rest-opacity='0.4']").wait_for()
-
-
-def test_a_region_has_its_name_and_tells_its_documents(host):
-    app = host()
-    app.show({})
-    app.app.locator("canvas[data-regions]:not([data-regions='0'])").wait_for()
-    region = "(({ x, y }) => [x, y])(plot.labels[0])"
-    words = app.page.frames[1].evaluate("plot.labels[0].region.words.join(', ')")
-    app.page.mouse.click(**spot(app, region))
-    text = app.app.get_by_label("Text of a point")
-
-    assert text.get_by_role("heading").inner_text() == words
-    assert text.get_by_role("listitem").count() > 1
-
-
-def test_colours_and_drawing_are_those_of_the_page(host):
-    app = host()
-    app.show({})
-    app.app.get_by_text("40 of 40 points").wait_for()
-
-    assert app.page.frames[1].evaluate("plot.colours") == ["#3b82d0", "#e08a00"]
-
-
-def test_a_client_that_lets_the_app_ask_nothing_is_told_so(browser, server):
-    page = browser.new_context(viewport=WIDE).new_page()
-    app = Host(page, server, {}, {})
-    app.open(server.read(APP).text)
-    app.show({}, points=False)
-    app.app.get_by_text("The answer in words is complete.").wait_for()
-
-    assert app.app.get_by_role("button", name="Search", exact=True).is_disabled()
-    assert app.app.locator("canvas").count() == 0
-    page.context.close()
-
-
-def test_an_error_is_told_and_the_map_stays(host):
-    app = host()
-    app.show({"collections": ["notes"]})
-    app.app.get_by_text("30 of 30 points").wait_for()
     app.broken = "The engine is gone."
-    app.app.get_by_role("button", name="Search", exact=True).click()
-
-    app.app.get_by_role("status").filter(has_text="The engine is gone.").wait_for()
-    assert drawn(app) > 500
+    search.click()
+    status = app.app.get_by_role("status")
+    status.filter(has_text="The engine is gone.").wait_for()
+    assert drawn(app) > 500  # the map stays
     app.broken = None
-    app.tell(
-        "ui/notifications/tool-result", app.server.call("qdrant-project", {"collections": ["x"]})
-    )
-    app.app.get_by_role("status").filter(has_text="There is no collection 'x'").wait_for()
+    failed = app.server.call("qdrant-project", {"collections": ["x"]})
+    app.tell("ui/notifications/tool-result", failed)
+    status.filter(has_text="There is no collection 'x'").wait_for()
     app.tell("ui/notifications/tool-cancelled", {"reason": "The person stopped it."})
-    app.app.get_by_role("status").filter(has_text="The person stopped it.").wait_for()
+    status.filter(has_text="The person stopped it.").wait_for()
 
-
-def test_the_host_decides_whether_it_is_dark(host):
-    app = host(theme="dark", styles={"variables": {"--color-text-primary": "rgb(1, 2, 3)"}})
-    app.show({})
-
-    # asked from outside: the app's policy refuses a condition that the page itself polls
-    body = pytest.importorskip("playwright.sync_api").expect(app.app.locator("body"))
-    body.to_have_css("background-color", "rgb(21, 26, 35)")
-    body.to_have_css("color", "rgb(1, 2, 3)")
-    app.tell("ui/notifications/host-context-changed", {"theme": "light"})
-    body.to_have_css("background-color", "rgb(255, 255, 255)")
-
-
-def test_it_fits_a_narrow_screen(host):
-    app = host(NARROW)
-    app.show({"query": "copper"})
-    app.app.locator("#hits li").first.wait_for()
-
-    root = "document.documentElement"
-    assert app.page.frames[1].evaluate(f"{root}.scrollWidth <= {root}.clientWidth")
-
-
-def test_the_app_answers_ping_and_farewell_and_refuses_the_rest(host):
-    app = host()
     for number, method in enumerate(("ping", "ui/resource-teardown", "other"), 900):
-        app.page.evaluate(
-            "message => window.tell(message)", {"id": number, "method": method, "params": {}}
-        )
+        request = {"id": number, "method": method, "params": {}}
+        app.page.evaluate("message => window.tell(message)", request)
     app.page.wait_for_function("window.sent.filter(one => one.id >= 900).length === 3")
     answers = app.page.evaluate("window.sent.filter(one => one.id >= 900)")
-
     assert [one.get("result") for one in answers] == [{}, {}, None]
     assert answers[2]["error"]["code"] == -32601
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing_serious(host, theme):
-    axe = pytest.importorskip(
-        "axe_playwright_python.base", reason="pip install axe-playwright-python"
-    )
-    app = host(theme=theme)
-    app.show({"query": "copper"})
-    app.app.locator("#hits button").first.click()
-    app.app.get_by_label("Text of a point").get_by_text("<b>bold</b>").wait_for()
-    frame = app.page.frames[1]
-    frame.evaluate(axe.AXE_FILE_PATH.read_text())
-    found = frame.evaluate("axe.run()")["violations"]
-
-    assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] != "minor"] == []
-
-
-def test_nothing_stored_is_told(browser):
+def test_a_client_that_lets_the_app_ask_nothing_and_an_empty_store_are_told(browser, server):
     async def nothing(_: Any) -> None:
         pass
+
+    page = browser.new_context(viewport=WIDE).new_page()
+    silent = Host(page, server, {}, {})
+    silent.open(server.read(APP).text)
+    silent.show({}, points=False)
+    silent.app.get_by_text("The answer in words is complete.").wait_for()
+    assert silent.app.get_by_role("button", name="Search", exact=True).is_disabled()
+    assert silent.app.locator("canvas").count() == 0
+    page.context.close()
 
     with Server(nothing) as empty:
         page = browser.new_context(viewport=WIDE).new_page()
@@ -347,5 +242,24 @@ def test_nothing_stored_is_told(browser):
         app.show({})
         app.app.get_by_role("status").filter(has_text="There is nothing to draw yet.").wait_for()
         page.context.close()
+    assert silent.faults == app.faults == []
 
-    assert app.faults == []
+
+def test_the_host_decides_about_light_and_dark_and_axe_finds_nothing_serious_in_either(host):
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe is missing")
+    expect = pytest.importorskip("playwright.sync_api").expect
+    app = host(theme="dark", styles={"variables": {"--color-text-primary": "rgb(250, 251, 252)"}})
+    app.show({"query": "copper"})
+    app.app.locator("#hits button").first.click()
+    app.app.get_by_label("Text of a point").get_by_text("<b>bold</b>").wait_for()
+    body = app.app.locator("body")  # asked from outside: the app's policy forbids polling inside
+    frame = app.page.frames[1]
+    frame.evaluate(axe.AXE_FILE_PATH.read_text())
+    for theme, paper in (("dark", "rgb(21, 26, 35)"), ("light", "rgb(255, 255, 255)")):
+        styles = {"variables": {"--color-text-primary": "rgb(9, 9, 9)"}} if theme == "light" else {}
+        app.tell("ui/notifications/host-context-changed", {"theme": theme, "styles": styles})
+        expect(body).to_have_css("background-color", paper)
+        expect(body).to_have_css("color", {"dark": "rgb(250, 251, 252)"}.get(theme, "rgb(9, 9, 9)"))
+        found = frame.evaluate("axe.run()")["violations"]
+        serious = [one for one in found if one["impact"] != "minor"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in serious] == []

@@ -73,73 +73,119 @@ def start(open_page, served: Served):
     return open_
 
 
-@pytest.fixture
-def page(start):
-    return start()
+def by_neighbours(page):
+    """The map has moved over to the layout by neighbours."""
+    page.locator("#layout input[value=neighbours]:not(:disabled)").wait_for(state="attached")
+
+
+def spot(page, which):
+    """Where on the page something of the plot is."""
+    page.locator("canvas[data-frame]").first.wait_for()
+    plot = "const { plot } = document.querySelector('canvas'); plot.paint();"
+    x, y = page.evaluate(f"() => {{ {plot} return {which}; }}")
+    return x, y
+
+
+def test_before_a_query_there_are_collections_questions_and_the_newest(start):
+    page = start()
+    page.locator(".newest li").first.wait_for()
+    shot(page, "home")
+    assert canvas(page, "points") == "111"
+    assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
+    assert page.locator(".tile h3").all_inner_texts() == ["homelab", "meetings", "recipes"]
+    assert "points" in page.locator(".tile .where").first.inner_text()
+    tag = page.locator(".tile .use").first
+    word = tag.inner_text()
+    with page.expect_request("**/viz/api/list") as asked:
+        tag.click()
+    assert asked.value.post_data_json["tags"] == [word]
+    settled(page)
+    page.go_back()
+    samples = page.locator(".tries .use")
+    samples.nth(3).wait_for()  # beside the demo's own one about a region, once there are some
+    assert samples.nth(3).inner_text().startswith("What is said about ")
+    samples.first.click()
+    page.wait_for_selector(".hit .bar")
+    settled(page)
 
 
 def test_a_search_shows_results_in_the_servers_order_their_reasons_and_their_places(start):
     page = start(reduced_motion="no-preference")
-    assert canvas(page, "points") == "111"
-    assert (canvas(page, "hits"), canvas(page, "rest-opacity")) == ("0", "0.85")
-    shot(page, "start")
     with page.expect_response("**/viz/api/search") as answered:
         ask(page)
     results = answered.value.json()["results"]
-
-    assert page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)") == [
+    hits = page.locator(".hit")
+    assert hits.evaluate_all("all => all.map(one => one.dataset.id)") == [
         one["id"] for one in results
     ]
     assert titles(page)[0] == FIRST
-    assert "results in" in page.locator("#results-about").inner_text()
-    assert page.locator(".hit").count() == int(canvas(page, "hits"))
+    assert hits.count() == int(canvas(page, "hits")) > 3
     assert canvas(page, "rest-opacity") == "0.4"
-    reason = page.locator(".bar").first.get_attribute("aria-label")
-    assert reason.startswith("meaning 0.")
-    assert "is relevance 0.53" in reason
-    assert "times recency 0." in reason
-    assert "gives score 0." in reason
-    assert "results in" in page.locator("#status").inner_text()
-    said = page.locator("#map-notes").inner_text()
-    assert "% of the variance is seen" in said or "What is alike lies near" in said
-
-
-def test_a_result_shows_its_text_one_number_and_reasons_that_add_up(page):
-    ask(page)
-    excerpts = page.locator(".hit .excerpt")
-    assert excerpts.count() > 0
-    assert all(excerpts.all_inner_texts())
-    assert excerpts.first.locator("mark").count() > 0
-
+    for said in ("#results-about", "#status"):
+        assert "results in" in page.locator(said).inner_text()
+    assert all(page.locator(".hit .excerpt").all_inner_texts())
+    assert page.locator(".hit .excerpt").first.locator("mark").count() > 0
     scores = page.locator(".relevance").evaluate_all(
         "all => all.map(one => Number(one.lastChild.textContent))"
     )
     assert scores == sorted(scores, reverse=True)
+    why = page.locator(".bar").first.get_attribute("aria-label")
+    assert why.startswith("meaning 0.")
+    assert "is relevance 0.53" in why
+    assert "times recency 0." in why
+    assert "gives score 0." in why
     parts = page.locator(".hit .parts").first
     assert not parts.is_visible()
     page.locator(".hit summary").first.click()
     assert "relevance 0." in parts.inner_text()
-    assert "times priority 1.00" not in page.locator(".hits").text_content()
-
     reason = page.locator(".hit .reason").first.inner_text()
     assert " words" in reason
     assert "old: \N{MINUS SIGN}" in reason
-    for said in page.locator(".bar").evaluate_all("all => all.map(one => one.ariaLabel)"):
-        given, _, rest = said.partition(" is relevance ")
-        whole = sum(round(100 * float(one.split()[-1])) for one in given.split(" plus "))
-        assert whole == round(100 * float(rest.split(",")[0].split(";")[0].split()[0]))
-    hues = page.evaluate(
-        """async () => {
-            const style = getComputedStyle(document.documentElement);
-            const names = ['--meaning', '--words', '--gains'];
-            const own = names.map(name => style.getPropertyValue(name));
-            return [...(await import('/viz/raster.js')).HUES, ...own];
-        }"""
-    )
-    assert len(set(hues)) == len(hues)
+
+    plot = page.get_by_role("application")
+    plot.focus()
+    page.keyboard.press("ArrowRight")
+    tip = page.locator("#tip")
+    assert FIRST in tip.inner_text()
+    assert "07:52" in tip.inner_text()
+    assert page.locator(".hit.pointed h3").inner_text() == FIRST
+    assert FIRST in page.locator("#status").inner_text()
+    page.keyboard.press("Enter")
+    panel = page.locator("#passage")
+    assert panel.get_by_role("heading").inner_text() == FIRST
+    panel.get_by_text("Certbot had renewed it").wait_for()
+    assert "meetings" in panel.locator("dl").inner_text()
+    assert "outage" in panel.locator("dl").inner_text()
+    shot(page, "passage")
+    page.keyboard.press("Escape")
+    assert not panel.is_visible()
+
+    page.get_by_role("button", name=FIRST, exact=True).click()
+    panel.locator(".text").wait_for()
+    names = titles(page)
+    page.keyboard.press("j")
+    page.locator("#passage h2", has_text=names[1]).wait_for()
+    shot(page, "panel")
+    assert page.locator("canvas").first.is_visible()
+    assert not page.locator("#results").is_visible()
+    assert page.locator("#passage header .count").inner_text() == f"2 of {len(names)}"
+    page.keyboard.press("k")
+    page.locator("#passage h2", has_text=names[0]).wait_for()
+    assert page.get_by_role("button", name="Previous").is_disabled()
+    page.keyboard.press("Escape")
+    assert page.locator("#results").is_visible()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "query"
+
+    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("canvas[data-zoom='1.00']").wait_for()
+    assert page.get_by_role("searchbox").input_value() == QUERY
+    settled(page)
 
 
-def test_each_setting_is_sent_with_the_search_that_follows_and_is_seen(page):
+def test_each_setting_is_sent_with_the_search_that_follows_and_is_seen(start):
+    page = start()
     ask(page)
     settings(page)
     asked = change(page, lambda: page.locator("#algorithm").select_option("keyword"))
@@ -153,7 +199,7 @@ def test_each_setting_is_sent_with_the_search_that_follows_and_is_seen(page):
     assert [asked[f"{leg}_weight"] for leg in ("semantic", "keyword")] == [0.7, 0.3]
     assert page.evaluate("document.activeElement.id") == "meaning"
 
-    asked = change(page, lambda: page.get_by_label("Priority").select_option("hard"))
+    asked = change(page, lambda: page.get_by_label("Priority", exact=True).select_option("hard"))
     assert asked["priority"] == "hard"
     assert "preferred: +50 %" in page.locator(".hits").text_content()
     recency = page.get_by_role("slider", name="Recency")
@@ -182,68 +228,66 @@ def test_each_setting_is_sent_with_the_search_that_follows_and_is_seen(page):
     settled(page)
 
 
-def test_a_point_tells_what_it_is_and_opens_as_its_title_does(page):
-    ask(page)
-    plot = page.get_by_role("application")
-    plot.focus()
-    page.keyboard.press("ArrowRight")
-
-    tip = page.locator("#tip")
-    assert FIRST in tip.inner_text()
-    assert "07:52" in tip.inner_text()
-    assert page.locator(".hit.pointed h3").inner_text() == FIRST
-    assert FIRST in page.locator("#status").inner_text()
-    page.keyboard.press("Enter")
-    dialog = page.locator("#passage")
-    assert dialog.get_by_role("heading").inner_text() == FIRST
-    dialog.get_by_text("Certbot had renewed it").wait_for()
-    shot(page, "passage")
-    page.keyboard.press("Escape")
-    assert not dialog.is_visible()
-
-    page.get_by_role("button", name=FIRST, exact=True).click()
-    dialog.locator(".text").wait_for()
-    assert "meetings" in dialog.locator("dl").inner_text()
-    assert "outage" in dialog.locator("dl").inner_text()
-    dialog.get_by_role("button", name="Close").click()
-    assert not dialog.is_visible()
-
-
-def test_the_mouse_points_and_clicks(start):
-    """Where a point lies is asked of a second plot of the same size."""
+def test_the_map_has_layouts_colours_and_titles_and_its_points_are_pointed_at(start):
     page = start()
     by_neighbours(page)
+    assert page.get_by_role("radio", name="Neighbours").is_checked()
+    notes = page.locator("#map-notes")
+    assert "What is alike lies near" in notes.inner_text()
+    plot = page.get_by_role("application")
+    plot.focus()
+    for _ in range(4):
+        page.keyboard.press("+")
+    page.wait_for_function("() => Number(document.querySelector('canvas').dataset.zoom) > 2")
+    page.wait_for_function("() => document.querySelector('canvas').dataset.labels !== '[]'")
+    labels = json.loads(plot.get_attribute("data-labels"))
+    assert len(labels) > int(plot.get_attribute("data-regions"))  # titles of points, too
+    page.keyboard.press("0")
+
+    legend = page.locator("figcaption")
+    for name, count in (("homelab", 49), ("meetings", 31), ("recipes", 31)):
+        legend.get_by_role("button", name=f"{name} {count}").wait_for()
+    recipes = legend.get_by_role("button", name="recipes")
+    recipes.click()
+    assert recipes.get_attribute("aria-pressed") == "false"
+    recipes.click()
+    page.get_by_label("Colour by").select_option("tags")
+    values = page.locator("#legend li")
+    assert 3 <= values.count() <= 9
+    assert "others" in page.locator("#legend").inner_text()
+    assert page.locator("figcaption .key:visible").count() == 1
+    shot(page, "tags")
+
     page.get_by_role("radio", name="PCA").check()
-    box = page.locator("canvas").bounding_box()
-    spot = page.evaluate(
-        """async () => {
-            const { decode } = await import('/viz/mapdata.js');
-            const { call } = await import('/viz/api.js');
-            const { Plot } = await import('/viz/plot.js');
-            const { find } = await import('/viz/input.js');
-            const panel = decode(await call('map', { collections: ['*'] })).panels[0];
-            const holder = document.querySelector('.canvas').cloneNode();
-            document.querySelector('.panel').append(holder);
-            const plot = new Plot(holder, panel, ['red', 'red', 'red'], { hover() {} });
-            plot.resize(); plot.paint();
-            const free = [...panel.titles.keys()].find((n) => 'point' in
-                (find(plot, ...plot.at(n)) ?? {}));
-            const spot = plot.at(free);
-            plot.destroy(); holder.remove();
-            return spot;
-        }"""
-    )
-    page.mouse.move(box["x"] + spot[0], box["y"] + spot[1])
+    assert "% of the variance is seen" in notes.inner_text()
+    x, y = spot(page, "plot.at(0)")
+    box = plot.bounding_box()
+    page.mouse.move(box["x"] + x, box["y"] + y)
     page.locator("#tip").wait_for()
     assert page.locator("#tip strong").inner_text()
-    page.mouse.click(box["x"] + spot[0], box["y"] + spot[1])
+    page.mouse.click(box["x"] + x, box["y"] + y)
     page.locator("#passage .text").wait_for()
     assert page.locator("#passage dl").inner_text().count("-") >= 4
+    page.keyboard.press("Escape")
 
-
-def by_neighbours(page):
-    """The map has moved over to the layout by neighbours."""
-    page.locator("#layout input[value=neighbours]:not(:disabled)").wait_for(state="attached")
+    page.get_by_role("radio", name="3-D").check()
+    assert canvas(page, "layout") == "3-D"
+    assert "PC 3" in notes.inner_text()
+    plot.focus()
+    page.keyboard.press("Shift+ArrowLeft")
+    page.wait_for_url("**at=**0.48**")
+    shot(page, "three")
+    address = page.url
+    page.reload()
+    page.wait_for_selector("canvas[data-layout='3-D']")
+    page.wait_for_function("() => document.querySelector('canvas').dataset.zoom")
+    assert page.get_by_role("radio", name="3-D").is_checked()
+    assert page.get_by_label("Colour by").input_value() == "tags"
+    settled(page)
+    assert page.url == address
+    page.get_by_role("application").focus()
+    page.keyboard.press("0")
+    page.wait_for_function("() => !location.hash.includes('at=')")
 
 
 def open_region(page):
@@ -256,32 +300,7 @@ def open_region(page):
     return label
 
 
-def test_the_map_is_by_neighbours_goes_to_the_hits_and_back_and_has_other_layouts(start):
-    page = start()
-    by_neighbours(page)
-    assert page.get_by_role("radio", name="Neighbours").is_checked()
-    assert "What is alike lies near" in page.locator("#map-notes").inner_text()
-    ask(page)
-    assert page.locator(".hit").count() == int(canvas(page, "hits"))
-    page.locator("canvas[data-zoom]:not([data-zoom='1.00'])").wait_for()
-    page.keyboard.press("Escape")
-    page.locator("canvas[data-zoom='1.00']").wait_for()
-    assert page.get_by_role("searchbox").input_value() == QUERY
-
-    page.get_by_role("radio", name="PCA").check()
-    assert "% of the variance is seen" in page.locator("#map-notes").inner_text()
-    page.get_by_role("radio", name="3-D").check()
-    assert canvas(page, "layout") == "3-D"
-    assert "PC 3" in page.locator("#map-notes").inner_text()
-    plot = page.get_by_role("application")
-    plot.focus()
-    for key in ("+", "-", "0", "Shift+ArrowLeft", "Shift+ArrowUp"):
-        page.keyboard.press(key)
-    shot(page, "three")
-    page.wait_for_url("**at=1.00+0.500+0.500+**")
-
-
-def test_a_region_opens_by_key_or_click_and_a_search_can_be_kept_to_it(start):
+def test_a_region_opens_by_key_or_click_and_an_address_holds_a_search_kept_to_it(start):
     page = start()
     region = page.get_by_role("region", name="Region")
     title = region.get_by_role("heading")
@@ -309,6 +328,19 @@ def test_a_region_opens_by_key_or_click_and_a_search_can_be_kept_to_it(start):
     shown = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)")
     assert len(shown) < everywhere or len(ids) >= everywhere
     assert set(shown) <= set(ids)
+
+    def kept(request):
+        return request.url.endswith("/api/search") and "ids" in request.post_data_json
+
+    with page.expect_request(kept) as asked:
+        page.reload()
+    assert asked.value.post_data_json["ids"] == ids
+    page.get_by_role("button", name="Without only in").click()
+    settled(page)
+    assert "only=" not in page.url
+    assert "region=" in page.url
+    region.get_by_role("button", name="Search only here").click()
+    settled(page)
     with page.expect_request("**/viz/api/search") as asked:
         region.get_by_role("button", name="Close").click()
     settled(page)
@@ -316,114 +348,25 @@ def test_a_region_opens_by_key_or_click_and_a_search_can_be_kept_to_it(start):
     assert not region.is_visible()
 
 
-def kept_ids(page):
-    """The ids that the search which follows a reload is kept to."""
-    with page.expect_request(
-        lambda asked: asked.url.endswith("/api/search") and "ids" in asked.post_data_json
-    ) as found:
-        page.reload()
-    page.wait_for_selector(".hit .bar", state="attached")  # weak matches are folded
-    return found.value.post_data_json["ids"]
-
-
-def test_what_is_in_view_tells_its_texts_and_an_address_holds_a_search_kept_to_it(start):
+def test_thumbs_can_be_taken_back_and_are_what_eval_reads(start, served: Served, tmp_path):
     page = start()
-    by_neighbours(page)
-    for _ in range(3):
-        page.get_by_role("button", name="Zoom in").click()
-    page.get_by_role("button", name="What is in view").click()
-    region = page.get_by_role("region", name="Region")
-    region.wait_for()
-    points = region.locator("p.hint").inner_text()
-    inside = int(points.split()[0])
-
-    assert 3 < inside < int(canvas(page, "points"))
-    assert region.locator(".open").count() > 0
-    ask(page)
-    with page.expect_request("**/viz/api/search") as asked:
-        region.get_by_role("button", name="Search only here").click()
-    settled(page)
-    ids = asked.value.post_data_json["ids"]
-    assert len(ids) == inside
-    shown = page.locator(".hit").evaluate_all("all => all.map(one => one.dataset.id)")
-    assert shown
-    assert set(shown) <= set(ids)
-    page.wait_for_url("**only=1**")
-    assert "area=" in page.url
-    assert kept_ids(page) == ids
-    assert region.locator("p.hint").inner_text() == points
-    page.get_by_role("button", name="Without only in").click()
-    settled(page)
-    assert "only=" not in page.url
-    assert "area=" in page.url
-
-
-def test_a_loop_around_points_holds_them_in_its_link_too(start):
-    page = start()
-    by_neighbours(page)
-    box = page.locator("canvas").bounding_box()
-    page.get_by_role("button", name="Draw a loop around points").click()
-    left, top = box["x"] + 20, box["y"] + 20
-    right, low = box["x"] + box["width"] - 20, box["y"] + box["height"] - 20
-    page.mouse.move(left, top)
-    page.mouse.down()
-    for corner in ((right, top), ((left + right) / 2, low), (left, top)):
-        page.mouse.move(*corner, steps=20)
-    page.mouse.up()
-    region = page.get_by_role("region", name="Region")
-    region.wait_for()
-    inside = region.locator("p.hint").inner_text()
-
-    assert 3 < int(inside.split()[0]) < int(canvas(page, "points"))
-    page.reload()
-    region.wait_for()
-    assert region.locator("p.hint").inner_text() == inside
-
-
-def test_the_legend_hides_a_collection_and_is_one_of_tags_where_these_give_the_colours(page):
-    legend = page.locator("figcaption").get_by_role("button", name="recipes")
-    legend.click()
-    assert legend.get_attribute("aria-pressed") == "false"
-    legend.click()
-    page.get_by_label("Colour by").select_option("tags")
-    values = page.locator(".key.values li")
-    assert 3 <= values.count() <= 9
-    assert "others" in page.locator(".key.values").inner_text()
-    assert page.locator("figcaption .key:visible").count() == 1
-    shot(page, "tags")
-
-
-def test_a_thumb_can_be_taken_back_and_thumbs_give_the_comparison_its_precision(page):
     ask(page)
     up = page.get_by_role("button", name=f"Answers the query: {FIRST}")
-    up.click()
-    assert up.get_attribute("aria-pressed") == "true"
-    up.click()
-    assert up.get_attribute("aria-pressed") == "false"
-    assert "No thumbs given yet." in page.locator("#judgements").inner_text()
-
-    up.click()
-    page.get_by_role("button", name="Does not answer the query:").nth(1).click()
-    page.get_by_role("button", name="Compare").click()
-    columns = page.locator(".ranks .column")
-    columns.first.wait_for()
-    assert columns.locator("h3").all_inner_texts() == ["Hybrid", "Semantic", "Keyword"]
-    figures = columns.first.locator(".hint").inner_text()
-    assert figures.endswith("100 % in common with hybrid, precision 50 % of 2")
-    assert FIRST in columns.first.locator("li").first.inner_text()
-    shot(page, "light", full_page=True)
-
-
-def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
-    ask(page)
-    page.get_by_role("button", name=f"Answers the query: {FIRST}").click()
+    assert not page.locator("#judgements").is_visible()
+    for pressed in ("true", "false", "true"):
+        up.click()
+        assert up.get_attribute("aria-pressed") == pressed
+        assert page.locator("#judgements").is_visible() is (pressed == "true")
     page.get_by_role("button", name="Does not answer the query:").nth(1).click()
     ask(page, "the lentil dish we cooked for the team lunch")
     page.get_by_role("button", name="Answers the query:").first.click()
+    assert "3 judged for 2 queries." in page.locator("#judgements").inner_text()
     with page.expect_download() as download:
         page.get_by_role("button", name="Export for mcp-server-qdrant eval").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
+    page.get_by_role("button", name="Forget them").click()
+    assert not page.locator("#judgements").is_visible()
 
     labels = read_labels(path)
     assert [label.query for label in labels] == [
@@ -442,63 +385,57 @@ def test_judgements_are_what_eval_reads(page, served: Served, tmp_path):
     assert "hybrid" in done.stdout
 
 
-def test_a_server_that_is_gone_is_one_sentence_and_the_page_recovers(start, served, tmp_path):
+def test_what_is_gone_weak_or_not_there_is_one_sentence_and_the_page_recovers(
+    start, served: Served
+):
     page = start()
-    ask(page)
-    served.stop()
-    page.get_by_role("searchbox").fill("backup of the photos")
-    page.keyboard.press("Enter")
     alert = page.get_by_role("alert")
-    alert.wait_for()
 
-    assert "The server does not answer." in alert.inner_text()
+    def search(words):
+        page.get_by_role("searchbox").fill(words)
+        page.keyboard.press("Enter")
+
+    sentence = "Qdrant cannot be reached: look whether it runs."
+    refused = {"status": 422, "json": {"error": sentence}}
+    page.route("**/viz/api/search", lambda route: route.fulfill(**refused))
+    search(QUERY)
+    alert.filter(has_text=sentence).wait_for()
+    page.unroute("**/viz/api/search")
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector(".hit .bar")
+    assert not alert.is_visible()
+
+    served.stop()
+    search("backup of the photos")
+    alert.filter(has_text="The server does not answer.").wait_for()
     page.get_by_text("There are no results: the search failed.").wait_for()
     assert titles(page) == []
     shot(page, "error")
     served.start()
-    page.locator(".hit h3", has_text="Backups: restic").wait_for()
+    found = page.locator(".hit h3", has_text="Backups: restic")
+    late = alert.filter(has_text="no answer in time")  # a busy machine, and an engine that is cold
+    found.or_(late).first.wait_for()
+    while late.is_visible():
+        page.get_by_role("button", name="Try again").click()
+        settled(page)
+    found.wait_for()
     assert not alert.is_visible()
-    page.faults.clear()  # that the server was away stands in the browser's log
 
-
-def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(start):
-    page = start()
-    sentence = "Qdrant cannot be reached: look whether it runs."
-    page.route(
-        "**/viz/api/search",
-        lambda route: route.fulfill(status=422, json={"error": sentence}),
-    )
-    page.get_by_role("searchbox").fill(QUERY)
-    page.keyboard.press("Enter")
-    page.get_by_role("alert").filter(has_text=sentence).wait_for()
-    page.unroute("**/viz/api/search")
-    page.get_by_role("button", name="Try again").click()
-
-    page.wait_for_selector(".hit .bar")
-    assert not page.get_by_role("alert").is_visible()
-    page.faults.clear()
-
-
-def test_weak_matches_none_at_all_and_no_collection_are_said(page):
-    page.get_by_role("searchbox").fill("quantum chromodynamics of gluons")
-    page.keyboard.press("Enter")
+    search("quantum chromodynamics of gluons")
     page.locator("#notes", has_text="Weak matches only").wait_for()
     assert not page.locator(".hit").first.is_visible()
     page.get_by_role("button", name="weak match").click()
     assert page.locator(".hit").first.is_visible()
-
     settings(page)
     page.locator("#algorithm").select_option("keyword")
-    page.get_by_role("searchbox").fill("zzqqxxy")
-    page.keyboard.press("Enter")
+    search("zzqqxxy")
     page.locator("#notes", has_text="Nothing found").wait_for()
     page.get_by_text("Nothing fits.").wait_for()
     assert page.locator(".hit").count() == 0
-
     page.get_by_role("button", name="None").click()
-    page.get_by_role("searchbox").fill(QUERY)
-    page.keyboard.press("Enter")
-    page.get_by_role("alert").filter(has_text="Choose at least one collection.").wait_for()
+    search(QUERY)
+    alert.filter(has_text="Choose at least one collection.").wait_for()
+    page.faults.clear()  # the refusals are in the browser's log
 
 
 def test_a_map_that_is_being_laid_out_waits_while_no_collection_is_chosen(open_page):
@@ -555,8 +492,6 @@ def test_a_server_that_wants_a_token_gets_it_and_a_wrong_one_is_told(open_page):
 def test_a_phone_shows_everything_without_scrolling_sideways(start):
     page = start(viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
     ask(page)
-    page.get_by_role("button", name="Compare").click()
-    page.locator(".ranks").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert titles(page)[0] == FIRST
     shot(page, "phone", full_page=True)
@@ -579,6 +514,11 @@ def test_a_phone_shows_everything_without_scrolling_sideways(start):
     plot_now.to_have_css("touch-action", "pan-y")  # one finger scrolls until the map was touched
     plot.tap(position={"x": 5, "y": 5})
     plot_now.to_have_css("touch-action", "none", timeout=PATIENCE)  # a tap focuses a moment later
+    page.wait_for_function("() => location.hash.includes('at=')")
+    for tab in ("Search", "Map"):
+        page.get_by_role("link", name=tab, exact=True).click()
+    plot.evaluate("one => new Promise(requestAnimationFrame)")
+    assert float(plot.get_attribute("data-zoom")) > 1, "it is still at the hits"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -588,10 +528,6 @@ def test_axe_finds_nothing(start, scheme):
     rules = ["color-contrast", "link-in-text-block"] if scheme == "dark" else None
     page = start(color_scheme=scheme)
     page.locator(".newest li").first.wait_for()
-    page.keyboard.press("Control+k")
-    page.locator("#palette [role=option]").first.wait_for()
-    assert findings(axe, page, rules) == []
-    page.keyboard.press("Escape")
     open_region(page)
     assert findings(axe, page, rules) == []
     page.get_by_role("region", name="Region").get_by_role("button", name="Close").click()
@@ -600,9 +536,7 @@ def test_axe_finds_nothing(start, scheme):
     assert findings(axe, page, rules) == []
     page.get_by_role("link", name="Search").click()
     ask(page)
-    page.get_by_role("button", name="Compare").click()
-    page.locator(".ranks").wait_for()
-    settled(page)
+    page.get_by_role("button", name="Answers the query:").first.click()
     shot(page, f"results-{scheme}", full_page=True)
     settings(page)
     change(page, lambda: page.locator("#meaning").select_option("0.7"))
@@ -633,7 +567,8 @@ def findings(axe, page, rules=None):
     return [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found]
 
 
-def test_everything_can_be_reached_with_the_keyboard(page):
+def test_everything_can_be_reached_with_the_keyboard(start):
+    page = start()
     page.keyboard.press("Shift+Tab")
     page.get_by_role("link", name="Skip to the results").focus()
     page.keyboard.press("Enter")
@@ -642,7 +577,7 @@ def test_everything_can_be_reached_with_the_keyboard(page):
     page.keyboard.type(QUERY)
     page.keyboard.press("Enter")
     page.wait_for_selector(".hit .bar")
-    wanted, seen = {"open", "icon thumb", "compare-run"}, set()
+    wanted, seen = {"open", "icon thumb", "toggle"}, set()
     for _ in range(120):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.className || document.activeElement.id"))
@@ -651,39 +586,6 @@ def test_everything_can_be_reached_with_the_keyboard(page):
 
     assert wanted <= seen
     settled(page)
-
-
-def test_ten_thousand_points_are_drawn(start):
-    """How long a frame takes is told, not judged: the machine may be busy."""
-    page = start()
-    page.evaluate(
-        """async () => {
-            const { Plot } = await import('/viz/plot.js');
-            const count = 10000, xyz = new Float32Array(count * 3).map(() => Math.random() - 0.5);
-            const panel = { count, xyz, groupOf: new Uint16Array(count).map((_, n) => n % 3),
-                groups: ['a', 'b', 'c'].map(collection => ({ collection })), titles: [],
-                explained: [0.2, 0.1, 0.05], regions: [],
-                about: n => ({ id: String(n), collection: 'abc'[n % 3] }) };
-            const holder = document.querySelector('.canvas');
-            holder.replaceChildren();
-            const plot = new Plot(holder, panel, ['#4269d0', '#efb118', '#ff725c'], { hover() {} });
-            plot.resize();
-            plot.arrange("3-D");
-            globalThis.plot = plot;
-        }"""
-    )
-    frames = page.evaluate(
-        """() => new Promise(done => { const all = []; const next = () => {
-            plot.rotate(0.05, 0); plot.paint(); all.push(Number(plot.canvas.dataset.frame));
-            all.length < 20 ? requestAnimationFrame(next) : done(all); }; next(); })"""
-    )
-    drawn = page.evaluate(
-        """() => { const c = plot.canvas; const d = c.getContext('2d')
-            .getImageData(0, 0, c.width, c.height).data;
-            let n = 0; for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; }"""
-    )
-    print(f"\n10,000 points: {sorted(frames)[10]} ms a frame")
-    assert drawn > 10_000
 
 
 def test_the_command_serves_the_page_on_loopback(browser, served, tmp_path, model_dir):

@@ -1,11 +1,6 @@
-"""The page as a place: links, what is here, the texts and their changes, the comparison."""
+"""The page as a place: addresses, sizes, the list of texts, an empty store."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import pytest
-from mcp import Client
 
 from tests.browser.conftest import PHONE, WIDE, Served
 from tests.browser.test_page import FIRST, QUERY, ask, settings, settled, shot, start, titles
@@ -16,34 +11,14 @@ TABLET = {"width": 1000, "height": 900}
 assert start  # a fixture
 
 
-def tool(address, name, **arguments):
-    async def call():
-        async with Client(f"{address}/mcp") as client:
-            return await client.call_tool(name, arguments)
-
-    with ThreadPoolExecutor() as threads:  # this one belongs to Playwright's loop
-        return threads.submit(asyncio.run, call()).result()
-
-
-@pytest.fixture
-def scratch(served):
-    """A text of its own, to change."""
-    where = {"collection_name": "recipes", "id": "scratch"}
-    text = "Zabaglione needs yolks, sugar and marsala."
-    tool(
-        served.address, "qdrant-store", information=text, title="Zabaglione", tags=["egg"], **where
-    )
-    yield where
-    for name in ("recipes", "homelab"):
-        tool(served.address, "qdrant-delete", ids=["scratch"], collection_name=name)
-
-
 def inside(page, selector):
     """True where the element's top is on the screen."""
     return 0 <= page.locator(selector).first.bounding_box()["y"] < page.viewport_size["height"]
 
 
-def test_an_address_holds_query_settings_and_the_open_text(start):
+def test_an_address_holds_query_settings_and_open_text_and_back_and_forward_walk_through_them(
+    start,
+):
     page = start()
     ask(page)
     settings(page)
@@ -57,7 +32,6 @@ def test_an_address_holds_query_settings_and_the_open_text(start):
     address = page.url
     page.reload()
     page.locator("#passage .text").wait_for()
-
     assert page.url == address
     assert page.get_by_role("searchbox").input_value() == QUERY
     page.keyboard.press("Escape")
@@ -65,11 +39,9 @@ def test_an_address_holds_query_settings_and_the_open_text(start):
     assert "algorithm=keyword" in page.url
     assert "doc=" not in page.url
     assert page.locator("#settings-count").inner_text() == "1"
+    page.get_by_role("button", name="Without algorithm").click()
+    settled(page)
 
-
-def test_back_and_forward_walk_through_queries_views_and_texts(start):
-    page = start()
-    ask(page)
     page.get_by_role("link", name="Texts").click()
     page.locator("#texts-list tbody tr").first.wait_for()
     page.locator("#texts-list .open").first.click()
@@ -78,12 +50,13 @@ def test_back_and_forward_walk_through_queries_views_and_texts(start):
     page.locator("#passage .text").wait_for(state="hidden")
     page.go_back()
     page.locator(".hit h3", has_text=FIRST).wait_for()
-    page.go_back()
+    page.goto(f"{page.url.split('#')[0]}#")
     page.locator(".tile").first.wait_for()
-    page.go_forward()
+    page.go_back()
     page.locator(".hit h3", has_text=FIRST).wait_for()
-
-    assert page.get_by_role("searchbox").input_value() == QUERY
+    page.go_forward()
+    page.locator(".tile").first.wait_for()
+    settled(page)
 
 
 def test_the_bare_address_leads_to_the_page_which_loads_its_modules_together(browser, served):
@@ -98,28 +71,6 @@ def test_the_bare_address_leads_to_the_page_which_loads_its_modules_together(bro
 
     assert sorted(modules) == sorted(one.removeprefix("<viz/").partition(">")[0] for one in named)
     page.close()
-
-
-def test_before_a_query_there_are_collections_topics_and_the_newest(start):
-    page = start()
-    page.locator(".newest li").first.wait_for()
-    shot(page, "home")
-
-    assert page.locator(".tile h3").all_inner_texts() == ["homelab", "meetings", "recipes"]
-    assert "points" in page.locator(".tile .where").first.inner_text()
-    tag = page.locator(".tile .use").first
-    word = tag.inner_text()
-    with page.expect_request("**/viz/api/list") as asked:
-        tag.click()
-    assert asked.value.post_data_json["tags"] == [word]
-    settled(page)
-    page.go_back()
-    samples = page.locator(".tries .use")
-    samples.nth(3).wait_for()  # beside the demo's own one about a region, once there are some
-    assert samples.nth(3).inner_text().startswith("What is said about ")
-    samples.first.click()
-    page.wait_for_selector(".hit .bar")
-    settled(page)
 
 
 def test_from_1200_pixels_results_stand_beside_the_map_below_a_switch_shows_one_of_both(start):
@@ -146,41 +97,6 @@ def test_from_1200_pixels_results_stand_beside_the_map_below_a_switch_shows_one_
         page.get_by_role("link", name="Search").click()
         assert page.locator("#results").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-
-
-def test_the_map_is_still_at_the_hits_when_one_comes_back_to_it(start):
-    page = start(viewport=PHONE)
-    ask(page)
-    page.get_by_role("link", name="Map").click()
-    page.wait_for_function("() => location.hash.includes('at=')")
-    for tab in ("Search", "Map"):
-        page.get_by_role("link", name=tab, exact=True).click()
-    page.wait_for_timeout(500)  # a glide to the whole map would have begun
-
-    assert float(page.locator("canvas").get_attribute("data-zoom")) > 1
-
-
-def test_words_of_the_query_are_marked_in_any_form_and_common_ones_are_not(browser, served):
-    page = browser.new_page()
-    page.goto(f"{served.address}/viz/icon.svg")  # only for what may be imported here
-    marked = page.evaluate(
-        """async () => {
-            const { marked } = await import('/viz/words.js');
-            const words = (text, query) =>
-                marked(text, query).filter(one => one.tagName).map(one => one.textContent);
-            const text = 'The backups of the planet were tested; a backup plan.';
-            return [words(text, 'the plans and the backup test'),
-                words('UPS batteries last', 'how long does the battery of the UPS last'),
-                words('noticing notices', 'noticed')];
-        }"""
-    )
-
-    assert marked == [
-        ["backups", "tested", "backup", "plan"],
-        ["UPS", "batteries", "last"],
-        ["noticing", "notices"],
-    ]
-    page.close()
 
 
 def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
@@ -216,65 +132,6 @@ def test_texts_are_listed_filtered_and_sorted_without_a_query(start):
     page.locator("#texts-about", has_text="43 texts").wait_for()
 
 
-def open_scratch(page):
-    page.goto(f"{page.url.split('#')[0]}#view=texts&in=recipes&doc=scratch&of=recipes")
-    page.locator("#passage .text").wait_for()
-
-
-def test_a_deletion_can_be_undone_and_a_text_moved_to_another_collection(start, scratch, served):
-    page = start()
-    open_scratch(page)
-    page.get_by_role("button", name="Delete", exact=True).click()
-    page.get_by_role("button", name="Undo").wait_for()
-    assert tool(served.address, "qdrant-get", ids=["scratch"]).is_error
-    page.get_by_role("button", name="Undo").click()
-    page.get_by_text("It is back.").wait_for()
-    assert not tool(served.address, "qdrant-get", ids=["scratch"]).is_error
-
-    open_scratch(page)
-    page.get_by_label("Move to").select_option("homelab")
-    page.get_by_text("Moved to homelab.").wait_for()
-    page.locator("#passage dd", has_text="homelab").first.wait_for()
-    for name, gone in (("homelab", False), ("recipes", True)):
-        got = tool(served.address, "qdrant-get", ids=["scratch"], collection_name=name)
-        assert got.is_error is gone
-    page.get_by_role("button", name="Close").click()
-    assert "doc=" not in page.url
-    settled(page)
-    assert not page.locator("#passage").is_visible()
-
-
-def test_a_text_is_edited_undone_and_an_earlier_version_read_and_brought_back(start, scratch):
-    page = start()
-    open_scratch(page)
-    before = page.locator("#passage .text").inner_text()
-
-    def edit(text):
-        page.get_by_role("button", name="Edit").click()
-        page.locator("#edit-text").fill(text)
-        page.get_by_role("button", name="Save", exact=True).click()
-        page.locator("#passage .text", has_text=text).wait_for()
-
-    edit("The scratch text is another one now.")
-    page.get_by_role("button", name="Undo").click()
-    page.locator("#passage .text", has_text=before[:20]).wait_for()
-    edit("And now a third one.")
-    page.get_by_role("button", name="Earlier versions").click()
-    page.locator("#passage .like .open").first.click()
-    page.locator("#passage .hint", has_text="is an earlier version").wait_for()
-    assert not page.get_by_role("button", name="Delete", exact=True).is_visible()
-    page.get_by_role("button", name="Bring it back").click()
-    page.get_by_role("button", name="Edit").wait_for()
-    assert page.locator("#passage .text").inner_text() == before
-
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_label("Title").fill("Zabaione")
-    page.get_by_label("Tags, by comma").fill("egg, wine")
-    page.get_by_role("button", name="Save").click()
-    page.locator("#passage h2", has_text="Zabaione").wait_for()
-    assert "egg, wine" in page.locator("#passage dl").inner_text()
-
-
 def only_reads(route: Any) -> None:
     """As `viz` answers, which writes nothing."""
     answer = route.fetch().json()
@@ -288,8 +145,16 @@ def test_a_text_has_others_like_it_and_where_none_may_be_changed_nothing_is_offe
     page.locator("#passage .text").wait_for()
     assert page.locator("#passage footer").inner_text().split("\n") == [
         "More like this",
+        "Why not?",
         "Earlier versions",
     ]
+    page.get_by_role("button", name="Why not?").click()
+    page.get_by_text("Found: it is result 1 of").wait_for()
+    page.evaluate("location.hash += '&in=homelab'")
+    page.get_by_label("Without in: homelab").wait_for(state="attached")
+    page.get_by_role("button", name="Why not?").click()
+    page.get_by_text("Scope: it is in meetings, and the search covers homelab.").wait_for()
+    page.go_back()
     page.get_by_role("button", name="More like this").click()
     page.locator(".like li .open").first.click()
     page.locator("#passage h2").wait_for()
@@ -321,37 +186,33 @@ def test_an_empty_store_helps_and_fills_by_itself(browser, served, tmp_path):
         empty.stop()
 
 
-def test_while_the_map_is_drawn_its_place_says_so(open_page):
-    held = []
+def test_what_is_late_says_so_and_comes_by_itself(open_page):
+    """The map while it is drawn; a collection that did not answer in time."""
+    held, silent = [], True
 
     def hold(route):
         held.append(route)
 
-    page = open_page(routes={"**/viz/api/map": hold})
+    def late(route):
+        answer = route.fetch().json()
+        if silent:
+            unknown = {"points": 0, "legs": [], "note": "it did not answer in time"}
+            answer["collections"][0] |= unknown
+        route.fulfill(json=answer)
+
+    page = open_page(routes={"**/viz/api/map": hold, "**/viz/api/setup": late})
     page.locator(".tile").first.wait_for()
     page.locator("#progress").wait_for()
     said = """getComputedStyle(document.querySelector("#canvas"), "::after").content"""
     assert "The map is being drawn." in page.evaluate(said)
     while not held:
         page.wait_for_timeout(20)
+    unknown = page.locator(".tile .where", has_text="\N{EN DASH} points")
+    unknown.wait_for()
+    page.unroute("**/viz/api/map")
     held[0].continue_()
     page.locator("#canvas canvas").first.wait_for()
     assert page.evaluate(said) == "none"
-
-
-def test_a_collection_that_did_not_answer_has_no_number_and_is_asked_again(open_page):
-    silent = True
-
-    def late(route):
-        answer = route.fetch().json()
-        if silent:
-            late = {"points": 0, "legs": [], "note": "it did not answer in time"}
-            answer["collections"][0] |= late
-        route.fulfill(json=answer)
-
-    page = open_page(routes={"**/viz/api/setup": late})
-    page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for()
     silent = False
-    page.locator(".tile .where", has_text="\N{EN DASH} points").wait_for(state="detached")
-
+    unknown.wait_for(state="detached")
     assert titles(page) == []

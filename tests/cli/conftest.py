@@ -1,4 +1,4 @@
-"""Commands in the process of the tests: to start one for each takes a second and more."""
+"""Runs commands in the test's process, since starting one takes a second or more."""
 
 import gc
 import signal
@@ -9,24 +9,26 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from mcp_server_qdrant.__main__ import SERVICE
 from mcp_server_qdrant.cli import frame
 from mcp_server_qdrant.cli.main import main
 from mcp_server_qdrant.settings.environment import environment_names
 
 
 @pytest.fixture
-def invoke(
-    model_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., Result]]:
-    """Runs a command in the test's folder with these settings alone."""
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Result]]:
+    """Runs a command in the test's folder with only these settings, and without a model.
+
+    A model still loading at the end of the tests would abort Python; the product uses `os._exit`.
+    """
     monkeypatch.setattr(frame.os, "_exit", sys.exit)
     monkeypatch.chdir(tmp_path)
     none = {name: None for names in environment_names().values() for name in names}
-    none["EMBEDDING_MODEL_PATH"] = str(model_dir)
+    none["EMBEDDING_PROVIDER"] = "none"
     interrupt = signal.getsignal(signal.SIGINT)
 
     def run(*arguments: str, **settings: str) -> Result:
-        return CliRunner().invoke(main, arguments, env=none | settings)
+        return CliRunner().invoke(main, arguments, env=none | settings, obj=SERVICE)
 
     yield run
     signal.signal(signal.SIGINT, interrupt)

@@ -33,3 +33,18 @@ def test_a_server_that_cannot_be_reached_is_status_1(invoke, tmp_path):
 
     assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "cannot be reached" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("--queries", "q.json", "--why", "key", "shed")])
+def test_either_queries_or_a_text_that_was_missed_is_given(invoke, arguments):
+    done = invoke("eval", *arguments, QDRANT_URL=":memory:")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "Give either --queries or --why." in done.stderr
+
+
+def test_an_unknown_id_is_one_sentence(invoke):
+    done = invoke("eval", "--why", "key", "shed", QDRANT_URL=":memory:", EMBEDDING_PROVIDER="none")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == "mcp-server-qdrant: No text has the id 'shed'.\n"

@@ -11,7 +11,6 @@ from click.testing import Result
 from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.datatypes import NewDocument
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.hosts import until
 from tests.support import make_settings, registry
@@ -24,7 +23,7 @@ def engine(tmp_path: Path) -> str:
     """A folder with a text that was replaced twice, and deleted."""
 
     async def fill() -> None:
-        client = await EdgeClient.open(tmp_path / "engine", options=EdgeOptions(idle_seconds=0.3))
+        client = await EdgeClient.open(tmp_path / "engine")
         services = wire(make_settings(embedding_provider="none"), client, registry(FakeEncoder()))
         for text in ("the first", "the second\nof two lines", "the third"):
             await services.store.store(NewDocument(text, id="x"), "notes", create=True)
@@ -76,7 +75,7 @@ def test_versions_are_listed_shown_brought_back_and_erased(history):
     assert shown == "the second\nof two lines\n"
     assert (back.exit_code, back.output) == (0, "Brought back in notes: id x.\n")
     assert again == of_one  # it took no other text's place
-    anew = "The store was written anew: no file of the embedded engine has the text any more.\n"
+    anew = "The store was rewritten: no file of the embedded engine contains the text.\n"
     assert (erased, rest) == (f"1 version erased.\n{anew}", f"2 versions erased.\n{anew}")
     assert history().stdout == ""
 

@@ -16,7 +16,7 @@ def notes(tmp_path):
 @pytest.mark.parametrize(
     ("command", "env", "sentence"),
     [
-        ("ingest no/such --collection c", {}, "There is no "),
+        ("ingest no/such --collection c", {}, "does not exist"),
         ("ingest .", {}, "Name a collection with --collection"),
         ("ingest . --collection a/b", {}, "cannot be a collection's name"),
         ("ingest . --collection c", {"QDRANT_READ_ONLY": "1"}, "QDRANT_READ_ONLY is set"),
@@ -72,5 +72,5 @@ def test_a_dry_run_names_what_would_be_done():
 
 
 def test_nothing_at_all_is_explained():
-    assert "no file here that is wanted" in "".join(summary(Report(), "notes", dry_run=False))
+    assert "no files to read here" in "".join(summary(Report(), "notes", dry_run=False))
     assert "; 1 text in" in "".join(summary(Report(texts=1), "notes", dry_run=False))

@@ -30,11 +30,12 @@ def test_a_browser_gets_the_key_of_the_page_by_a_file_of_ones_own(invoke, tmp_pa
     launched = []
     monkeypatch.setattr(click, "launch", launched.append)
 
-    def run(settings, transport, ready, key):
+    def run(settings, transport, ready, hold, command, key):
         ready("http://h/mcp", f"http://h/viz?key={key}")
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mcp_server_qdrant.app.http.run", run)
+    monkeypatch.setattr("mcp_server_qdrant.cli.hosted.run_commands", lambda _: None)
     done = invoke("viz", "--open", QDRANT_CACHE_PATH=str(tmp_path / "cache"))
 
     file = tmp_path / "cache" / "viz.html"
@@ -47,7 +48,7 @@ def test_help_shows_that_a_command_may_be_left_out():
     shown = CliRunner().invoke(main, ["--help"], prog_name="mcp-server-qdrant").output
 
     assert "mcp-server-qdrant [OPTIONS] [COMMAND] [ARGS]..." in shown
-    assert "Without a command it serves." in shown
+    assert "Without a command the server runs." in shown
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="watches /proc")
@@ -56,7 +57,7 @@ def test_an_interrupt_while_the_libraries_are_imported_ends_the_process_without_
 ):
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "mcp_server_qdrant"],
-        env=clean_environment({"QDRANT_LOCAL_PATH": str(tmp_path / "engine")}),
+        env=clean_environment({"QDRANT_URL": ":memory:"}),  # which is served in that process
         cwd=tmp_path,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -155,7 +155,7 @@ def test_the_successor_of_a_token_with_an_end_needs_one_too(path):
     code, printed, said = run("ana", "--replace", "--file", path)
 
     assert (code, printed) == (2, "")
-    assert "add --expires, the end of the new one" in said
+    assert "add --expires for the new one" in said
     assert made(path, "ana", "--replace", "--expires", "2101-01-31")
 
 
@@ -175,7 +175,7 @@ def test_all_tokens_are_listed_without_their_hashes(path):
     made(path, "eva", "--scope", "read", "--expires", "2100-01-31T12:00:00")
     path.write_text(path.read_text().replace("2100-01-31T12:00:00", "2100-01-31T12:00:00+02:00"))
 
-    assert run("list", "--file", path)[1].splitlines() == [
+    assert run("--list", "--file", path)[1].splitlines() == [
         "NAME  SCOPES  ENDS              CLAIMS",
         "ana   write   never             tenant=blue",
         "ben   read    ended",
@@ -185,11 +185,11 @@ def test_all_tokens_are_listed_without_their_hashes(path):
 
 def test_the_settings_name_the_file(path, monkeypatch):
     made(path, "ana", "--scope", "read")
-    assert "Add --file, or set AUTH_TOKENS_FILE" in run("list")[2]
+    assert "Add --file, or set AUTH_TOKENS_FILE" in run("--list")[2]
     monkeypatch.setenv("AUTH_TOKENS_FILE", str(path))
     monkeypatch.setenv("AUTH_MODE", "token")
 
-    assert "ana" in run("list")[1]
+    assert "ana" in run("--list")[1]
     assert run("ana", "--revoke")[0] == 0
     assert read_tokens(path) == ()
 
@@ -201,8 +201,10 @@ def test_the_settings_name_the_file(path, monkeypatch):
         (["bob", "--revoke"], "bob has no token in"),
         (["ana", "--revoke", "--replace"], "--revoke takes no other option but --file"),
         (["ana", "--revoke", "--scope", "read"], "--revoke takes no other option but --file"),
-        (["list", "--scope", "read"], "token list takes no option but --file"),
-        (["list", "--replace"], "token list takes no option but --file"),
+        (["--list", "--scope", "read"], "--list takes no name, and no other option but --file"),
+        (["--list", "ana"], "--list takes no name, and no other option but --file"),
+        ([], "Missing argument 'NAME'"),
+        (["list", "--revoke"], "list has no token in"),
     ],
 )
 def test_what_cannot_be_changed_is_said_and_the_file_stays(path, arguments, why):
@@ -223,7 +225,7 @@ def test_every_command_of_the_page_on_tokens_does_what_it_says(tmp_path):
     for command in commands:
         code, printed, said = run(*command.replace("~", str(tmp_path)).split())
         assert code == 0, said
-        assert "list" not in command or printed == shown
+        assert "--list" not in command or printed == shown
 
     assert len(commands) == 7
     assert [one.name for one in read_tokens(tmp_path / "tokens.yaml")] == ["robot"]

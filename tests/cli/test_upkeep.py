@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.cli.upkeep import accepted, rebuilt, upgraded
+from mcp_server_qdrant.cli.upkeep import accepted, exported, rebuilt, upgraded
+from mcp_server_qdrant.ingest.collections.export import Exported
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.e2e.test_loss import ended
 from tests.local_mode import leave
@@ -64,14 +65,14 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
     for arguments, sentence in (
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
         (("upgrade", "--", "-nowhere"), "There is no collection '-nowhere'."),
-        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "it is no engine's folder."),
+        (("copy", "notes", "--from", str(tmp_path / "nowhere")), "no engine uses this folder."),
         (("copy", "notes"), "--from and --to must differ."),
         (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
         (("upgrade",), "Missing argument"),
-        (("describe", "notes"), "Give a text, or --folder."),
+        (("describe", "notes"), "Give a text, --folder or --expires."),
         (("describe", "notes", "--folder", str(tmp_path / "no")), "no is not a folder."),
-        (("init", "--client", "cursor", "--recall", "--yes"), "--recall goes with --client claude"),
+        (("init", "--client", "vscode", "--recall", "--yes"), "--recall goes with --client claude"),
     ):
         code, out, err = run(*arguments)
         assert (code, out) == (2, ""), err
@@ -105,11 +106,39 @@ def test_read_only_holds_for_commands_too(run, tmp_path):
     for arguments in (
         ("upgrade", "notes"),
         ("rebuild",),
+        ("restore", str(tmp_path)),
         ("copy", "notes", "--from", str(tmp_path / "official")),
     ):
         code, out, err = run(*arguments, QDRANT_READ_ONLY="true")
         assert (code, out) == (2, "")
         assert "QDRANT_READ_ONLY is set" in err
+
+
+def test_an_export_needs_no_permission_to_write_and_respects_the_allow_list(run, tmp_path):
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+
+    code, out, _ = run("export", "notes", "out", QDRANT_READ_ONLY="true")
+    assert (code, out) == (0, "notes: 40 texts in 40 files.\n")
+    assert len([*(tmp_path / "out").glob("*.md")]) == 40
+    code, out, err = run("export", "notes", "out", "--format", "jsonl")
+    assert (code, out) == (2, "")
+    assert "out holds an export: name another folder, or pass --overwrite" in err
+    code, out, _ = run("export", "notes", "out", "--format", "jsonl", "--overwrite")
+    assert (code, out) == (0, "notes: 40 texts in 1 file.\n")
+    code, _, err = run("export", "notes", "other", QDRANT_COLLECTIONS="other*")
+    assert (code, "'notes' is not among QDRANT_COLLECTIONS." in err) == (2, True)
+    code, _, err = run("export", "zzz", "other")
+    assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
+    assert not (tmp_path / "other").exists()
+
+
+def test_an_export_is_told_in_sentences():
+    assert exported("n", Exported(1, 1)) == "n: 1 text in 1 file."
+    assert exported("n", Exported(1234, 2, textless=1, torn=2)) == (
+        "n: 1,234 texts in 2 files. 1 point without a text left out. 2 texts incomplete: parts are "
+        "missing in the collection."
+    )
 
 
 def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
@@ -120,7 +149,8 @@ def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
         (config,) = folder.glob("spaces/*/g-*/segments/*/payload_storage/config.json")
         config.write_text("{")
 
-    code, out, _ = run("doctor", EMBEDDING_PROVIDER="none")
+    alone = {"EMBEDDING_PROVIDER": "none", "QDRANT_SHARE_PROCESS": "false"}
+    code, out, _ = run("doctor", **alone)
     assert (code, out.count("-> mcp-server-qdrant rebuild\n")) == (1, 1)
     assert "notes" in out
     assert run("rebuild") == (
@@ -131,7 +161,7 @@ def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):
     )
     assert len([*(folder / "damaged").iterdir()]) == 1
     assert run("rebuild", QDRANT_COLLECTIONS="other*")[1].startswith("The damaged files")
-    assert "-> mcp-server-qdrant rebuild" not in run("doctor", EMBEDDING_PROVIDER="none")[1]
+    assert "-> mcp-server-qdrant rebuild" not in run("doctor", **alone)[1]
 
 
 def test_only_the_embedded_engine_is_rebuilt(run):

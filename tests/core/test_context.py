@@ -14,6 +14,8 @@ from mcp_server_qdrant.core.context import (
     left,
     speaker,
     speaking,
+    visiting,
+    visitor,
     within,
 )
 
@@ -86,3 +88,9 @@ async def test_tasks_and_threads_of_a_call_are_made_for_its_caller():
 )
 def test_a_scope_includes_those_before_it_and_other_words_grant_nothing(named, held):
     assert granted(named) == held
+
+
+def test_the_visitor_is_known_inside_and_nobody_is_one_outside():
+    with visiting(7):
+        assert visitor() == 7
+    assert visitor() is None

@@ -15,6 +15,9 @@ from mcp_server_qdrant.core.exact import Exact, compounds
         ("get_user_name in renew.sh", ["get_user_name", "renew.sh"]),
         ("e.g. a well-known thing: this, that", []),
         ("x" * 70 + ".py", []),
+        ("改用node.js开发", ["改用node.js开发", "node.js"]),
+        ("C++17, C# or .NET; i++ a.then(b).catch", ["c++17", "c++", "c#", "i++", ".net"]),
+        ("ABC\u2011123 and 10\u201312", ["abc-123", "10-12"]),
     ],
 )
 def test_compounds_that_tell_something_and_those_in_them(text, expected):
@@ -40,6 +43,10 @@ def test_a_text_of_numbers_has_no_more_than_two_hundred():
         ('"b c"' + " a" * 15, (), ()),  # a text that quotes
         ('They call it "b c."', (), ("b c",)),
         ("plain words", (), ()),
+        ("改用node.js开发C++", ("node.js", "c++"), ()),
+        ('找"node.js"的用法', (), ("node.js",)),
+        ("\u300cADK\u300dとは", (), ("adk",)),
+        ("路径/文件.txt", ("路径/文件.txt",), ()),
     ],
 )
 def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
@@ -60,6 +67,18 @@ def test_a_query_has_compounds_and_quoted_phrases(query, pieces, phrases):
         ("src/main.py", "/app/src/main.py:12", True),
         ('"is slow"', "the uplink\n  IS slow.", True),
         ('"is slow"', "the uplink is slower", False),
+        ('"redis"', "Redis도", True),
+        ('"redis"', "Redisson도", False),
+        ('"도시"', "도시가", True),
+        ('"40 kg"', "40kg", True),
+        ('"40kg"', "140 kg", False),
+        ('"in C"', "in C++ or in C#", False),
+        ('"in C"', "in C, D", True),
+        ("C++", "in C++17", True),
+        ('"don\'t"', "don\u2019t", True),
+        ('"office"', "o\ufb03ce", True),
+        ('"café"', "cafe\u0301", True),
+        ('"overtime"', "over\u00adtime", True),
     ],
 )
 def test_a_text_has_it_as_it_is_written(query, text, held):

@@ -122,6 +122,10 @@ SPANS = {
     "3 m": (datetime(2026, 8, 21, 11, tzinfo=UTC),) * 2,
     "1y": (datetime(2025, 11, 21, 11, tzinfo=UTC),) * 2,
     "3 days": (datetime(2026, 11, 19, 11, tzinfo=UTC),) * 2,
+    "the last three days": (datetime(2026, 11, 19, 11, tzinfo=UTC),) * 2,
+    "two weeks ago": (datetime(2026, 11, 8, 11, tzinfo=UTC),) * 2,
+    "an hour ago": (datetime(2026, 11, 22, 10, tzinfo=UTC),) * 2,
+    "2h": (datetime(2026, 11, 22, 9, tzinfo=UTC),) * 2,
     "a week ago": (datetime(2026, 11, 15, 11, tzinfo=UTC),) * 2,
     "Last 2 weeks": (datetime(2026, 11, 8, 11, tzinfo=UTC),) * 2,
     "today": (datetime(2026, 11, 22, tzinfo=UTC), datetime(2026, 11, 23, tzinfo=UTC)),
@@ -132,7 +136,23 @@ SPANS = {
     "this  month": (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)),
     "last year": (datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC)),
 }
-NO_SPANS = ["", "tomorrow", "last day", "7", "d", "2026-13", "2026-02-30", "9999", "0000-01"]
+NO_SPANS = [
+    "",
+    "soon",
+    "me",
+    "may be",
+    "31",
+    "1/2",
+    "12/11",
+    "30.2.2026",
+    "last day",
+    "7",
+    "d",
+    "2026-13",
+    "2026-02-30",
+    "9999",
+    "0000-01",
+]
 NO_SPANS += ["99999999999d"]
 
 

@@ -1,20 +1,27 @@
-"""A server process spoken to line by line, so that a test can kill it at any moment."""
+"""A server process with a line-by-line client, so that a test can kill it at any moment."""
 
 import contextlib
 import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
 
+from filelock import FileLock
+
+from mcp_server_qdrant.hosting.reach import guess
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous
 from tests import forked
+from tests.hosts import alive
+from tests.qdrant_server import URL, lent
 
 
 class RawServer:
-    """The server over stdio, past the handshake; -P as the console script has it."""
+    """The server over stdio, after the handshake; -P, like the console script."""
 
     def __init__(
         self,
@@ -46,17 +53,17 @@ class RawServer:
         self._write({"jsonrpc": "2.0", "method": method, "params": params})
 
     def cancel(self) -> None:
-        """Cancel the last request; nothing answers it any more."""
+        """Cancel the last request, which then gets no response."""
         self.notify("notifications/cancelled", requestId=self._number)
 
     def send(self, method: str, params: dict[str, Any]) -> int:
-        """Send a request without waiting; its number."""
+        """Send a request without waiting; returns its id."""
         self._number += 1
         self._write({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params})
         return self._number
 
     def answer(self) -> dict[str, Any]:
-        """The answer to the last request. Raises EOFError where the server has gone."""
+        """The response to the last request. Raises EOFError if the server has ended."""
         while True:
             line = self.process.stdout.readline()
             if not line:
@@ -71,7 +78,7 @@ class RawServer:
         return self.answer()
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """A tool's result."""
+        """Call a tool; returns its result."""
         message = self.request("tools/call", {"name": tool, "arguments": arguments})
         assert "result" in message, message
         return message["result"]
@@ -81,12 +88,12 @@ class RawServer:
         self.process.stdin.flush()
 
     def kill(self) -> None:
-        """As the kernel does it: no last words."""
+        """Kill the server with SIGKILL."""
         self.process.send_signal(signal.SIGKILL)
         self.close()
 
     def close(self) -> tuple[int, str]:
-        """End of input; the exit status and what was logged."""
+        """Close the input; returns the exit status and the log."""
         if not self.process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
@@ -98,7 +105,7 @@ class RawServer:
 
 
 def clean_environment(env: dict[str, str]) -> dict[str, str]:
-    """This process's environment without any setting of the server, and with `env`."""
+    """This process's environment without the server's settings, plus `env`."""
     prefixes = (
         "QDRANT_",
         "FASTMCP_",
@@ -121,7 +128,7 @@ def clean_environment(env: dict[str, str]) -> dict[str, str]:
 
 
 def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
-    """The embedded engine in this folder, the real model."""
+    """Settings for the embedded engine in this folder, with the real model."""
     return {
         "QDRANT_LOCAL_PATH": str(folder / "engine"),
         "QDRANT_CACHE_PATH": str(cache),
@@ -130,15 +137,57 @@ def settings_of(folder: Path, model_dir: Path, cache: Path) -> dict[str, str]:
     }
 
 
+@contextlib.contextmanager
+def settings_on(
+    engine: str, folder: Path, model_dir: Path, cache: Path
+) -> Iterator[dict[str, str]]:
+    """Settings with the real model, and the embedded engine or the tests' Qdrant server.
+
+    The service is ended afterwards.
+    """
+    env = settings_of(folder, model_dir, cache)
+    if engine == "edge":
+        yield env
+        end_service(folder / "engine")
+        return
+    assert URL
+    del env["QDRANT_LOCAL_PATH"]  # nor a cache of what others stored there
+    env |= {"QDRANT_URL": URL, "QDRANT_CACHE_PATH": str(folder / "cache")}
+    with lent(URL):
+        yield env
+        place = Path(guess(env))
+        end_service(place.parent, place.name)
+
+
 def text_of(result: dict[str, Any]) -> str:
     return "".join(block["text"] for block in result["content"])
 
 
-def host_pid(folder: Path) -> int | None:
-    """The engine host that serves a folder, by what it published; None where it has gone."""
-    try:
-        pid = int(json.loads((folder / "engine-host.json").read_text())["pid"])
-        os.kill(pid, 0)
-    except (OSError, ValueError, KeyError):
-        return None
-    return pid
+def service_pid(folder: Path, file: str = "service.json") -> int | None:
+    """The pid that a folder's service published; None if it has ended."""
+    found = Rendezvous.read(folder / file)
+    return found.pid if found and alive(found.pid) else None
+
+
+def kill_service(folder: Path) -> bool:
+    """Kill the service of a folder with SIGKILL; True if there was one."""
+    pid = service_pid(folder)
+    if pid is not None:
+        os.kill(pid, signal.SIGKILL)
+    return pid is not None
+
+
+def end_service(folder: Path, file: str = "service.json") -> None:
+    """End the service of a folder, if there is one, and wait for its end."""
+    if pid := service_pid(folder, file):
+        os.kill(pid, signal.SIGTERM)
+        until = time.monotonic() + 60
+        while alive(pid) and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def ended(folder: Path) -> FileLock:
+    """Lock a folder and end its service; no other starts while the lock is held."""
+    if pid := service_pid(folder):
+        os.kill(pid, signal.SIGTERM)
+    return FileLock(folder / "store.lock", timeout=60, poll_interval=0.002)

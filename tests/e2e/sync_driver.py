@@ -1,9 +1,8 @@
-"""A sync in a process of its own, over the embedded engine, that can kill itself at a given step.
+"""A sync in a separate process, over the embedded engine, that can kill itself at a given step.
 
     python -m tests.e2e.sync_driver ENGINE FOLDER STEP
 
-Prints how many steps there were. A step is: a call of engine or model is about to be made, is under
-way, or has come back.
+Prints the number of steps. A step is a moment before, during or after a call of engine or model.
 """
 
 import asyncio
@@ -25,7 +24,7 @@ COLLECTION = "things"
 
 
 class Steps:
-    """Counts steps; the one of number `last` is the end."""
+    """Counts steps, and kills the process at step `last`."""
 
     def __init__(self, last: int | None) -> None:
         self.last = last
@@ -62,13 +61,14 @@ async def sync(engine: Any, folder: Path, encoder: Any = None) -> Report:
 
 
 async def main(path: Path, folder: Path, last: int | None) -> None:
-    writer.BATCH, writer.WINDOW = 3, 12  # so that there are many moments
+    writer.BATCH, writer.WINDOW = 3, 12  # small, for many steps
     engine = await EdgeClient.open(path)
     steps = Steps(last)
     encoder = FakeEncoder()
     encoder.encode_documents = steps.around(encoder.encode_documents)
-    engine._link.call = steps.around(engine._link.call)
+    engine._engine.call = steps.around(engine._engine.call)
     await sync(engine, folder, encoder)
+    await engine.close()
     print(steps.count)
 
 

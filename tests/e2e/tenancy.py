@@ -1,12 +1,11 @@
-"""Two worlds over real HTTP: in one, another tenant has stored texts; in the other it never was.
+"""Two worlds over real HTTP: in one, another tenant has stored texts; the other has no such tenant.
 
-Whatever an attacker does must look the same in both.
+Every call of an attacker must have the same answer in both.
 """
 
 import contextlib
 import difflib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,14 +17,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_server_qdrant.core.notation import point_ids_of
 from mcp_server_qdrant.http.auth.tokens import change, digest, new_token
 from mcp_server_qdrant.qdrant.client import open_client
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from tests.e2e.test_http import serving
 from tests.listening import client_of
+from tests.qdrant_server import SERVER, URL
 
-# Each of these words is in blue's texts, titles, tags and names, and nowhere in red's.
+# These words are in blue's texts, titles, tags and names, and never in red's.
 SECRETS = ("zebrafish", "quixotic", "obsidian", "marzipan", "blueprint-77")
 VAULT, SHARED = "blue-vault", "common"
-SERVER = os.environ.get("QDRANT_TEST_URL")
-ENGINES = ["edge", *(["server"] if SERVER else [])]
+ENGINES = ["edge", *SERVER]
 BLUE_IDS = {
     (name, document): point_ids_of("blue")(name, document, 0)
     for name in (VAULT, SHARED)
@@ -41,14 +41,14 @@ RED = [
     ("note-7", "The cellar floods in March; the pump is in the shed.", "Cellar"),
     ("lamp", "A lamp in the hallway flickers when it rains.", "Lamp"),
     ("plan-9", "The plan for the garden: lettuce, then tomatoes.", "Garden plan"),
-    # No two parts alike: which of two equal points an engine counts first is chance.
+    # All parts differ, since the order of equal points is random.
     ("manual", " ".join(f"Boiler {n} needs {n * n} l of water." for n in range(120)), "Boilers"),
 ]
 
 
 @dataclass
 class World:
-    """A server, and who may call it."""
+    """A server, and its callers."""
 
     address: str
     tokens: dict[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ def environment(engine: str, folder: Path, model_dir: Path, cache: Path) -> dict
     """The settings of a server over that engine."""
     place = {"QDRANT_LOCAL_PATH": str(folder / "engine")}
     return {
-        **({"QDRANT_URL": SERVER} if engine == "server" and SERVER else place),
+        **({"QDRANT_URL": URL} if engine == "server" and URL else place),
         "QDRANT_CACHE_PATH": str(cache),
         "EMBEDDING_MODEL_PATH": str(model_dir),
     }
@@ -66,9 +66,12 @@ def environment(engine: str, folder: Path, model_dir: Path, cache: Path) -> dict
 
 @contextlib.asynccontextmanager
 async def beneath(env: dict[str, str]) -> Any:
-    """The engine of such a server, as its operator has it."""
+    """The engine of such a server, without a tenant's filter."""
     place = Path(env.get("QDRANT_LOCAL_PATH", "unused"))
-    client = await open_client(url=env.get("QDRANT_URL"), local_path=place, timeout=10)
+    url = env.get("QDRANT_URL")
+    client: Any = await (
+        open_client(url, timeout=10) if url else EdgeClient.open(place, timeout=10)
+    )
     try:
         yield client
     finally:
@@ -76,7 +79,7 @@ async def beneath(env: dict[str, str]) -> Any:
 
 
 async def cleared(env: dict[str, str], names: Iterable[str]) -> None:
-    """Nothing is left of these collections."""
+    """Delete these collections."""
     async with beneath(env) as client:
         for name in names:
             if await client.collection_exists(name):
@@ -85,7 +88,7 @@ async def cleared(env: dict[str, str], names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def world(env: dict[str, str], folder: Path) -> Iterator[World]:
-    """A server whose tokens are of two tenants, and of none."""
+    """A server with tokens of two tenants, and of none."""
     file, tokens = folder / "tokens.yaml", {}
     for name, claims in {
         "red": {"tenant": "red"},
@@ -122,7 +125,7 @@ async def store(world: World, who: str, texts: list[tuple[str, str, str]], name:
 
 
 async def ask(world: World, who: str, calls: list[tuple[str, Any]]) -> list[str]:
-    """What the server answers to each call, times left out."""
+    """The server's answers to the calls, without times."""
     answers = []
     async with client_of(world.address, world.tokens[who]) as client:
         for what, given in calls:
@@ -145,21 +148,21 @@ async def _asked(client: Any, what: str, given: Any) -> str:
 
 
 def plain(answer: str) -> str:
-    """The answer without times and the versions that depend on them, and numbers to six digits."""
+    """The answer without times and revisions, and with numbers to six digits."""
     answer = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z?", "TIME", answer)
     answer = re.sub(r"(revision\W+)[0-9a-f]{16}", r"\1VERSION", answer)
     return re.sub(r"\d+\.\d{6,}", lambda found: f"{float(found[0]):.6f}", answer)
 
 
 def leaked(answer: str, calls: list[tuple[str, Any]]) -> list[str]:
-    """What of blue's is in an answer that the attacker did not write itself."""
+    """Blue's words in an answer that the attacker did not send itself."""
     said = json.dumps(calls).lower()
     known = (*SECRETS, VAULT, *BLUE_IDS.values(), "lisbon", "nine million", '"blue"')
     return [one for one in known if one in answer.lower() and one not in said]
 
 
 def differences(answers: list[str], others: list[str]) -> list[str]:
-    """What stands in one of two answers alone, word by word."""
+    """The words that only one of the two answers has."""
     found = []
     for one, other in zip(answers, others, strict=True):
         words = difflib.ndiff(re.split(r"[\s,]+", one), re.split(r"[\s,]+", other))

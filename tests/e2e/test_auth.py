@@ -17,6 +17,8 @@ from tests.issuer import AUDIENCE, served
 from tests.listening import client_of
 from tests.support import said
 
+pytestmark = pytest.mark.model(False)
+
 WAYS = [
     ("streamable-http", "/mcp", ["legacy", "2026-07-28"]),
     ("sse", "/sse", ["auto"]),
@@ -70,6 +72,7 @@ def oauth(env, issuer):
 
 
 @pytest.mark.parametrize(("transport", "path", "modes"), WAYS)
+@pytest.mark.model(True)
 async def test_named_tokens_do_what_their_scopes_say(env, tmp_path, transport, path, modes):
     file, tokens = tmp_path / "tokens.yaml", {}
     for name, scope in (("reader", "read"), ("writer", "write")):

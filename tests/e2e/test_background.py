@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.raw import RawServer, text_of
 
+pytestmark = pytest.mark.model(False)
+
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
@@ -28,6 +30,7 @@ def told(server: RawServer, sentence: str) -> str:
     raise AssertionError(text)
 
 
+@pytest.mark.model(True)
 def test_a_folder_is_in_step_while_the_server_runs(env, tmp_path, notes):
     sources = json.dumps({str(notes): "things"})
     server = RawServer(env | {"SYNC_SOURCES": sources}, tmp_path)

@@ -31,7 +31,7 @@ def engine() -> Iterator[RestServer]:
 
 def settings(engine: RestServer, **more: str) -> dict[str, str]:
     """A server over the stub, by keyword alone: it is there at once, and waits as long as asked."""
-    patient = {"QDRANT_TIMEOUT": "60", "QDRANT_SEARCH_TIMEOUT": "60"}
+    patient = {"QDRANT_TIMEOUT": "75"}
     return {"QDRANT_URL": engine.url, "EMBEDDING_PROVIDER": "none", **patient, **more}
 
 

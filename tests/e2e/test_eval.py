@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, host_pid, settings_of
+from tests.e2e.raw import RawServer, clean_environment, settings_of
 
 COMMAND = (sys.executable, "-P", "-m", "mcp_server_qdrant")
 KEY, PARCEL = "The key is under the flower pot.", "Your parcel with the lamp is late."
@@ -76,8 +76,7 @@ def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries, tmp_path):
         said = b""
         while b" queries" not in said:
             said += terminal.read(100)
-        for pid in (process.pid, host_pid(Path(filled["QDRANT_LOCAL_PATH"]))):
-            os.kill(pid, signal.SIGINT)  # as a terminal does
+        process.send_signal(signal.SIGINT)
         status = process.wait(timeout=30)
         said += terminal.read(4000)
     shown, _ = process.communicate()

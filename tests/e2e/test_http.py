@@ -13,6 +13,8 @@ from tests import forked
 from tests.e2e.raw import clean_environment
 from tests.listening import await_answer, free_port
 
+pytestmark = pytest.mark.model(False)
+
 
 @contextlib.contextmanager
 def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, subprocess.Popen]]:
@@ -37,6 +39,7 @@ def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, sub
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])
+@pytest.mark.model(True)
 async def test_a_text_stored_over_http_is_found_by_meaning(env, tmp_path, transport, path):
     from mcp.client.sse import sse_client
 

@@ -1,9 +1,8 @@
-"""Nothing acknowledged is lost when the server or the engine host is killed."""
+"""Nothing acknowledged is lost when the service or a client's pipe is killed."""
 
-import os
 import random
 import shutil
-import signal
+import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,9 @@ from threading import Timer
 
 import pytest
 
-from tests.e2e.raw import RawServer, host_pid, text_of
+from tests.e2e.raw import RawServer, kill_service, text_of
+
+pytestmark = pytest.mark.model(False)
 
 STORES = 6
 
@@ -48,7 +49,7 @@ def _missing(server: RawServer, ids: list[str]) -> list[str]:
     return missing
 
 
-def test_every_acknowledged_store_survives_kills_of_the_engine_host(env, tmp_path, rounds):
+def test_every_acknowledged_store_survives_kills_of_the_service(env, tmp_path, rounds):
     folder = Path(env["QDRANT_LOCAL_PATH"])
     server = RawServer(env, tmp_path)
     server.call("qdrant-store", information="The first.", collection_name="facts", id="first")
@@ -57,20 +58,19 @@ def test_every_acknowledged_store_survives_kills_of_the_engine_host(env, tmp_pat
 
         def kill() -> None:
             nonlocal killed
-            pid = host_pid(folder)
-            if pid is not None:
-                os.kill(pid, signal.SIGKILL)
-                killed += 1
+            while not kill_service(folder):  # which may not be back from the last time
+                time.sleep(0.001)
+            killed += 1
 
         acknowledged += _store_some(server, round_, kill)
 
     assert killed == rounds
-    assert len(acknowledged) > rounds * STORES * 0.9
+    assert len(acknowledged) >= rounds * (STORES - 1)  # one is under way at a kill
     assert _missing(server, acknowledged) == []
     server.close()
 
 
-def test_every_acknowledged_store_survives_kills_of_the_server(env, tmp_path, rounds):
+def test_every_acknowledged_store_survives_kills_of_the_pipe(env, tmp_path, rounds):
     acknowledged = []
     for round_ in range(rounds):
         server = RawServer(env, tmp_path)
@@ -100,10 +100,11 @@ def test_a_server_whose_data_folder_is_deleted_goes_on_with_a_new_one(env, tmp_p
     found = server.call("qdrant-find", query="second", collections=["*"])
     status, log = server.close()
 
-    # None where the host noticed the deletion before the store came, and a new one took it.
+    # None where the service noticed the deletion before the store came, and a new one took it.
     assert [text for text in refusals if "was deleted or moved" not in text] == []
     assert [one["text"] for one in found["structuredContent"]["results"]] == ["The second."]
-    assert (status, log) == (0, "")
+    assert status == 0
+    assert [line for line in log.splitlines() if "No such file or directory" not in line] == []
 
 
 class Memory:
@@ -181,7 +182,7 @@ class Memory:
         return found
 
 
-@pytest.mark.parametrize("victim", ["host", "server"])
+@pytest.mark.parametrize("victim", ["service", "pipe"])
 def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
     env, tmp_path, rounds, victim
 ):
@@ -195,11 +196,10 @@ def test_every_acknowledged_move_update_and_deletion_holds_after_kills(
         memory.server = RawServer(env, tmp_path)
 
         def kill(server: RawServer = memory.server) -> None:
-            pid = host_pid(Path(env["QDRANT_LOCAL_PATH"])) if victim == "host" else None
-            if victim == "server":
+            if victim == "pipe":
                 server.process.kill()
-            elif pid is not None:
-                os.kill(pid, signal.SIGKILL)
+            else:
+                kill_service(Path(env["QDRANT_LOCAL_PATH"]))
 
         timer = Timer(moments.uniform(0, 0.03), kill)
         memory.strike = (memory.calls + moments.randint(2, 3 * texts), timer)

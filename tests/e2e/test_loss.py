@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-import os
 import re
 import shutil
-import signal
 from pathlib import Path
 
-from filelock import FileLock
+import pytest
 from qdrant_client import models
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from tests.e2e.raw import RawServer, host_pid, text_of
+from tests.e2e.raw import RawServer, ended, text_of
 from tests.e2e.test_upkeep import run
+
+pytestmark = pytest.mark.model(False)
 
 FACTS = 12
 
@@ -37,15 +37,8 @@ def stored(env: dict[str, str], cwd: Path) -> RawServer:
     return server
 
 
-def ended(folder: Path) -> FileLock:
-    """The lock of a folder's host, which has ended; none begins while it is held."""
-    if pid := host_pid(folder):
-        os.kill(pid, signal.SIGTERM)
-    return FileLock(folder / "engine-host.lock")
-
-
 def lose(folder: Path) -> None:
-    """End the host, so that its log has no fact any more, and delete a part of the facts."""
+    """End the service, so that its log has no fact any more, and delete a part of the facts."""
     with ended(folder):
         facts = json.loads((folder / "collections" / "c-facts.json").read_text())
         segments = [*(folder / "spaces" / facts["space"]).glob("g-*/segments/*")]
@@ -58,6 +51,7 @@ def search(server: RawServer) -> dict:
     return server.call("qdrant-find", query="boat", collections=["*"])
 
 
+@pytest.mark.model(True)
 def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_path):
     folder = Path(env["QDRANT_LOCAL_PATH"])
     server = stored(env, tmp_path)
@@ -79,7 +73,7 @@ def test_a_lost_segment_is_told_by_every_answer_until_it_is_accepted(env, tmp_pa
     assert sentence in text_of(listed)
     assert again["structuredContent"]["collections"] == states
     assert log.count(sentence) == 1
-    told = (folder / "engine-host.log").read_text()
+    told = (folder / "service.log").read_text()
     assert re.findall(r"missing on the disk: \{'\w+': (\d+)\}", told) == [str(missing)]
 
     code, out, _ = run(env, "accept-loss", "facts", "songs")
@@ -118,7 +112,7 @@ def test_damaged_caches_cost_no_text_and_no_search(env, tmp_path):
     server.close()
     for damage in (lambda data: b"\xff" * len(data), lambda _: b"", lambda data: data[::2]):
         with ended(folder):
-            kept = [one for one in cache.rglob("*") if one.is_file() and "hosts" not in one.parts]
+            kept = [one for one in cache.rglob("*") if one.is_file()]
             kept += folder.glob("spaces/*/points")
             for path in kept:
                 path.write_bytes(damage(path.read_bytes()))

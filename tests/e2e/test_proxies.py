@@ -26,6 +26,8 @@ from tests.e2e.test_http import serving
 from tests.listening import free_port
 from tests.support import HELLO
 
+pytestmark = pytest.mark.model(False)
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 HOST = "mcp.example.com"
 CLIENT = "127.0.0.2"  # the proxy itself comes from 127.0.0.1

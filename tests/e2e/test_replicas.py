@@ -1,14 +1,23 @@
-"""Several server processes over one engine folder, and a load balancer that takes turns."""
+"""Several servers over HTTP: over one Qdrant server side by side, over one folder one alone."""
 
+import asyncio
 import itertools
 import json
+import sys
+from pathlib import Path
 
 import httpx
+import pytest
 from mcp.client import Client
 
-from tests.e2e.test_drain import ACCEPT
+from tests import forked
+from tests.e2e.raw import RawServer, clean_environment, service_pid, text_of
+from tests.e2e.test_drain import ACCEPT, engine, settings  # noqa: F401
 from tests.e2e.test_http import serving
+from tests.listening import free_port
 from tests.support import HELLO
+
+pytestmark = pytest.mark.model(False)
 
 
 class Turns(httpx.AsyncBaseTransport):
@@ -39,8 +48,8 @@ async def call(http: httpx.AsyncClient, tool: str, **arguments) -> dict:
     return json.loads(data[0] if data else response.text)["result"]
 
 
-async def test_any_of_two_servers_answers_any_request(env, tmp_path):
-    env = env | {"FASTMCP_STATELESS_HTTP": "true"}
+async def test_any_of_two_servers_answers_any_request(engine, tmp_path):  # noqa: F811
+    env = settings(engine, FASTMCP_STATELESS_HTTP="true", QDRANT_CACHE_PATH=str(tmp_path))
     with (
         serving(env, "streamable-http", tmp_path) as (one, _),
         serving(env, "streamable-http", tmp_path) as (other, _),
@@ -58,8 +67,8 @@ async def test_any_of_two_servers_answers_any_request(env, tmp_path):
                 for n in range(7)
             ]
             found = [
-                await call(http, "qdrant-find", query=f"otters {n}", collections=["facts"], limit=7)
-                for n in range(6)
+                await call(http, "qdrant-find", query="otters", collections=["facts"], limit=7)
+                for _ in range(6)
             ]
         async with Client(f"{other}/mcp") as modern:
             same = await modern.call_tool("qdrant-find", {"query": "otters", "limit": 7})
@@ -73,15 +82,70 @@ async def test_any_of_two_servers_answers_any_request(env, tmp_path):
     assert abs(turns.served[one] - turns.served[other]) <= 1
 
 
-async def test_one_server_that_ends_leaves_the_other_its_engine(env, tmp_path):
-    with serving(env, "streamable-http", tmp_path) as (other, _):
-        with serving(env, "streamable-http", tmp_path) as (one, process):
-            async with Client(f"{one}/mcp") as client:
-                text = {"information": "The key is under the mat.", "collection_name": "house"}
-                assert not (await client.call_tool("qdrant-store", text)).is_error
-            process.terminate()
-            assert process.wait(timeout=30) == 0
+async def test_one_server_that_ends_leaves_the_other_its_engine(engine, tmp_path):  # noqa: F811
+    env = settings(engine, QDRANT_CACHE_PATH=str(tmp_path))
+    with (
+        serving(env, "streamable-http", tmp_path) as (one, process),
+        serving(env, "streamable-http", tmp_path) as (other, _),
+    ):
+        async with Client(f"{one}/mcp") as client:
+            text = {"information": "The key is under the mat.", "collection_name": "house"}
+            assert not (await client.call_tool("qdrant-store", text)).is_error
+        process.terminate()
+        assert await asyncio.to_thread(process.wait, 30) == 0
         async with Client(f"{other}/mcp") as client:
             found = await client.call_tool("qdrant-find", {"query": "key"})
 
     assert "under the mat" in found.content[0].text
+
+
+def test_a_second_server_over_http_on_one_folder_says_why_not_and_ends(env, tmp_path):
+    with serving(env, "streamable-http", tmp_path):
+        done = forked.run(
+            [sys.executable, "-P", "-m", "mcp_server_qdrant", "--transport", "streamable-http"],
+            env=clean_environment(env | {"FASTMCP_PORT": str(free_port())}),
+            cwd=tmp_path,
+            timeout=60,
+        )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "mcp-server-qdrant: Another process serves these collections: end it, or set "
+        "QDRANT_LOCAL_PATH to another folder.\n"
+    )
+
+
+async def test_a_server_over_http_takes_the_folder_and_serves_the_clients_over_stdio(env, tmp_path):
+    folder = Path(env["QDRANT_LOCAL_PATH"])
+    pipe = await asyncio.to_thread(RawServer, env, tmp_path)
+    before = pipe.call("qdrant-store", information="The boat is blue.", collection_name="notes")
+    background = service_pid(folder)
+    with serving(env, "streamable-http", tmp_path) as (address, process):
+        found = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
+        meanwhile = service_pid(folder)
+        later = await asyncio.to_thread(RawServer, env, tmp_path)
+        stored = await asyncio.to_thread(
+            later.call, "qdrant-store", information="The boat is red.", collection_name="notes"
+        )
+        async with Client(f"{address}/mcp") as client:
+            both = await client.call_tool("qdrant-find", {"query": "boat"})
+        process.terminate()
+        during = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
+        status = await asyncio.to_thread(process.wait, 30)
+        again = await asyncio.to_thread(pipe.call, "qdrant-find", query="boat")
+    after = service_pid(folder)
+    ends = [await asyncio.to_thread(one.close) for one in (pipe, later)]
+
+    assert not before.get("isError")
+    assert not stored.get("isError")
+    assert "The boat is blue." in text_of(found)
+    assert {one["text"] for one in both.structured_content["results"]} == {
+        "The boat is blue.",
+        "The boat is red.",
+    }
+    assert "The boat is red." in text_of(during)
+    assert "The boat is red." in text_of(again)
+    assert meanwhile == process.pid != background
+    assert after not in (None, process.pid)
+    assert status == 0
+    assert ends == [(0, "")] * 2

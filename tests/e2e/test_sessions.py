@@ -1,6 +1,7 @@
 """Conversations of a coding client: stored, followed while it writes, kept when it deletes them."""
 
 import json
+import re
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from tests.e2e.test_background import told
 from tests.e2e.test_ingest import run
 from tests.made_secrets import KINDS, SECRETS
 from tests.made_sessions import PROJECT, answered, asked, exchange, lines, written
+
+pytestmark = pytest.mark.model(False)
 
 HARMLESS = "kQ7vXz2LmB9tRw4Yp8sNc3Gd6HfJ1aEu5oTi0KbMxZl"  # of no known form: it stays
 SECOND = "7d1c2b3a-0000-4000-8000-000000000002.jsonl"
@@ -77,7 +80,7 @@ def test_no_secret_reaches_the_store_the_caches_or_the_log(env, tmp_path, projec
     whole = text_of(server.call("qdrant-get", ids=ids, size=60_000))
     _, log = server.close()
     kept = b"".join(
-        one.read_bytes()
+        re.sub(rb"\0{9,}", b"\0", one.read_bytes())  # most of an engine's files is empty
         for folder in (tmp_path / "engine", cache)
         for one in folder.rglob("*")
         if one.is_file()

@@ -16,7 +16,10 @@ from tests import forked
 from tests.e2e.raw import RawServer, clean_environment, text_of
 from tests.rerank_stub import served
 
+pytestmark = pytest.mark.model(False)
 
+
+@pytest.mark.model(True)
 async def test_an_agent_stores_in_two_collections_and_finds_across_them(env, tmp_path):
     server = StdioServerParameters(
         command=sys.executable,
@@ -170,6 +173,7 @@ def test_broken_unicode_and_garbage_lines_are_answered_and_leave_the_server_aliv
     server.close()
 
 
+@pytest.mark.model(True)
 def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env, tmp_path):
     offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
     offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
@@ -185,6 +189,7 @@ def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env
     server.close()
 
 
+@pytest.mark.model(True)
 def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sentence(env, tmp_path):
     server = RawServer(env | {"EMBEDDING_MODEL": "all-MiniLM-L6-v2"}, tmp_path)
     stored = server.call("qdrant-store", information="A text.", collection_name="notes")
@@ -194,6 +199,7 @@ def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sent
     assert (status, log.count("\n"), log.count("has no model")) == (0, 1, 1)
 
 
+@pytest.mark.model(True)
 def test_points_stored_without_a_model_get_their_vector_once_it_is_there(env, tmp_path):
     offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
     offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
@@ -224,6 +230,7 @@ def test_what_was_asked_before_the_end_of_input_is_still_answered(env, tmp_path)
     assert server.close()[0] == 0
 
 
+@pytest.mark.model(True)
 def test_reranking_and_copies_are_told_and_a_key_is_not(env, tmp_path):
     with served() as stub:
         keys = {"RERANK_URL": stub.url, "RERANK_API_KEY": "s3cr3t", "FASTMCP_LOG_LEVEL": "DEBUG"}

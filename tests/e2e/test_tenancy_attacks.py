@@ -289,7 +289,7 @@ async def refusal_faults(one: World, who: str) -> list[str]:
         ("qdrant-store", {"information": "x", "collection_name": SHARED}),
         ("qdrant-collections", {}),
     ]
-    sentence = "This token names no tenant: it needs the claim 'tenant', a text."
+    sentence = "This token names no tenant: it needs the claim 'tenant', a string."
     answers = await ask(one, who, calls)
     assert len(answers) == len(calls)
     return [answer for answer in answers if sentence not in answer]

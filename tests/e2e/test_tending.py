@@ -4,8 +4,6 @@ After each the text and the structured content are what an agent needs for its n
 on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one.
 """
 
-import asyncio
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -17,10 +15,10 @@ from uuid import uuid4
 
 import pytest
 
-from mcp_server_qdrant.qdrant.client import open_client
-from tests.e2e.raw import RawServer, settings_of, text_of
+from tests.e2e.raw import RawServer, settings_on, text_of
+from tests.qdrant_server import EITHER_ENGINE
 
-URL = os.environ.get("QDRANT_TEST_URL")
+pytestmark = EITHER_ENGINE
 DECIDED = "We decided to ship the billing service on Postgres, because the team knows it."
 PRINTED = re.compile(r"\bid (?!as\b)([\w./:-]*\w)")  # ids as answers print them
 
@@ -63,31 +61,17 @@ class Agent:
         return self.ask("get", ids=list(ids), **arguments)[1]["documents"]
 
 
-@pytest.fixture(scope="module", params=["edge", "server"])
+@pytest.fixture(scope="module")
 def env(
-    request: pytest.FixtureRequest,
+    engine_kind: str,
     tmp_path_factory: pytest.TempPathFactory,
     model_dir: Path,
     one_cache: Path,
 ) -> Iterator[dict[str, str]]:
-    given = settings_of(tmp_path_factory.mktemp("tending"), model_dir, one_cache)
-    if request.param == "edge":
+    with settings_on(
+        engine_kind, tmp_path_factory.mktemp("tending"), model_dir, one_cache
+    ) as given:
         yield given
-        return
-    if URL is None:
-        pytest.skip("QDRANT_TEST_URL names no server")
-    del given["QDRANT_LOCAL_PATH"]
-    yield given | {"QDRANT_URL": URL}
-    asyncio.run(emptied(URL))
-
-
-async def emptied(url: str) -> None:
-    """Leave the server as the tests of it want it."""
-    client = await open_client(url=url, local_path=Path("unused"), timeout=20)
-    for found in (await client.get_collections()).collections:
-        if found.name.startswith(("task-", "archive-", "mcp-server-qdrant-history")):
-            await client.delete_collection(found.name)
-    await client.close()
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +153,7 @@ def test_what_was_stored_last_week_or_yesterday(agent, place):
 
     assert (counts["yesterday"], counts["3 days"], counts["last year"]) == (1, 1, 3)
     assert 2 <= counts["last month"] <= 3
-    assert "yesterday, last week" in agent.refused("find", collections=[place], since="soon")
+    assert "monday, last week" in agent.refused("find", collections=[place], since="soon")
 
 
 def test_some_notes_are_tagged_anew_without_their_texts(agent, place):

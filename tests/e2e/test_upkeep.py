@@ -2,33 +2,32 @@
 
 import asyncio
 import json
-import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
-from tests.e2e.raw import RawServer, clean_environment, host_pid
+from tests.e2e.raw import RawServer, clean_environment, ended, kill_service
 from tests.local_mode import files, leave
 from tests.support import corpus
 
-MANY = corpus(1_000)
+MANY = corpus(400)
 ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
 def official(tmp_path_factory) -> Path:
-    """A folder that local mode wrote, of 1,000 points."""
+    """A folder that local mode wrote, of 400 points."""
     folder = tmp_path_factory.mktemp("official")
     asyncio.run(leave(folder, texts=MANY, vector="fast-all-minilm-l6-v2", size=384))
     return folder
@@ -51,22 +50,27 @@ def run(env: dict[str, str], *arguments: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def kill_at_line(process: "subprocess.Popen[str]", line: int, *folders: Path) -> None:
-    """Kill the command, and the hosts of its folders, once it has told so much."""
+def kill_at_line(process: "subprocess.Popen[str]", line: int) -> None:
+    """Kill the command after so many lines; it may be done before that."""
     for _ in range(line):
-        assert process.stderr.readline()
-    for folder in folders:
-        if pid := host_pid(folder):
-            os.kill(pid, signal.SIGKILL)
+        if not process.stderr.readline():
+            break
     process.kill()
     process.communicate()
+
+
+async def alone(folder: Path) -> EdgeClient:
+    """The engine of a folder in this process, its service at an end."""
+    with ended(folder):
+        pass
+    return await EdgeClient.open(folder)
 
 
 def points(folder: Path, name: str = "notes") -> dict[Any, Any]:
     """All points of the embedded engine's collection."""
 
     async def read() -> dict[Any, Any]:
-        client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
+        client = await alone(folder)
         records, _ = await client.scroll(name, limit=10_000, with_payload=True, with_vectors=True)
         await client.close()
         return {record.id: record for record in records}
@@ -83,11 +87,20 @@ def complete(folder: Path, *, keywords: bool) -> None:
         assert ("bm25" in record.vector) == keywords
 
 
+@contextmanager
+def beside(env: dict[str, str], cwd: Path, round_: int) -> Iterator[None]:
+    """In two rounds of three a client is there, whose service runs the commands."""
+    server = RawServer(env, cwd) if round_ % 3 else None
+    yield
+    if server:
+        server.kill()
+
+
 def strike(process: "subprocess.Popen[str]", folder: Path, seconds: float, round_: int) -> int:
-    """Kill the process, the host of the folder, or both, at a random moment; the exit status."""
+    """Kill the process, the service of the folder, or both, at a random moment; its status."""
     threading.Event().wait(random.uniform(0, seconds))
-    if round_ % 3 != 0 and (pid := host_pid(folder)):
-        os.kill(pid, signal.SIGKILL)
+    if round_ % 3 != 0:
+        kill_service(folder)
     if round_ % 3 != 1:
         process.kill()
     process.communicate(timeout=120)
@@ -114,7 +127,8 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
     seconds = timed(its("whole")[1], "upgrade", "notes")
     for round_ in range(rounds):
         folder, own = its(str(round_))
-        strike(command(own, "upgrade", "notes"), folder, seconds, round_)
+        with beside(own, tmp_path, round_):
+            strike(command(own, "upgrade", "notes"), folder, seconds, round_)
 
         server = RawServer(own, tmp_path)
         listed = server.call("qdrant-collections")["structuredContent"]["collections"]
@@ -123,7 +137,7 @@ def test_a_folder_of_the_official_server_is_imported_whole_whenever_it_is_killed
         assert [(one["name"], one["points"], one["legs"][-1]) for one in listed] == [
             ("notes", len(MANY), "bm25")
         ]
-        assert listed[0]["note"].startswith("1000 points imported from local mode on ")
+        assert listed[0]["note"].startswith("400 points imported from local mode on ")
         assert json.loads((folder / "imported.json").read_text()) == {"notes": "done"}
         assert files(folder) == before
         complete(folder, keywords=True)
@@ -137,12 +151,13 @@ def test_a_copy_is_completed_whenever_it_is_killed(env, tmp_path, official, roun
     for round_ in range(rounds):
         folder = tmp_path / str(round_)
         own = env | {"QDRANT_LOCAL_PATH": str(folder)}
-        strike(command(own, *words), folder, seconds, round_)
+        with beside(own, tmp_path, round_):
+            strike(command(own, *words), folder, seconds, round_)
 
         code, out, err = run(own, *words)
 
         assert code == 0, err
-        assert out.strip().endswith(("both hold 1,000.", "both hold the same 1,000 points."))
+        assert out.strip().endswith(("both hold 400.", "both hold the same 400 points."))
         complete(folder, keywords=False)
         shutil.rmtree(folder, ignore_errors=True)  # it may be optimised yet
     assert files(official) == before
@@ -158,13 +173,14 @@ def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_kille
         asyncio.run(without(folder, gone))
         assert run(env, "backup", str(tmp_path / name))[0] == 0
         states.append(sorted(points(folder)))
-    assert list(map(len, states)) == [1_000, 900]
+    assert list(map(len, states)) == [400, 300]
     seconds = timed(env, "restore", str(tmp_path / "some"), "--overwrite")
     seen = 1
     for round_ in range(rounds):
         goal = round_ % 2
         words = ("restore", str(tmp_path / ("all", "some")[goal]), "--overwrite")
-        code = strike(command(env, *words), folder, seconds, round_)
+        with beside(env, tmp_path, round_):
+            code = strike(command(env, *words), folder, seconds, round_)
 
         found = points(folder)
 
@@ -179,10 +195,8 @@ def test_a_restore_leaves_the_old_collection_or_the_new_one_whenever_it_is_kille
 
 
 async def left(folder: Path) -> list[int]:
-    """The numbers of points of all that is there, once a new host removed what is unwanted."""
-    if pid := host_pid(folder):
-        os.kill(pid, signal.SIGTERM)
-    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
+    """The numbers of points of all that is there, once its engine removed what is unwanted."""
+    client = await alone(folder)
     async with asyncio.timeout(60):
         while await client.get_collections() and [*(folder / "unwanted").iterdir()]:
             await asyncio.sleep(0.1)
@@ -194,7 +208,7 @@ async def left(folder: Path) -> list[int]:
 
 async def without(folder: Path, gone: list[int]) -> None:
     """Delete points of the embedded engine's collection."""
-    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.2))
+    client = await alone(folder)
     await client.delete("notes", gone)
     await client.close()
 
@@ -239,7 +253,7 @@ def test_an_upgrade_is_completed_however_often_it_is_killed_and_no_search_fails(
 
 def search(server: RawServer) -> dict[str, Any]:
     """The ids found, and whether the search failed in any way."""
-    result = server.call("qdrant-find", query=MANY[432], collections=["notes"], explain=True)
+    result = server.call("qdrant-find", query=MANY[132], collections=["notes"], explain=True)
     found = result.get("structuredContent") or {}
     states = found.get("collections", {})
     failed = bool(result.get("isError")) or any(

@@ -175,6 +175,24 @@ def test_a_compound_is_a_term_beside_its_pieces_and_leaves_their_weights_alone(b
     assert bm25.encode_document("... --- ...") == EMPTY
 
 
+def test_the_parts_of_a_word_are_terms_beside_it_and_leave_the_weights_alone(bm25):
+    old = bm25._model.embed_document("getUserName weighs 40kg")
+    new = bm25.encode_document("getUserName weighs 40kg")
+
+    assert new.indices[: len(old.indices)] == tuple(old.indices)
+    assert new.values[: len(old.values)] == tuple(old.values)
+    assert {*new.indices} - {*old.indices} == {*bm25.tokens("get user name 40 kg")}
+    assert bm25.wholes("getUserName x")[bm25.tokens("getusername")[0]] == bm25.tokens(
+        "get user name"
+    )
+
+
+def test_a_text_has_the_terms_of_what_a_reader_sees(bm25):
+    hidden = "The over\u00adtime ser\u200bvice of the cafe\u0301"
+
+    assert bm25.encode_document(hidden) == bm25.encode_document("The overtime service of the café")
+
+
 @pytest.mark.parametrize(
     ("language", "expected"),
     [

@@ -21,7 +21,7 @@ from mcp_server_qdrant.encoders.chunk import (
     token_count,
 )
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.listed import Spec
+from mcp_server_qdrant.encoders.local.model import Spec
 
 LIMIT, OVERLAP = 128, 19
 
@@ -91,12 +91,15 @@ def test_no_chunk_is_longer_than_the_model_reads(kind, tokenizer, tokenizer_json
 
 
 def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
-    spec = Spec("dense", "sentence-transformers/all-MiniLM-L6-v2", model_path=str(model_dir))
+    spec = Spec("sentence-transformers/all-MiniLM-L6-v2", model_path=str(model_dir))
     encoder = FastEmbedEncoder(spec)
     encoder.start()
-    whole_tokenizer = encoder.tokenizer()
+    encoder.loading.result(120)
     chunks = split(
-        PROSE, limit=encoder.token_limit, tokenizer_json=whole_tokenizer, overlap=OVERLAP
+        PROSE,
+        limit=encoder.token_limit,
+        tokenizer_json=encoder.whole_tokenizer,
+        overlap=OVERLAP,
     )
 
     whole = encoder.documents([chunk.text for chunk in chunks])

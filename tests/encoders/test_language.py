@@ -3,7 +3,7 @@
 import pytest
 
 from mcp_server_qdrant.encoders import language
-from mcp_server_qdrant.encoders.language import likely, sure
+from mcp_server_qdrant.encoders.language import certain, is_read_by, likely, sure
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,36 @@ def test_without_a_model_no_language_is_certain(monkeypatch, tmp_path, caplog):
     try:
         assert sure("Die Sicherung läuft jede Nacht.") is None
         assert likely("Die Sicherung läuft jede Nacht.") == {}
-        assert "all count as English" in caplog.text
+        assert "all texts count as English" in caplog.text
     finally:
         language._model.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Ana mag keine Videokonferenzen vor 10 Uhr", "german"),
+        ("La réunion est à dix heures", "french"),
+        ("Ana nie lubi spotkań przed dziesiątą rano", "none"),
+        ("npm run build -- --watch && docker compose up", None),
+        ("Eine Notiz", None),
+        ("todo fix docker compose port", None),
+    ],
+)
+def test_a_person_is_told_of_a_language_that_is_certain_only(text, language):
+    assert certain(text) == language
+
+
+@pytest.mark.parametrize(
+    ("described", "language", "read"),
+    [
+        ("Unimodal (text), English, 256 input tokens", "german", False),
+        ("Unimodal (text), Multilingual (German, English)", "german", True),
+        ("Unimodal (text), Multilingual (German, English)", "none", False),
+        ("Unimodal (text), Multilingual (~50 languages)", "none", True),
+        ("supports mixed Chinese-English input text", "chinese", True),
+        ("Multimodal (text&image), English", "french", False),
+    ],
+)
+def test_a_model_knows_the_languages_that_fastembed_names(described, language, read):
+    assert is_read_by(described, language) == read

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_server_qdrant.encoders.local.listed import SIZES
+from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES, Prefixes, prefixes_of
 
 BGE = Prefixes("Represent this sentence for searching relevant passages: ")
@@ -66,4 +66,5 @@ def test_the_table_of_models_has_the_sizes_and_prefixes_that_are_used():
     }
 
     assert len(told) == 6
-    assert told == {name: (SIZES[name], prefixes_of(name)) for name in told}
+    served = FastEmbedEncoder.served()
+    assert told == {name: (served[name.lower()]["dim"], prefixes_of(name)) for name in told}

@@ -122,16 +122,13 @@ async def test_a_prefix_that_only_queries_have_suits_all_passages():
     assert (await model_of(choice("BAAI/bge-small-en-v1.5"))).model == "BAAI/bge-small-en-v1.5"
 
 
-async def test_a_prefix_that_was_set_holds_for_collections_of_any_maker():
-    assert (await model_of(choice(E5, fixed_prefixes=True))).model == E5
-
-
 async def test_passages_after_another_prefix_are_not_searched_and_that_is_said():
     found = await model_of(choice(E5), made_by(E5, embedding_passage_prefix="text: "))
 
     assert found.model is None
     assert found.fault == (
-        "its passages were encoded after 'text: ': set EMBEDDING_PASSAGE_PREFIX to that"
+        "its passages were encoded after 'text: ', which is not this model's prefix: run "
+        f"mcp-server-qdrant upgrade --model {E5} for it"
     )
 
 

@@ -22,7 +22,6 @@ from mcp_server_qdrant.evaluation.figures import score, tables
 from mcp_server_qdrant.evaluation.labels import Expect, Label, read_labels
 from mcp_server_qdrant.evaluation.run import Measured, measure
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import COSINE, IDF, foreign, memory_services, remember
 
@@ -55,7 +54,7 @@ async def services(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
     """Two small collections."""
     engine = None
     if getattr(request, "param", "memory") == "edge":
-        engine = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+        engine = await EdgeClient.open(tmp_path, timeout=20)
     async with memory_services(engine=engine) as services:
         await fill(services)
         yield services
@@ -234,7 +233,7 @@ async def test_a_collection_that_is_not_searched_as_it_should_is_named(services)
 
 
 async def test_the_tables_have_a_row_per_algorithm_and_a_column_per_category(services):
-    labels = [label("flower pot", {"pot": 1}, category="plain") for _ in range(3)]
+    labels = [label("key under the flower pot", {"pot": 1}, category="plain") for _ in range(3)]
     labels.append(label("gnome", {"gnome": 1}))
     done = await measure(services, labels, ["hybrid", "keyword"])
     lines = tables(done, score(done)).splitlines()

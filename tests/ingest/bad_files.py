@@ -1,4 +1,4 @@
-"""Files that a folder may hold and that are not what they seem, each with what is said of it."""
+"""Deceptive or broken files, each with what the summary says about it."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from mcp_server_qdrant.ingest.formats.load import BROKEN
 LIMIT = 1_000_000
 ROOT = os.geteuid() == 0
 
-# What is written, and what the summary says: a reason, or "" where the file is stored.
+# Contents, and what the summary says: a reason, or "" if the file is stored.
 Kind = tuple[Callable[[Path], object], str]
 
 
@@ -39,7 +39,7 @@ def _zip() -> bytes:
 
 
 def _office(part: str, kind: str, **members: str) -> bytes:
-    """A file of Office: its first part, and others."""
+    """An Office file: its first part, and others."""
     out = io.BytesIO()
     kinds = f"{OPEN}/package/2006/content-types"
     kind = f"application/vnd.openxmlformats-officedocument.{kind}.main+xml"
@@ -107,7 +107,7 @@ def _locked_folder(path: Path) -> None:
 
 def _socket(path: Path) -> None:
     here = Path.cwd()
-    os.chdir(path.parent)  # an address has room for a short path only
+    os.chdir(path.parent)  # a socket address has room only for a short path
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
@@ -199,7 +199,7 @@ if not ROOT:
 
 
 def make(folder: Path) -> dict[str, str]:
-    """Write all of them; name -> what is said of it."""
+    """Write all files; name -> what the summary says."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, (write, _) in FILES.items():
         write(folder / name)

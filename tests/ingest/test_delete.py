@@ -166,14 +166,14 @@ async def test_parts_that_another_server_writes_meanwhile_are_not_taken_for_left
         (before,) = await remember(one, "notes", LONG, id="x")
         # As if the server had been killed before it removed what the text replaced.
         await engine.set_payload("notes", {"writing": 1}, list(before.ids), key="doc")
-        further = one.store.points.further
+        delete_seen = one.store.points.delete_seen
 
-        async def late(head: Any) -> Any:
-            one.store.points.further = further
+        async def late(seen: Any) -> None:
+            one.store.points.delete_seen = delete_seen
             await remember(other, "notes", theirs, id="x")
-            return await further(head)
+            await delete_seen(seen)
 
-        one.store.points.further = late
+        one.store.points.delete_seen = late
         await one.store.store(NewDocument(f"Ours. {LONG}", id="x"), "notes")
         (found,), *_ = await one.lookup.get(["x"], collection="notes")
 

@@ -28,10 +28,12 @@ async def test_a_text_that_nearly_repeats_another_one_names_it(kind, tmp_path):
         corrected = await remember(services, NEW, id="meeting")
         again = await remember(services, OLD)
 
-    assert [done.near for done in (first, other, elsewhere, corrected)] == [None] * 4
-    known, cosine = again.near
-    assert (known.document, known.text) == ("meeting", NEW)
-    assert 0.8 < cosine < 1
+    assert [done.near for done in (first, other)] == [()] * 2
+    assert [near.document.document for near in elsewhere.near] == ["meeting"]
+    assert [near.document.collection for near in corrected.near] == ["diary"]
+    near = {one.document.collection: one for one in again.near}
+    assert (near["notes"].document.document, near["notes"].document.text) == ("meeting", NEW)
+    assert 0.8 < near["notes"].cosine < 1
 
 
 async def test_no_other_tenants_memory_is_named():
@@ -42,7 +44,7 @@ async def test_no_other_tenants_memory_is_named():
             async with memory_services(engine=engine, **kept) as services:
                 near.append((await remember(services, OLD, id=tenant)).near)
 
-    assert near == [None, None]
+    assert near == [(), ()]
 
 
 async def test_a_failure_of_the_comparison_fails_no_store():
@@ -51,27 +53,33 @@ async def test_a_failure_of_the_comparison_fails_no_store():
         engine.broken_methods["query_batch_points"] = EngineFailure("damaged")
         done = await remember(services, NEW)
 
-    assert done.near is None
+    assert done.near == ()
 
 
-async def test_a_superseded_text_ranks_last_until_it_is_stored_again():
+async def test_a_superseded_text_ranks_last_until_that_is_lifted():
     async with memory_services() as services:
         old = await remember(services, OLD, id="old")
         await remember(services, "The canteen opens at ten.")
         (known,) = (await services.deletion.lookup.named("notes", ["old"])).values()
         new = NewDocument(NEW, id="new")
-        done = await services.store.store(new, "notes", supersedes=known)
+        done = await services.store.store(new, "notes", supersedes=[known])
         request = SearchRequest(query="the team meets every Tuesday at ten", limit=5)
         retired = (await services.pipeline.search(request)).results
-        await remember(services, OLD, id="old")
+        again = await remember(services, OLD, id="old")
+        still = (await services.pipeline.search(request)).results
+        (successor,) = await services.store.points.by_id("notes", done.ids)
+        lifted = await services.store.lift(successor)
         revived = (await services.pipeline.search(request)).results
 
-    assert done.near is None
+    assert done.near == ()
+    assert again.heir.document == "new"
+    assert still[-1].document.id == old.ids[0]
+    assert [one.document for one in lifted] == ["old"]
     assert retired[-1].document.id == old.ids[0]
     assert retired[-1].document.superseded_by == "new"
     assert retired[-1].relevance == max(one.relevance for one in retired)
-    assert revived[0].document.id == old.ids[0]
-    assert revived[0].document.superseded_by is None
+    assert old.ids[0] in {one.document.id for one in revived[:2]}
+    assert {one.document.superseded_by for one in revived} == {None}
 
 
 async def test_all_parts_of_a_superseded_text_are_marked():
@@ -79,7 +87,7 @@ async def test_all_parts_of_a_superseded_text_are_marked():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         parts = (await remember(services, long, id="plan")).ids
         (known,) = (await services.deletion.lookup.named("notes", ["plan"])).values()
-        await services.store.store(NewDocument(OTHER, id="new"), "notes", supersedes=known)
+        await services.store.store(NewDocument(OTHER, id="new"), "notes", supersedes=[known])
         marks = [
             record.payload["superseded_by"] for record in await engine.retrieve("notes", parts)
         ]
@@ -94,11 +102,13 @@ async def test_a_text_whose_mark_fails_is_stored_and_that_is_said():
         (known,) = (await services.deletion.lookup.named("notes", ["old"])).values()
         engine.broken_methods["set_payload"] = EngineFailure("damaged")
         with pytest.raises(BackendError) as failure:
-            await services.store.store(NewDocument(NEW, id="new"), "notes", supersedes=known)
+            await services.store.store(NewDocument(NEW, id="new"), "notes", supersedes=[known])
         with pytest.raises(RequestError, match="id of the text itself"):
-            await services.store.store(NewDocument(NEW, id="old"), "notes", supersedes=known)
+            await services.store.store(NewDocument(NEW, id="old"), "notes", supersedes=[known])
 
-    assert str(failure.value).startswith("The text was stored (id new), the one that it supersedes")
+    assert str(failure.value).startswith(
+        "The text is stored (id new), but not everything that it supersedes"
+    )
 
 
 async def test_an_agent_is_offered_to_update_or_to_retire_what_it_repeats():
@@ -111,13 +121,15 @@ async def test_an_agent_is_offered_to_update_or_to_retire_what_it_repeats():
         got = await call("qdrant-get", {"ids": ["old"]})
         wrong = await call("qdrant-store", {"information": NEW, "supersedes": "nowhere"})
 
-    cosine = first.structured_content["near"]["relevance"]
-    assert first.structured_content["near"] == {"id": "old", "relevance": cosine}
-    assert said(first) == (
-        f"Remembered in collection notes: id new. Nearly repeats id old [{cosine:.2f}]: to retire "
-        "that one, store this again with that id as supersedes; to update it, with that id as id, "
-        f"and delete this one.\n> {OLD}"
+    (near,) = first.structured_content["near"]
+    assert (near["id"], near["collection"]) == ("old", "notes")
+    lines = said(first).splitlines()
+    assert lines[0] == (
+        "Remembered in collection notes: id new. Same subject; what is outdated: call with id=new "
+        "and its id as supersedes; to keep one text only, delete the other."
     )
+    assert lines[1].startswith(f"- [{near['relevance']:.2f}] id old, ")
+    assert lines[2] == f"> {OLD}"
     assert said(then) == "Updated in collection notes: id new. Superseded: id old."
     assert "superseded by: id new" in said(found)
     assert found.structured_content["results"][-1]["superseded_by"] == "new"

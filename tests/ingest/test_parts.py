@@ -362,41 +362,6 @@ async def test_drafts_of_a_long_text_hide_no_other_text():
         assert [one.document.text for one in page.results] == ["Another harbour."]
 
 
-async def test_a_text_from_before_there_were_versions_is_read_and_replaced():
-    async with two_servers("memory", None) as (engine, services, reader):
-        await remember(services, "notes", OLD, id="x")
-        await _as_before(engine)
-
-        assert await reader.text("x") == OLD
-        found = (await find(services, "boat 41", "notes")).results[0].document
-        around, *_ = await services.lookup.get([str(found.id)], neighbours=1)
-        assert found.text in around[0].text
-
-        async def look() -> None:
-            assert await reader.text("x") in (OLD, NEW)
-
-        engine.between = look
-        await remember(services, "notes", NEW, id="x")
-        engine.between = None
-
-        assert await reader.text("x") == NEW
-        assert (await engine.count("notes")).count == 1 + len(await _parts(services, "x"))
-
-
-async def _as_before(engine: Engine) -> None:
-    """The points as the version before this one stored them."""
-    records, _ = await engine.client.scroll("notes", limit=500, with_vectors=True)
-    for record in records:
-        doc = record.payload["doc"]
-        if doc.pop("version", None) is None:
-            continue
-        old = record.id
-        record.id = point_id("notes", doc["id"], doc["chunk"])
-        await engine.client.upsert("notes", [_point(record)])
-        if record.id != old:
-            await engine.client.delete("notes", [old])
-
-
 def _point(record: Any) -> Any:
     from qdrant_client import models
 
@@ -471,8 +436,8 @@ class TestIds:
             first, second, third = _numbered(["a", "b", "c"], identify)
             assert second.head == third.head == first.id
             assert part_id(third.id, third.version, 2) == first.id
-            assert sibling_id(third, 1, identify) == second.id
-            assert sibling_id(second, 0, identify) == first.id
+            assert sibling_id(third, 1) == second.id
+            assert sibling_id(second, 0) == first.id
 
     def test_the_id_of_a_further_part_is_known_as_one(self):
         first, second = _numbered(["a", "b"])

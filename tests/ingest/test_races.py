@@ -161,23 +161,11 @@ async def test_what_a_cancelled_store_of_the_same_text_wrote_goes_with_the_text(
 
 
 def older(number, **payload):
-    """A part, as it was stored before texts had versions."""
+    """A part without a version, as another tool may write one."""
     doc = {"id": "x", "chunk": number, "chunks": 3, "start": number * 20, "end": number * 20 + 19}
     stored = {"document": f"boats, part {number}", "metadata": None, "doc": doc} | payload
     vector = {"bm25": models.SparseVector(indices=[5], values=[1.0])}
     return models.PointStruct(id=point_id("notes", "x", number), vector=vector, payload=stored)
-
-
-@KINDS
-async def test_a_text_without_a_version_is_replaced_whole(kind, tmp_path):
-    engine_of = either_engine(kind, tmp_path / "engine")
-    async with engine_of as engine, memory_services(engine=engine) as services:
-        await services.store.store(NewDocument("other", id="other"), "notes", create=True)
-        parts = [older(number, updated_at="2024-01-01T00:00:00Z") for number in range(3)]
-        await engine.client.upsert("notes", parts)
-        await services.store.store(NewDocument("A short text.", id="x"), "notes")
-
-        assert await read(services, "x") == ("A short text.", 2)
 
 
 @KINDS

@@ -75,7 +75,7 @@ class TestMove:
             await remember(services, "notes", text, id="x", metadata={"k": 1}, **fields)
             newer = NewDocument("newer")
             old = await seen(services, "x", "notes")
-            await services.store.store(newer, "notes", supersedes=old)
+            await services.store.store(newer, "notes", supersedes=[old])
             before = await whole(services, "x", "notes")
             done = await moved(services)
             after = await whole(services, "x", "archive")
@@ -356,9 +356,9 @@ class TestChange:
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", LONG, id="x")
             one = await seen(services, "x", "notes")
-            await services.revision.revise(one, Changes(tags=("a",)), seen=one.revision)
+            await services.revision.revise(one, Changes(tags=("a",)), seen=str(one.revision))
             with pytest.raises(Outdated):
-                await services.revision.revise(one, Changes(tags=("b",)), seen=one.revision)
+                await services.revision.revise(one, Changes(tags=("b",)), seen=str(one.revision))
 
             assert (await whole(services, "x", "notes")).tags == ("a",)
 
@@ -367,7 +367,7 @@ class TestSeen:
     async def test_a_text_is_stored_over_the_revision_that_was_seen_only(self, kind, tmp_path):
         async with services_over(kind, tmp_path) as (services, _):
             await remember(services, "notes", LONG, id="x")
-            old = (await seen(services, "x", "notes")).revision
+            old = str((await seen(services, "x", "notes")).revision)
             await services.store.store(NewDocument(OTHER, id="x"), "notes", seen=old)
             with pytest.raises(Outdated):
                 await services.store.store(NewDocument("late", id="x"), "notes", seen=old)
@@ -382,7 +382,7 @@ class TestSeen:
             with pytest.raises(Outdated):
                 await services.deletion.by_ids(named)
             with pytest.raises(Outdated):
-                await services.deletion.named(["x"], "notes", named.documents[0].revision)
+                await services.deletion.named(["x"], "notes", str(named.documents[0].revision))
 
             assert (await whole(services, "x", "notes")).text == OTHER
 

@@ -259,6 +259,45 @@ async def test_of_a_changed_text_only_the_changed_parts_are_encoded():
     assert now.keys() & first.keys()
 
 
+# What a store asks the engine: `now` reads the first part, `old` all parts with their vectors,
+# `orphans` and `parts` say which parts there are, `near` the texts about the same subject.
+HISTORY = ["scroll numbers", "upsert version"]
+NEAR = ["get_collections", "retrieve near"]
+CALLS = {
+    "new short": ["retrieve now", "get_collection expiry", "upsert head", "retrieve now", *NEAR],
+    "same short": ["retrieve now", "retrieve old", "upsert head", "retrieve now", *NEAR],
+    "changed short": ["retrieve now", *HISTORY, "upsert head", "retrieve now", *NEAR],
+    "new long": [
+        *("retrieve now", "get_collection expiry", "upsert parts", "upsert head", "retrieve now"),
+        *("delete_payload marks", "count parts", *NEAR),
+    ],
+    "same long": [
+        *("retrieve now", "retrieve old", "upsert parts", "upsert head", "retrieve now"),
+        *("delete_payload marks", "count parts", *NEAR),
+    ],
+    "changed long": [
+        *("retrieve now", "retrieve old", *HISTORY, "upsert parts", "scroll orphans"),
+        *("upsert head", "retrieve now", "delete orphans"),
+        *("delete_payload marks", "count parts", *NEAR),
+    ],
+}
+
+
+async def test_a_store_reads_the_first_part_before_and_after_the_commit_and_asks_no_more():
+    async with memory_engine() as engine, memory_services(engine=engine) as services:
+        await remember(services, "notes", "warm", "warmer", id="warm")
+        asked = dict[str, list[str]]()
+        for size, text in ("short", "a lamp"), ("long", LONG):
+            for what, given in ("new", text), ("same", text), ("changed", f"{text} Again."):
+                await services.catalog.target("notes")
+                engine.calls.clear()
+                await remember(services, "notes", given, id=size)
+                calls = [name for name, _ in engine.calls]
+                asked[f"{what} {size}"] = [one for one in calls if one != "query_batch_points"]
+
+    assert asked == {case: [call.split()[0] for call in calls] for case, calls in CALLS.items()}
+
+
 async def test_an_update_keeps_when_it_was_created():
     async with memory_engine() as engine, memory_services(engine=engine) as services:
         at(services, datetime(2026, 1, 1, tzinfo=UTC))

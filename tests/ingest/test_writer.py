@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import (
     InvalidPoint,
     UnknownCollection,
 )
-from mcp_server_qdrant.ingest.writer import BATCH, Job, Writer
+from mcp_server_qdrant.ingest.writer import BATCH, Job, Outcomes, Writer
 
 
 class Model:
@@ -59,13 +59,15 @@ class Disk:
         self.settled += ids
 
 
-class Trial:
+class Trial(Outcomes[Any]):
+    """Jobs by the name of their first text, and what becomes of them."""
+
     def __init__(self, retries: Sequence[float] = (0.0,)) -> None:
         self.model, self.disk = Model(), Disk()
         self.finished: list[str] = []
-        self.failed: dict[str, str] = {}
+        self.faults: dict[str, str] = {}
         self.settled_before: list[Any] = []
-        self.wrote = 0
+        self.parts_written = 0
         self.writer = Writer(
             Target("c", 0, dense=None, sparse=None),
             self.model.encode_documents,
@@ -73,44 +75,38 @@ class Trial:
             self.disk,
             lambda *_: None,
             retries,
+            self,
         )
 
-    async def run(self, *jobs: "Named") -> None:
-        async def some() -> AsyncIterator[Named]:
+    async def run(self, *jobs: Job) -> None:
+        async def some() -> AsyncIterator[Job]:
             for one in jobs:
-                one.trial = self
                 yield one
 
         await self.writer.run(some())
 
+    def wrote(self, job: Job, count: int) -> None:
+        self.parts_written += count
 
-class Named(Job):
-    """A job that tells the trial what becomes of it."""
+    async def stored(self, job: Job) -> None:
+        self.finished.append(name_of(job))
+        self.settled_before += self.disk.settled
 
-    def __init__(self, name: str, parts: list[Document]) -> None:
-        super().__init__(parts=parts)
-        self.name = name
-        self.trial: Trial
-
-    def wrote(self, count: int) -> None:
-        self.trial.wrote += count
-
-    async def finished(self) -> None:
-        self.trial.finished.append(self.name)
-        self.trial.settled_before += self.trial.disk.settled
-
-    def failed(self, reason: str) -> None:
-        self.trial.failed[self.name] = reason
+    def failed(self, job: Job, reason: str) -> None:
+        self.faults[name_of(job)] = reason
 
 
-def job(path: str, *given: str) -> Named:
+def name_of(job: Job) -> str:
+    return str(job.parts[0].id).rstrip("0123456789")
+
+
+def job(path: str, *given: str) -> Job:
     """Texts of one part each."""
-    return Named(
-        path,
-        [
+    return Job(
+        parts=[
             Document(f"{path}{n}", "c", text, document=f"{path}{n}", file={"path": path})
             for n, text in enumerate(given)
-        ],
+        ]
     )
 
 
@@ -119,7 +115,7 @@ async def test_a_text_that_cannot_be_encoded_costs_its_own_file_only():
     trial.model.poison = "wrong"
     await trial.run(job("a", "good", "wrong"), job("b", "good"))
 
-    assert trial.failed == {"a": "It cannot."}
+    assert trial.faults == {"a": "It cannot."}
     assert trial.finished == ["b"]
 
 
@@ -146,7 +142,7 @@ async def test_a_text_that_makes_an_encoder_stumble_costs_its_own_file_only(enco
         trial.writer.encode = StumblingModel().encode_documents
     await trial.run(job("a", "good", "bad"), job("b", "good"))
 
-    assert trial.failed == {"a": "an unexpected OverflowError"}
+    assert trial.faults == {"a": "an unexpected OverflowError"}
     assert trial.finished == ["b"]
 
 
@@ -155,7 +151,7 @@ async def test_a_point_that_is_refused_costs_its_own_file_only():
     trial.disk.refused = "bad"
     await trial.run(job("a", *["bad"] * BATCH * 2), job("b", "good"))
 
-    assert trial.failed == {"a": "It is refused."}
+    assert trial.faults == {"a": "It is refused."}
     assert trial.finished == ["b"]
 
 
@@ -195,15 +191,14 @@ async def test_writing_goes_on_while_the_next_texts_are_encoded():
     trial.disk.upsert, trial.model.encode_documents = slow, encode
     await trial.run(*(job(f"j{n}", "text") for n in range(2 * BATCH)))
 
-    assert trial.wrote == 2 * BATCH
+    assert trial.parts_written == 2 * BATCH
 
 
-def long_job(path: str, parts: int) -> Named:
+def long_job(path: str, parts: int) -> Job:
     """One document of so many parts."""
     whole = Document("", "c", "", document=path, chunks=parts, version="v", writing=7)
-    return Named(
-        path,
-        [whole._replace(id=f"{path}{n}", text="x" * (n + 1), chunk=n) for n in range(parts)],
+    return Job(
+        parts=[whole._replace(id=f"{path}{n}", text="x" * (n + 1), chunk=n) for n in range(parts)]
     )
 
 
@@ -242,4 +237,4 @@ async def test_a_text_of_which_a_part_is_refused_does_not_appear():
 
     assert "b0" not in trial.disk.points
     assert trial.finished == ["a"]
-    assert list(trial.failed) == ["b"]
+    assert list(trial.faults) == ["b"]

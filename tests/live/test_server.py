@@ -1,7 +1,6 @@
 """The read and write path on a real Qdrant server: QDRANT_TEST_URL=http://localhost:6333."""
 
 import json
-import os
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,9 +22,9 @@ from mcp_server_qdrant.qdrant.server.rest import Http
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 from tests.fakes import FakeEncoder
+from tests.qdrant_server import URL
 from tests.support import COSINE, dense, foreign
 
-URL = os.environ.get("QDRANT_TEST_URL")
 DENSE = "fast-bag-of-words"
 
 
@@ -151,7 +150,7 @@ async def test_what_strict_mode_refuses_is_told(server, services):
     assert {status.state for status in page.statuses} == {"ok"}
     assert {result.document.text for result in page.results} >= {"roses in a", "roses in b"}
     [reason] = [status.reason for status in refused.statuses if status.collection == "b"]
-    assert "Index required but not found" in reason
+    assert reason.endswith("run mcp-server-qdrant upgrade b --index metadata.kind:keyword")
 
 
 async def test_another_tools_collection_that_refuses_unindexed_filters_is_written_to(

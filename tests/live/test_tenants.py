@@ -5,7 +5,7 @@ import pytest
 
 from tests.app.test_tenancy import *
 from tests.fakes import FakeEncoder
-from tests.live.conftest import URL
+from tests.qdrant_server import URL
 from tests.support import Engine
 
 

@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
-from mcp_server_qdrant.core.maps import (
-    Drawn,
+from mcp_server_qdrant.core.datatypes import Document, Drawn, Result, SearchPage
+from mcp_server_qdrant.core.notation import short_id
+from mcp_server_qdrant.projection.encode import SNIPPETS, encode
+from mcp_server_qdrant.projection.shapes import (
     Facet,
     Group,
     Map,
@@ -20,8 +21,6 @@ from mcp_server_qdrant.core.maps import (
     Region,
     View,
 )
-from mcp_server_qdrant.core.notation import short_id
-from mcp_server_qdrant.projection.encode import SNIPPETS, encode
 
 UUIDS = tuple(str(uuid.UUID(int=7**40 + number)) for number in range(3))
 

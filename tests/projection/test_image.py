@@ -6,16 +6,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from mcp_server_qdrant.core.datatypes import Document, Result, SearchPage
-from mcp_server_qdrant.core.maps import (
-    Drawn,
-    Group,
-    Map,
-    Panel,
-    Place,
-    View,
-)
+from mcp_server_qdrant.core.datatypes import Document, Drawn, Result, SearchPage
 from mcp_server_qdrant.projection.image import COLOURS, HEIGHT, LEGEND, PANELS, WIDTH, png
+from mcp_server_qdrant.projection.shapes import Group, Map, Panel, Place, View
 
 
 def panel(*positions, groups: int = 1) -> Panel:

@@ -12,10 +12,10 @@ from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.context import WRITE, Caller, calling
 from mcp_server_qdrant.core.errors import BackendError, EngineFailure
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import View
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.map import KEPT
 from mcp_server_qdrant.projection.panels import unit
+from mcp_server_qdrant.projection.shapes import View
 from tests.fakes import FakeEncoder
 from tests.support import (
     COSINE,

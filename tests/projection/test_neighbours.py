@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn, Neighbours, Panel
+from mcp_server_qdrant.core.datatypes import DenseLeg, Drawn, Target
 from mcp_server_qdrant.projection import map as maps
 from mcp_server_qdrant.projection.neighbours import NONE, neighbours, put_among, regions
 from mcp_server_qdrant.projection.panels import lay_out, unit
+from mcp_server_qdrant.projection.shapes import Neighbours, Panel
 from tests.support import corpus, memory_services, remember
 
 COUNT, SIZE = 60, 8

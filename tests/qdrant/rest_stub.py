@@ -1,4 +1,4 @@
-"""A Qdrant server that is asked over REST and misbehaves as a test says.
+"""A Qdrant server over REST with faults that a test chooses.
 
 qdrant-client's local mode keeps the points.
 """
@@ -14,14 +14,14 @@ from urllib.parse import parse_qs, urlsplit
 
 from qdrant_client import QdrantClient, models
 
-BROKEN = 0  # a fault: the connection is closed without an answer
+BROKEN = 0  # a fault: the connection is closed without a response
 
 
 class RestServer:
-    """`asked` are (method, path, query, body). `faults` maps "METHOD path" to statuses to come.
+    """`asked` has (method, path, query, body). `faults` maps "METHOD path" to the next statuses.
 
-    `garbage` is what paths answer instead, `always` what all do. Requests of a path in `held` wait
-    until `release` is set. `version` is what it says it is.
+    `garbage` maps paths to other responses, `always` is a response to all. Requests to a path in
+    `held` wait until `release` is set. `version` is the reported version.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class RestServer:
         return None
 
     def answer(self, method: str, path: str, body: Any) -> Any:
-        """What the engine answers."""
+        """The engine's response."""
         with self._lock:
             name, what = re.fullmatch(r"/collections/?([^/]*)/?(.*)", path).groups()
             return getattr(self, f"_{method.lower()}_{what.replace('/', '_')}")(name, body)
 
     def to(self, path: str) -> list[tuple[str, dict[str, str], Any]]:
-        """(method, query, body) of what was asked of a path."""
+        """The requests to a path: (method, query, body)."""
         return [(method, query, body) for method, at, query, body in self.asked if at == path]
 
     def _post_facet(self, _: str, __: Any) -> Any:
@@ -131,7 +131,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def rest_server() -> Iterator[RestServer]:
-    """One on a port of its own."""
+    """Such a server on a free port."""
     state = RestServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -156,7 +156,7 @@ def rest_server() -> Iterator[RestServer]:
                 self.close_connection = True
                 return
             answer = json.dumps(said).encode()
-            with suppress(BrokenPipeError):  # who asked may have given up
+            with suppress(BrokenPipeError):  # the client may have given up
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(answer)))

@@ -21,9 +21,9 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant import backup
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import slug_of
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests import forked
-from tests.e2e.raw import clean_environment, host_pid
+from tests.e2e.raw import clean_environment
+from tests.qdrant.edge.here import crashed
 from tests.support import make_settings
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -55,16 +55,31 @@ async def contents(client, name):
 
 @asynccontextmanager
 async def opened(folder):
-    client = await EdgeClient.open(folder, options=EdgeOptions(idle_seconds=0.3))
+    client = await EdgeClient.open(folder)
     try:
         yield client
     finally:
         await client.close()
 
 
+@pytest.fixture(autouse=True)
+def joined(monkeypatch):
+    """A folder that this process has open is not opened again: its engine is used."""
+    alone, there = EdgeClient.open, []
+
+    async def open_or_join(path, **_):
+        for one in there:
+            if one._lock and one._engine._store.folder.root == path.absolute():
+                return EdgeClient(one._engine, 60)
+        there.append(await alone(path))
+        return there[-1]
+
+    monkeypatch.setattr(EdgeClient, "open", open_or_join)
+
+
 @pytest.fixture
 async def client(tmp_path):
-    client = await EdgeClient.open(tmp_path / "engine", options=EdgeOptions(idle_seconds=0.3))
+    client = await EdgeClient.open(tmp_path / "engine")
     await fill(client, "notes", range(1, 51))
     await fill(client, "Räume & co", range(1, 6))
     yield client
@@ -177,7 +192,7 @@ async def test_nothing_is_overwritten_unasked_and_no_half_folder_is_left(client,
 
     refusals = [
         (place, [], False, "holds a backup"),
-        (full, [], True, "is not empty, and no backup"),
+        (full, [], True, "is not empty and not a backup"),
         (tmp_path / "file", [], True, "is a file"),
         (
             tmp_path / "new",
@@ -320,7 +335,7 @@ def described(engine):
 ODD = [
     ([], "cannot be read"),
     ({}, "cannot be read"),
-    ({"format": 99}, "cannot be read: it is damaged, or another version's"),
+    ({"format": 99}, "cannot be read: it is damaged, or from another version"),
     ({"collections": [1]}, "cannot be read"),
     ({"collections": {"notes": {"points": 1}}}, "cannot be read"),
     ({"collections": {"notes": {"points": "x", "digest": ""}}}, "cannot be read"),
@@ -406,31 +421,27 @@ async def test_a_disk_that_fills_up_meanwhile_is_a_sentence(client, tmp_path, mo
     assert described(tmp_path / "engine") == sorted(map(slug_of, ("Räume & co", "notes")))
 
 
-@pytest.mark.parametrize("kill_client", [False, True])
-async def test_of_a_killed_restore_nothing_is_left_once_the_host_starts(
-    client, tmp_path, monkeypatch, kill_client
+async def test_of_a_restore_that_was_killed_nothing_is_left_in_the_next_process(
+    client, tmp_path, monkeypatch
 ):
     own, place = settings(tmp_path / "engine"), tmp_path / "b"
     await back_up(own, place, ["notes"], NOW, quiet, replace=False)
     before, put, names = await contents(client, "notes"), EdgeClient.put, ("Räume & co", "notes")
-    if kill_client:
 
-        async def gone(*_):
-            """Whoever was killed removes nothing."""
-
-        monkeypatch.setattr(EdgeClient, "delete_collection", gone)
-
-    async def killing(self, *given):
+    async def killed(self, *given):
         await put(self, *given)
         assert len(described(tmp_path / "engine")) == 3
-        os.kill(host_pid(tmp_path / "engine"), signal.SIGKILL)
+        crashed(tmp_path / "engine", tmp_path / "left")
+        raise EngineFailure("It is over.")
 
-    monkeypatch.setattr(EdgeClient, "put", killing)
-    with pytest.raises(EngineFailure, match="was started anew meanwhile: restore the backup again"):
+    monkeypatch.setattr(EdgeClient, "put", killed)
+    with pytest.raises(EngineFailure, match=r"It is over\."):
         await restore(own, place, [], quiet, replace=True)
 
-    assert await contents(client, "notes") == before
-    assert described(tmp_path / "engine") == sorted(map(slug_of, names))
+    for folder in (tmp_path / "engine", tmp_path / "left"):
+        async with opened(folder) as one:
+            assert await contents(one, "notes") == before
+        assert described(folder) == sorted(map(slug_of, names))
 
 
 async def test_two_backups_to_one_folder_leave_each_other_alone(client, tmp_path):
@@ -462,7 +473,8 @@ async def test_the_allow_list_and_read_only_hold(client, tmp_path):
 
 
 async def test_a_killed_backup_is_not_there_and_the_next_one_is(client, tmp_path):
-    await fill(client, "notes", range(100, 2_000))
+    await fill(client, "notes", range(100, 1_000))
+    await client.close()
     env = clean_environment({"QDRANT_LOCAL_PATH": str(tmp_path / "engine")})
     words = [sys.executable, "-P", "-m", "mcp_server_qdrant", "backup", str(tmp_path / "b")]
     killed = forked.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -475,7 +487,7 @@ async def test_a_killed_backup_is_not_there_and_the_next_one_is(client, tmp_path
     done = await asyncio.to_thread(forked.run, [*words, "--overwrite"], env=env, timeout=120)
     assert done.stdout.splitlines() == [
         "'Räume & co': 5 points",
-        "notes: 1,950 points",
+        "notes: 950 points",
         "Done: 2 collections.",
     ]
     assert not (tmp_path / ".b.part").exists()

@@ -4,7 +4,6 @@ import inspect
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import httpx
 import pytest
@@ -84,7 +83,7 @@ def stub() -> Iterator[Stub]:
 
 async def asked(url: str, *, collection: str | None = TEST_NAME) -> QdrantMcpError:
     """The error that one call at `url` ends with."""
-    client = await open_client(url=url, local_path=Path("unused"), timeout=1)
+    client = await open_client(url=url, timeout=1)
     try:
         call = client.get_collection(collection) if collection else client.get_collections()
         with pytest.raises(QdrantMcpError) as caught:
@@ -149,7 +148,7 @@ async def test_a_status_becomes_the_error_that_says_what_to_do(stub, status, bod
 async def test_a_key_over_plain_http_is_one_line_in_the_log_without_the_key(
     caplog, recwarn, url, warned
 ):
-    client = await open_client(url=url, api_key="sekret", local_path=Path("unused"), timeout=1)
+    client = await open_client(url=url, api_key="sekret", timeout=1)
     await client.close()
 
     assert [record.getMessage() for record in caplog.records] == [INSECURE] * warned
@@ -206,7 +205,7 @@ async def test_a_port_where_nobody_listens_is_unreachable(stub):
 async def test_a_server_that_comes_back_is_used_again(stub):
     """Unreachable at start is no error of the client: each call says so, until one works."""
 
-    client = await open_client(url=stub.url, local_path=Path("unused"), timeout=1)
+    client = await open_client(url=stub.url, timeout=1)
     catalog = Catalog(client, OneModel("m", "fast-m", None))
     stub.status = 503
     with pytest.raises(EngineUnavailable):
@@ -222,7 +221,7 @@ async def test_a_server_that_comes_back_is_used_again(stub):
 @pytest.mark.parametrize("url", ["host:port", "http://host:port"])
 async def test_an_url_that_is_none_is_a_wrong_setting(url):
     with pytest.raises(ConfigError) as caught:
-        await open_client(url=url, local_path=Path("unused"), timeout=1)
+        await open_client(url=url, timeout=1)
 
     assert str(caught.value) == "QDRANT_URL is not a URL such as http://host:6333."
 

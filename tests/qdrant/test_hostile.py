@@ -31,6 +31,7 @@ WHERE = models.Filter(must=[])
 CALLS = {
     "info": (),
     "get_collections": (),
+    "get_aliases": (),
     "get_collection": ("c",),
     "collection_exists": ("c",),
     "create_collection": ("c", COSINE),
@@ -53,7 +54,7 @@ CALLS = {
 
 @asynccontextmanager
 async def opened(url: str, timeout: float = 1) -> AsyncIterator[RemoteClient]:
-    client = await open_client(url=url, local_path=Path("unused"), timeout=timeout)
+    client = await open_client(url=url, timeout=timeout)
     try:
         yield client
     finally:

@@ -6,10 +6,10 @@ import pytest
 
 from mcp_server_qdrant.qdrant.marks import (
     FOLDER_KEY,
+    around,
     filling,
-    folder,
-    innermost,
-    of_folder,
+    folders,
+    of_folders,
     renamed,
 )
 
@@ -23,30 +23,40 @@ def test_the_vectors_that_are_being_filled_are_named():
     assert filling({"filling": ["bm25", "fast-x"], "x": 1}) == {"bm25", "fast-x"}
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {FOLDER_KEY: ""}, {FOLDER_KEY: ["/a"]}])
+@pytest.mark.parametrize("metadata", [None, {}, {FOLDER_KEY: ""}, {FOLDER_KEY: [7]}])
 def test_a_collection_belongs_to_no_folder_unless_it_says_so(metadata):
-    assert folder(metadata) is None
+    assert folders(metadata) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("/a", ["/a"]), (["/a"], ["/a"]), (["/a", "/b/c"], ["/a", "/b/c"])],
+)
+def test_a_collection_may_belong_to_one_folder_or_several(written, read):
+    assert list(map(str, folders({FOLDER_KEY: written}))) == read
 
 
 def test_the_folder_that_is_written_is_whole_and_read_back(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
 
-    assert folder(of_folder(tmp_path / "link" / "..")) == tmp_path.parent
-    assert folder(of_folder(None)) is None
+    assert folders(of_folders([tmp_path / "link" / ".."])) == [tmp_path.parent]
+    assert folders(of_folders([tmp_path, tmp_path / "link"])) == [tmp_path]
+    assert folders(of_folders([])) == []
 
 
-def test_the_nearest_folder_above_has_its_collections(tmp_path):
-    folders = {"a": tmp_path, "b": tmp_path / "in", "c": tmp_path / "in", "d": Path("/else")}
+def test_the_folders_around_a_place_have_its_collections(tmp_path):
+    inner = tmp_path / "in"
+    known = {"a": [tmp_path], "b": [inner], "c": [tmp_path, inner], "d": [Path("/else")]}
 
-    assert innermost(tmp_path / "in" / "it", folders) == ["b", "c"]
-    assert innermost(tmp_path / "into", folders) == ["a"]
-    assert innermost(Path("/"), folders) == []
+    assert around(inner / "it", known) == {"a": tmp_path, "b": inner, "c": inner}
+    assert around(tmp_path / "into", known) == {"a": tmp_path, "c": tmp_path}
+    assert around(Path("/"), known) == {}
 
 
 def test_a_folder_that_was_renamed_is_known_by_its_inode(tmp_path):
     for name in ("old", "other", "gone"):
         (tmp_path / name).mkdir()
-    marked = {name: of_folder(tmp_path / name) for name in ("old", "other")} | {"none": {}}
+    marked = {name: of_folders([tmp_path / name]) for name in ("old", "other")} | {"none": {}}
     (tmp_path / "old").rename(tmp_path / "new")
 
     assert renamed(tmp_path / "new" / "deep", marked) == ["old"]

@@ -37,6 +37,6 @@ async def test_pages_that_lead_nowhere_are_an_error(answers):
         async def scroll(self, *_, **__):
             return answers.pop(0)
 
-    with pytest.raises(EngineFailure, match="Qdrant's pages do not end"):
+    with pytest.raises(EngineFailure, match="Qdrant's paging never ends"):
         async for _ in pages(Circle(), "c", 1):
             pass

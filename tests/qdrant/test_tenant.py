@@ -5,10 +5,8 @@ import inspect
 import math
 import shutil
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-from filelock import AsyncFileLock
 from qdrant_client import models
 
 from mcp_server_qdrant.core.errors import (
@@ -19,8 +17,6 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.qdrant.client import open_client
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.wire import service
 from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient
 from mcp_server_qdrant.qdrant.tenant import Tenant, TenantClient
@@ -40,7 +36,7 @@ async def engine(request, engine_folder) -> AsyncIterator:
     if request.param == "edge":
         client = await empty_edge(engine_folder)
     else:
-        client = await open_client(url=":memory:", local_path=Path("unused"), timeout=5)
+        client = await open_client(url=":memory:", timeout=5)
     yield await filled(client)
     await client.close()
 
@@ -270,7 +266,7 @@ async def test_a_look_that_began_before_a_store_does_not_hide_the_collection_aft
 async def test_what_is_not_confined_is_not_there():
     """New code that calls anything else fails at once, for every tenant."""
     allowed = {
-        *("get_collections", "collection_exists", "get_collection"),
+        *("get_collections", "get_aliases", "collection_exists", "get_collection"),
         *("candidates", "idfs", "retrieve", "scroll", "count", "facet"),
     }
     writes = {"create_collection", "create_payload_indexes", "upsert", "delete", "set_payload"}
@@ -308,16 +304,14 @@ async def test_each_part_of_a_search_is_confined(engine):
 
 async def test_a_tenant_learns_that_points_are_missing_and_not_how_many_there_were(tmp_path):
     folder = tmp_path / "engine"
-    options = EdgeOptions(idle_seconds=0.3)
-    client = await EdgeClient.open(folder, options=options)
+    client = await EdgeClient.open(folder)
     await client.create_collection("both", vectors_config=VECTORS, sparse_vectors_config=SPARSE)
     await client.upsert("both", [point(n, tenant="blue") for n in range(11, 20)])
     await client.upsert("both", [point(1, tenant="red")])
     await client.close()
-    async with AsyncFileLock(service(folder).lock):  # the host has ended: only red's is in the log
-        for segment in folder.glob("spaces/*/g-*/segments/*"):
-            shutil.rmtree(segment)
-    client = await EdgeClient.open(folder, options=options)
+    for segment in folder.glob("spaces/*/g-*/segments/*"):
+        shutil.rmtree(segment)
+    client = await EdgeClient.open(folder)
     view, ask = view_of(client), Ask(("both",), (Leg("v", [1.0, 0.0]),), 60, 9)
 
     info = await view.get_collection("both")

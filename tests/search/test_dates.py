@@ -1,7 +1,5 @@
 """Texts are found by the day that their caller gave them, however a query writes it."""
 
-import pytest
-
 from mcp_server_qdrant.core.notation import moment
 from tests.support import either_engine, find, memory_services, remember, texts
 
@@ -9,10 +7,9 @@ DAYS = {"2026-11-12": "moved house", "2026-11-03": "bought paint", "2025-12-12":
 GERMAN = "Die Häuser des Dorfes wurden lange vor dem Krieg gebaut."
 
 
-@pytest.mark.parametrize("kind", ["memory", "edge"])
-async def test_a_text_is_found_by_its_day_however_it_is_written(kind, tmp_path):
+async def test_a_text_is_found_by_its_day_however_it_is_written(tmp_path):
     async with (
-        either_engine(kind, tmp_path) as engine,
+        either_engine("edge", tmp_path) as engine,
         memory_services(engine=engine) as services,
     ):
         for day, text in DAYS.items():

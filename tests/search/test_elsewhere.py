@@ -1,6 +1,7 @@
-"""The line on another collection, where the default one has weak matches only or none."""
+"""Results of another collection, where the default one has weak matches only or none."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -27,14 +28,18 @@ def better(page) -> list[str]:
     return [note for note in page.notes if "elsewhere" in note]
 
 
-async def test_the_query_is_embedded_once():
+async def test_the_query_is_embedded_once_though_the_answer_is_elsewhere():
     encoder = FakeEncoder()
     async with memory_services(encoder, collection_name="garden") as services:
-        await fill(services, ships=FAR)
+        await fill(services, ships=NEAR)
+        weak = await find(services, QUERY)
+        looked = [*encoder.queries]
+        await remember(services, "ships", FAR)
         page = await find(services, QUERY)
 
+    assert (better(weak), looked) == ([], [QUERY])
     assert better(page)
-    assert encoder.queries == [QUERY]
+    assert encoder.queries == [QUERY] * 2
 
 
 @pytest.mark.parametrize(
@@ -55,30 +60,31 @@ async def test_the_query_is_embedded_once():
         (WEAK, {}, (), {}, None),
     ],
 )
-async def test_a_weak_or_empty_answer_names_the_collection_that_has_far_better(
+async def test_a_weak_or_empty_answer_is_led_by_what_another_collection_has(
     default, others, asked, fields, expected
 ):
     async with memory_services(collection_name="garden") as services:
         await fill(services, default, **others)
         page = await find(services, QUERY, *asked, **fields)
 
-    said = [note.split(" has ")[0] for note in better(page)]
-    assert said == ([f"Better elsewhere: {expected}"] if expected else [])
+    marked = [one.document.collection for one in page.results if one.elsewhere]
+    assert marked[:1] == ([expected] if expected else [])
+    assert bool(better(page)) == bool(expected)
 
 
-async def test_the_line_says_what_to_do_and_the_relevance_that_is_found_there():
+async def test_the_line_says_what_to_do_and_no_weak_match_is_said():
     async with memory_services(collection_name="garden") as services:
         await fill(services, **{"the ships": FAR})
         page = await find(services, QUERY)
         there = await find(services, QUERY, "the ships")
 
-    relevance = f"{there.results[0].relevance:.2f}"
-    weak, line = page.notes
-    assert weak.startswith("Weak matches only")
-    assert line == (
-        f"Better elsewhere: 'the ships' has relevance {relevance}. "
-        'Search it with collections=["the ships"].'
-    )
+    assert page.notes == [
+        'Result 1 is from elsewhere, outside garden: collections=["the ships"] searches there.'
+    ]
+    first, *others = page.results
+    assert first == replace(there.results[0], elsewhere=True)
+    assert [one.document.collection for one in others] == ["garden"]
+    assert not page.weak
 
 
 async def test_a_word_is_looked_for_as_written_though_it_was_corrected_for_the_default():
@@ -87,7 +93,8 @@ async def test_a_word_is_looked_for_as_written_though_it_was_corrected_for_the_d
         page = await find(services, "zepelins anchor harbour captain")
 
     assert [correction.to for correction in page.corrections] == ["zeppelins"]
-    assert better(page)[0].startswith("Better elsewhere: ships")
+    assert page.results[0].document.collection == "ships"
+    assert page.results[0].elsewhere
 
 
 @pytest.mark.parametrize(("tag", "expected"), [("red", False), ("blue", True)])
@@ -172,6 +179,7 @@ async def test_of_many_collections_the_largest_are_asked(monkeypatch):
         engine.calls.clear()
         page = await find(services, QUERY)
 
-    assert better(page)[0].startswith("Better elsewhere: ships")
+    assert page.results[0].document.collection == "ships"
+    assert page.results[0].elsewhere
     asked = {name for call, name in engine.calls if call == "query_batch_points"}
     assert len(asked - {"garden"}) == 2

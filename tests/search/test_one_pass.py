@@ -82,7 +82,7 @@ async def test_a_successor_is_shown_in_the_place_of_what_it_supersedes():
         await stored(services, "The zeppelin hangar opens at nine.", id="old")
         old, *_ = await services.lookup.get(["old"])
         await services.store.store(
-            NewDocument("Visitors come later now.", id="new"), "notes", supersedes=old[0]
+            NewDocument("Visitors come later now.", id="new"), "notes", supersedes=[old[0]]
         )
         page = await find(services, "zeppelin hangar opens", "notes")
 
@@ -97,7 +97,7 @@ async def test_a_successor_is_shown_though_its_collection_has_none_of_the_words(
         await remember(services, "notes", "Visitors come at nine.", id="old")
         old, _ = await services.lookup.located(["old"], "notes")
         new = NewDocument("Guests arrive later now.", id="new")
-        await services.store.store(new, "others", create=True, supersedes=old[0])
+        await services.store.store(new, "others", create=True, supersedes=[old[0]])
         page = await find(services, "visitors nine", "*", algorithm="keyword")
 
     assert [one.document.document for one in page.results] == ["new", "old"]

@@ -35,7 +35,7 @@ QUESTIONS = [
     ("the meetings of the last two weeks", "2w", None, NOVEMBER),
     ("the meetings in October", "2026-10", "2026-10", {"kick-off", "offsite", "trip"}),
     ("the meetings in August", "2026-08", "2026-08", {"review"}),
-    ("the meetings until the end of October", None, "2026-10-31", {*NOTES} - NOVEMBER),
+    ("the meetings until the end of October", None, "2026-10-31", {*NOTES} - NOVEMBER | {"audit"}),
     ("the meeting on 14 October", "2026-10-14", "2026-10-14", {"trip"}),
     ("the meetings of 2025", "2025", "2025", {"plan"}),
     ("the meetings of the last three months", "3m", None, {*NOTES} - {"plan", "review"}),
@@ -45,13 +45,14 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture(params=["memory", "edge"])
-async def services(request, tmp_path):
+@pytest.fixture
+async def services(tmp_path):
     async with (
-        either_engine(request.param, tmp_path) as engine,
+        either_engine("edge", tmp_path) as engine,
         memory_services(FakeEncoder(), engine=engine) as services,
     ):
         store, services.pipeline.understanding.now = services.store, lambda: NOW
+        services.history._now = lambda: NOW
         for name, (created, corrected, metadata) in NOTES.items():
             when = datetime.fromisoformat(created).replace(tzinfo=UTC)
             store.now = lambda when=when: when
@@ -71,7 +72,7 @@ async def test_ten_questions_with_dates_find_the_notes_of_these_dates(services):
         page = await services.pipeline.search(
             SearchRequest(query=question, collections=["notes"], since=since, until=until)
         )
-        found[question] = {one.document.document for one in page.results}
+        found[question] = {one.document.document.partition("@")[0] for one in page.results}
 
     assert found == {question: expected for question, *_, expected in QUESTIONS}
 
@@ -101,7 +102,7 @@ async def test_a_filter_and_dates_must_both_be_met_and_texts_without_dates_are_l
     [
         (
             {"since": "soon"},
-            "since is no date: 'soon'. Use 2026-10-31, 2026-10, yesterday, last week, or 3 days, "
+            "since is no date: 'soon'. Use 2026-10-31, May 2026, monday, last week, or 3 days, "
             "2w, 3m, 1y for the time so long ago.",
         ),
         ({"until": "2026-02-30"}, "until is no date: '2026-02-30'. Use 2026-10-31"),

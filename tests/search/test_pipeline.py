@@ -145,7 +145,7 @@ async def test_a_failure_of_the_deeper_look_does_not_lose_the_first(failure):
         async def search(asked, *, depth: int, **rest):
             looks.append(depth)
             if len(looks) > 1:
-                return [], {target.collection: failure for target, _ in asked}
+                return [], {one.collection: failure for some, _ in asked for one in some}
             return await ask(asked, depth=depth, **rest)
 
         services.pipeline.fetch.queries.search = search
@@ -307,3 +307,15 @@ async def test_a_word_is_found_as_soon_as_a_text_with_it_is_stored():
         await remember(services, "zoo", "a zebrafish swims")
 
         assert texts(await find(services, "zebrafish", "zoo")) == ["a zebrafish swims"]
+
+
+async def test_of_a_prompt_the_part_that_asks_is_searched_for():
+    async with memory_services() as services:
+        await remember(services, "house", "The heat pump is serviced by Olle.", "You cite ids.")
+        rules = "You cite ids. Always answer in short sentences. Never guess what you do not know. "
+        asked = "who serviced the heat pump"
+        page = await find(services, f"{rules * 8}\n\n{asked}", "house")
+        bare = await find(services, asked, "house")
+
+    assert page == bare
+    assert page.searched == asked

@@ -13,6 +13,7 @@ from tests.rerank_stub import Stub, as_json, served
 from tests.support import (
     find,
     first_point,
+    memory_engine,
     memory_server,
     memory_services,
     remember,
@@ -112,27 +113,29 @@ async def test_the_outcome_is_in_the_text_and_in_the_data(stub):
         assert stub.url not in said(result)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
+async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub):
+    replies = [
         lambda _: (500, {}, b""),
         lambda _: (429, {"Retry-After": "9"}, b""),
         lambda _: (307, {"Location": "http://127.0.0.1:9/"}, b""),
         lambda _: (200, {}, b"garbage"),
         lambda body: as_json({"results": [{"index": 0, "relevance_score": 1}]}),
         lambda _: None,
-    ],
-)
-async def test_a_reranker_that_fails_leaves_the_answer_as_it_was(stub, reply):
-    stub.reply = reply
-    async with memory_services(rerank_url=stub.url, rerank_timeout=0.3) as services:
-        await fill(services)
-        plain = await find(services, "roses sun", "*", limit=9, explain=True)
-        page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
+    ]
+    async with memory_engine() as engine:
+        for reply in replies:
+            stub.reply = reply
+            async with memory_services(engine=engine, rerank_url=stub.url) as services:
+                services.pipeline.rerank.seconds = 0.3
+                if reply is replies[0]:
+                    await fill(services)
+                plain = await find(services, "roses sun", "*", limit=9, explain=True)
+                page = await find(services, "roses sun", "*", limit=9, explain=True, rerank=True)
 
-    assert page.results == plain.results
-    assert page.rerank.state == "degraded"
-    assert page.rerank.reason
+            assert page.results == plain.results
+            assert page.results
+            assert page.rerank.state == "degraded"
+            assert page.rerank.reason
 
 
 async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
@@ -214,17 +217,17 @@ async def test_a_passage_in_several_collections_is_one_result_that_names_the_oth
     assert said(result).endswith(f"\nalso in: {also}")
 
 
-@pytest.mark.parametrize("limit", [4, 10, 20])
-async def test_a_page_full_of_copies_is_filled_up(limit):
+async def test_a_page_full_of_copies_is_filled_up():
     """Eight collections hold the same twenty texts: the first pool holds few of them."""
     async with memory_services() as services:
         for name in "abcdefgh":
             await remember(services, name, *graded(20))
-        page = await find(services, "alpha number", "*", limit=limit)
+        pages = {n: await find(services, "alpha number", "*", limit=n) for n in (4, 10, 20)}
 
-    assert len(page.results) == limit
-    assert len(set(texts(page))) == limit
-    assert {len(r.also) for r in page.results} == {7}
+    for limit, page in pages.items():
+        assert len(page.results) == limit
+        assert len(set(texts(page))) == limit
+        assert {len(r.also) for r in page.results} == {7}
 
 
 async def test_the_newest_copy_is_the_one_that_is_shown():

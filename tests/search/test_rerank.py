@@ -144,12 +144,6 @@ async def test_an_answer_that_tells_nothing_apart_changes_nothing():
     assert (await run(step, HITS))[0] == [4, 3, 2, 1]
 
 
-async def test_without_a_reranker_the_answer_says_so():
-    reason = "No reranker is set up: RERANK_PROVIDER."
-
-    assert await run(Rerank(None), HITS) == ([1, 2, 3, 4], Reranked("skipped", reason=reason))
-
-
 @pytest.mark.parametrize("count", [0, 1])
 async def test_one_hit_is_not_worth_a_call(count):
     fake = Fake([])

@@ -7,7 +7,6 @@ import pytest
 from mcp_server_qdrant.app.services import Services
 from mcp_server_qdrant.core.datatypes import Correction
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from tests.fakes import FakeEncoder
 from tests.support import find, memory_engine, memory_services, remember, states, texts
 
@@ -23,13 +22,9 @@ def encoder():
     return FakeEncoder()
 
 
-@pytest.fixture(params=["edge", "memory"])
-async def services(request, tmp_path, encoder):
-    if request.param == "memory":
-        async with memory_services(encoder) as services:
-            yield services
-        return
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+@pytest.fixture
+async def services(tmp_path, encoder):
+    client = await EdgeClient.open(tmp_path, timeout=20)
     async with memory_services(encoder, engine=client) as services:
         yield services
 
@@ -49,6 +44,7 @@ async def test_a_misspelled_word_is_corrected_for_both_legs_and_reported(service
     right = await find(services, "boundary layer", "*")
     assert [r.relevance for r in page.results] == [r.relevance for r in right.results]
     assert right.corrections == ()
+    assert (await find(services, "cumni", "*")).corrections == (Correction("cumni", "cumin"),)
 
 
 async def test_a_query_without_misspelled_words_is_embedded_once_and_reads_no_vocabulary():

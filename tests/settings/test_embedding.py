@@ -78,13 +78,5 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     )
 
 
-def test_a_prefix_is_known_set_or_none():
-    found = settings()
-
-    assert found.prefix(None, "query: ") == "query: "
-    assert found.prefix("ask: ", "query: ") == "ask: "
-    assert found.prefix("None", "query: ") == ""
-
-
 def test_keys_are_not_shown():
     assert KEY not in repr(settings(openai_api_key=KEY, embedding_api_key=KEY))

@@ -4,7 +4,7 @@ import pytest
 
 from mcp_server_qdrant.app.models import open_rerank
 from mcp_server_qdrant.core.errors import ConfigError
-from mcp_server_qdrant.encoders.local.hosted import HostedReranker
+from mcp_server_qdrant.encoders.local.models import LocalReranker, Models
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
 from tests.support import make_settings
 
@@ -16,17 +16,10 @@ from tests.support import make_settings
             {"QDRANT_RECENCY_WEIGHT": "1.1"},
             "QDRANT_RECENCY_WEIGHT: must be at most 1.",
         ),
-        ({"RERANK_TIMEOUT": "0"}, "RERANK_TIMEOUT: must be greater than 0."),
-        ({"RERANK_TIMEOUT": "inf"}, "RERANK_TIMEOUT: must be a number."),
         ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},
             "RERANK_URL: must be a URL such as https://host:8080/path.",
-        ),
-        ({"RERANK_PROVIDER": "tei"}, "RERANK_PROVIDER=tei needs RERANK_URL."),
-        (
-            {"RERANK_PROVIDER": "none", "RERANK_URL": "http://host"},
-            "RERANK_URL is not used with RERANK_PROVIDER=none.",
         ),
     ],
 )
@@ -46,21 +39,18 @@ def test_the_key_is_masked(loaded):
 @pytest.mark.parametrize(
     ("values", "kind", "name"),
     [
-        ({}, HostedReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
-        ({"rerank_provider": "fastembed", "rerank_model": "a/b"}, HostedReranker, "a/b"),
+        ({}, LocalReranker, "Xenova/ms-marco-MiniLM-L-6-v2"),
+        ({"rerank_model": "a/b"}, LocalReranker, "a/b"),
         ({"rerank_url": "http://host"}, HttpReranker, "the reranker"),
-        ({"rerank_url": "http://host", "rerank_provider": "tei"}, HttpReranker, "tei"),
-        ({"rerank_provider": "cohere"}, HttpReranker, "rerank-v3.5"),
-        ({"rerank_provider": "jina"}, HttpReranker, "jina-reranker-v2-base-multilingual"),
+        ({"rerank_url": "http://host", "rerank_model": "rerank-v3.5"}, HttpReranker, "rerank-v3.5"),
     ],
 )
 def test_what_reranks_follows_from_the_settings(values, kind, name):
     settings = make_settings(**values)
-    reranker = open_rerank(settings).reranker
+    reranker = open_rerank(settings, Models()).reranker
 
     assert type(reranker) is kind
     assert reranker.name == name
-    assert open_rerank(make_settings(rerank_provider="none")).reranker is None
 
 
 @pytest.mark.parametrize("value", ["1.1", "-1", "much"])

@@ -19,6 +19,7 @@ PATHS = [
     "RERANK_MODEL_PATH",
     "QDRANT_FOLDER",
     "QDRANT_RECALL_PATH",
+    "QDRANT_DAILY_BACKUP",
     "AUTH_TOKENS_FILE",
 ]
 
@@ -124,7 +125,7 @@ class TestLeftAlone:
 
         assert settings.qdrant_url is None
         assert sentence == (
-            f"{path} is not read, since the folder may be a stranger's: if its settings are "
+            f"{path} is not read, since the folder may be untrusted: if its settings are "
             f"yours, start with --env-file {path}"
         )
 
@@ -190,7 +191,7 @@ class TestPaths:
     def test_every_path_is_looked_at(self):
         named = {n for n, info in Settings.model_fields.items() if "Path" in str(info.annotation)}
 
-        assert {environment_names()[name][0] for name in named} == set(PATHS)
+        assert {environment_names()[name][0] for name in named} == {*PATHS, "QDRANT_FOLLOW_ROOTS"}
 
     @pytest.mark.parametrize("variable", PATHS)
     @pytest.mark.parametrize("value", ["data", "../here/data"])
@@ -224,6 +225,11 @@ class TestPaths:
             load(Path("~nobody-of-this-name/any.env"))
         monkeypatch.setenv("QDRANT_LOCAL_PATH", "~nobody-of-this-name/data")
         with pytest.raises(ConfigError, match=RELATIVE):
+            load()
+
+    def test_each_of_several_paths_likewise(self, monkeypatch):
+        monkeypatch.setenv("QDRANT_FOLLOW_ROOTS", "/notes, docs")
+        with pytest.raises(ConfigError, match=f"docs {RELATIVE}"):
             load()
 
     @pytest.mark.parametrize("held", [{"docs": "c"}, [{"path": "docs", "collection": "c"}]])

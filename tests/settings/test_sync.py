@@ -43,7 +43,7 @@ def test_a_list_says_more(monkeypatch):
         ('[{"path": "/a"}]', "SYNC_SOURCES: collection: is required."),
         (
             '[{"path": "/a", "collection": "c", "x": 1}]',
-            "SYNC_SOURCES: x: is no part of this setting",
+            "SYNC_SOURCES: x: is not part of this setting",
         ),
         ('{"/a/docs": "c", "/b/docs": "c"}', "SYNC_SOURCES has two folders named 'docs' for 'c'"),
     ],

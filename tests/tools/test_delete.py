@@ -182,7 +182,7 @@ class TestByIds:
             engine.broken["other"] = EngineFailure("It broke.")
 
             text = refusal(await delete(client, ids=[point]))
-            assert "Nothing was changed: other could not be looked in" in text
+            assert "Nothing was changed: other could not be read" in text
             assert await count(engine) == 1
 
             await deleted(client, ids=[point], collection_name="notes")
@@ -340,16 +340,18 @@ class TestByFilter:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 class TestAPersonIsAsked:
-    @pytest.mark.parametrize("content", [None, {"delete": []}, {"other": 1}])
-    async def test_an_answer_that_does_not_fit_deletes_nothing(self, engine, mode, content):
+    async def test_an_answer_that_does_not_fit_deletes_nothing(self, engine, mode):
+        contents: list[Any] = [None, {"delete": []}, {"other": 1}]
+
         async def answers(context: Any, params: ElicitRequestParams) -> ElicitResult:
-            return ElicitResult(action="accept", content=content)
+            return ElicitResult(action="accept", content=contents.pop())
 
         async with client_of(engine, answers=answers, mode=mode) as client:
             await colours(client)
-            text = refusal(await delete(client, query_filter=RED, collection_name="notes"))
+            while contents:
+                text = refusal(await delete(client, query_filter=RED, collection_name="notes"))
+                assert "Resolver" not in text
 
-        assert "Resolver" not in text
         assert await count(engine) == 6
 
     async def test_and_agrees(self, engine, mode):

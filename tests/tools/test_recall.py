@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from qdrant_client import models
 
 from mcp_server_qdrant.core.sentences import tokens
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
@@ -40,7 +41,7 @@ class Hooks:
         """Let collections belong to the folder."""
         bulk = Bulk(self.services.client, ())
         for one in collections:
-            await bulk.assign(one, self.folder)
+            await bulk.assign(one, [self.folder])
             self.services.catalog.forget(one)
 
 
@@ -152,18 +153,69 @@ async def test_the_start_in_a_folder_tells_what_is_open_and_new_in_its_collectio
         told = await one.start()
 
     lines = told.splitlines()
-    assert [one for one in lines if one.endswith(":")] == ["Open here:", "New here:"]
+    assert [one for one in lines if one.endswith(":")] == ["Open:", "Open here:", "New here:"]
     assert lines.index("> Paint the door before winter.") < lines.index("New here:")
     assert "> The key is under the flower pot." in lines[lines.index("New here:") :]
     assert told.count("Paint the door") == 1
-    assert "Bread" not in told
+    assert lines.index("> Bread needs 72 % water.") < lines.index("Open here:")
 
 
-async def test_the_start_where_no_collection_belongs_is_told_nothing(tmp_path):
+async def test_the_start_tells_what_is_pinned_everywhere_first(tmp_path):
     async with hooks(tmp_path) as one:
-        await remember(one.services, "shed", "Paint the door before winter.", tags=("open",))
+        for number in range(9):
+            await remember(one.services, "shed", f"Job {number}: paint the door.", tags=("todo",))
+            await remember(one.services, "house", f"Rule {number}: be brief.", tags=("pinned",))
+        await one.own("shed")
+        here = await one.start()
+        one.folder = tmp_path.parent
+        elsewhere = await one.start("another session")
+
+    for told in (here, elsewhere):
+        assert "> Rule" in told
+        assert "> Job" in told
+        assert told.index("Pinned:") < told.index("Open")
+        assert tokens(told) <= ROOM
+
+
+async def test_the_start_where_nothing_is_pinned_or_open_and_nothing_belongs_is_told_nothing(
+    tmp_path,
+):
+    async with hooks(tmp_path) as one:
+        await remember(one.services, "shed", "Paint the door before winter.")
 
         assert await one.start() == ""
+
+
+FILE = {"source": "manuals", "path": "manuals/pump.md", "hash": "0" * 8, "size": 1, "mtime": 1}
+
+
+@pytest.mark.parametrize(
+    ("stored", "here", "elsewhere"),
+    [
+        ({}, True, True),
+        ({"file": FILE}, True, False),
+        ({"file": FILE, "metadata": {"session": "s", "client": "codex"}}, True, True),
+        ({"file": FILE, "metadata": {"from": "a@stranger.example"}}, False, False),
+        ({"source": "https://example.com/pump"}, False, False),
+        ({"metadata": {"url": "HTTP://example.com/pump"}}, False, False),
+    ],
+    ids=["memory", "file", "session", "mail", "web", "web, by its metadata"],
+)
+async def test_what_strangers_wrote_is_not_told_and_files_only_in_their_folder(
+    tmp_path, stored, here, elsewhere
+):
+    async with hooks(tmp_path) as one:
+        file = stored.pop("file", None)
+        await remember(one.services, "house", PUMP, id="pump", **stored)
+        if file:
+            await one.services.client.set_payload(
+                "house", {"file": file}, models.Filter(), key="doc"
+            )
+        assert (PUMP in await one.prompt(ASKED)) == elsewhere
+
+        await one.own("house")
+
+        assert (PUMP in await one.prompt(ASKED, "another session")) == here
 
 
 async def test_the_first_prompt_makes_up_for_a_start_at_which_no_server_was_there(tmp_path):
@@ -234,3 +286,21 @@ async def test_what_is_pasted_behind_a_prompt_does_not_hide_what_it_asks(tmp_pat
 
         log = "Traceback in line seven: KeyError\n" * 5_000
         assert PUMP in await one.prompt(f"Hi,\n{ASKED}\n{log}")
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "@src/main.go please look\n",
+        "2026-11-28 09:12:09,411 ERROR worker 3 crashed\nKeyError: 'payload' was not there\n\n",
+        "```py\ndef serve(self, request) -> None:\n    return self.answer(request)\n```\n",
+        "> Per wrote that the garden party is on Saturday.\n",
+        "I have been at this for an hour. The kitchen is done. The garden is next.\n",
+        "/home/ana/house/notes.txt\n/home/ana/house/plan.txt\n",
+    ],
+)
+async def test_what_stands_before_a_question_does_not_hide_it(tmp_path, before):
+    async with hooks(tmp_path) as one:
+        await remember(one.services, "house", PUMP)
+
+        assert PUMP in await one.prompt(before + ASKED)

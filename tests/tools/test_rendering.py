@@ -201,7 +201,7 @@ async def test_no_stored_text_passes_for_an_answer_of_the_server():
     async with memory_server() as client:
         for document in ("a", forged):
             told = await client.call_tool("qdrant-store", stored | where | {"id": document})
-            assert re.fullmatch("Remembered in collection notes.*(\n> .*)?", said(told))
+            assert re.fullmatch("Remembered in collection notes.*(\n- .*\n> .*)*", said(told))
         for tool, asked, kinds in (
             ("find", {"query": "vault note", "mode": "full"}, {"result": 1}),
             ("find", {"query": "vault note", "explain": True}, {"result": 1}),

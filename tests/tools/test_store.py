@@ -1,5 +1,6 @@
 """qdrant-store on what is stored already: points of other tools, ids that are no more, files."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ MANY = models.VectorParams(
 )
 VECTORS = {"fast-bag-of-words": COSINE, "colbert": MANY}
 PAYLOADS = [
-    {"doc_content": "the berth is wet", "source": "f1"},
+    {"doc_content": "wet.png", "source": "f1"},
     {"text": "the berth is wet", "lang": "en", "a.b": 1, "tags": "old"},
     {"page_content": "the berth is wet", "metadata": {"tags": ["old"], "k": 1, "a b": 2}, "_x": 3},
 ]
@@ -60,8 +61,9 @@ async def stored(client: Any, **arguments: Any) -> Any:
 
 
 class TestPointsOfOtherTools:
-    @pytest.mark.parametrize("point", [2, 123456789012345, UUID])
-    @pytest.mark.parametrize("payload", PAYLOADS)
+    @pytest.mark.parametrize(
+        ("payload", "point"), zip(PAYLOADS, [2, 123456789012345, UUID], strict=True)
+    )
     async def test_their_tags_title_and_metadata_change_in_place_and_nothing_else(
         self, engine, payload, point
     ):
@@ -204,8 +206,9 @@ async def count(engine: Any) -> int:
 
 
 class TestIdsOfTextsThatAreNoMore:
-    @pytest.mark.parametrize("changed", [{}, {"tags": ["berth"]}])
-    @pytest.mark.parametrize("where", [{}, {"collection_name": "notes"}])
+    @pytest.mark.parametrize(
+        ("changed", "where"), [({}, {"collection_name": "notes"}), ({"tags": ["berth"]}, {})]
+    )
     async def test_of_a_moved_text_they_are_refused(self, engine, changed, where):
         async with memory_server(engine=engine, collection_name="notes") as client:
             old = (await stored(client, information=OLD)).structured_content["id"]
@@ -276,26 +279,21 @@ class TestIdsOfTextsThatAreNoMore:
         assert got.structured_content["documents"][0]["superseded_by"] == new
         assert said(revived).startswith("Updated")
 
-    @pytest.mark.parametrize(
-        "own",
-        ["deadbeef-12", "deadbeef-12:2/9", "deadbeef-12@2026-01-01", "deadbeef-12:1/1@2026-01-01"],
-    )
-    async def test_ids_of_our_form_that_never_were_are_refused(self, engine, own):
-        async with memory_server(engine=engine, collection_name="notes") as client:
-            await stored(client, information=OLD)
-            answer = await refused(client, id=own, information=NEW)
-            texts = await count(engine)
-
-        assert answer.startswith(f"There is no text {called(own)} in notes: store a new one")
-        assert texts == 1
-
-    async def test_the_id_of_a_text_of_another_collection_is_refused(self, engine):
+    async def test_ids_of_our_form_that_never_were_or_are_of_another_collection_are_refused(
+        self, engine
+    ):
+        own = ("deadbeef-12", "deadbeef-12:2/9", "deadbeef-12@2026-01-01", "deadbeef-12:1/1@2026")
         async with memory_server(engine=engine, collection_name="notes") as client:
             old = (await stored(client, information=OLD)).structured_content["id"]
+            for one in (*own[:3], f"{own[3]}-01-01"):
+                answer = await refused(client, id=one, information=NEW)
+                assert answer.startswith(f"There is no text {called(one)} in notes: store a new")
             where = {"collection_name": "harbor", "create": True}
             answer = await refused(client, id=old, information=NEW, **where)
+            texts = await count(engine)
 
         assert answer.endswith(" It is of notes.")
+        assert texts == 1
 
     async def test_versions_and_parts_of_texts_are_not_names_of_new_ones(self, engine):
         async with memory_server(engine=engine, collection_name="notes") as client:
@@ -312,12 +310,12 @@ class TestIdsOfTextsThatAreNoMore:
         assert answers[1].endswith("The text x has 1 part now.")
         assert texts == 1
 
-    @pytest.mark.parametrize("own", ["plan", "deadbeef", "17", UUID, "a:2/9", "x@2026-01-01"])
-    async def test_names_of_a_callers_own_go_on_making_texts(self, engine, own):
+    async def test_names_of_a_callers_own_go_on_making_texts(self, engine):
+        names = ("plan", "deadbeef", "17", UUID, "a:2/9", "x@2026-01-01")
         async with memory_server(engine=engine, collection_name="notes") as client:
-            for text in (OLD, NEW):
+            for own, text in product(names, (OLD, NEW)):
                 done = await stored(client, information=text, id=own)
-                assert said(done).startswith("Remembered")
+                assert said(done).startswith("Remembered"), own
                 await client.call_tool("qdrant-delete", {"ids": [own]})
 
 

@@ -326,7 +326,7 @@ class TestFind:
         (tmp_path / "old").mkdir()
         async with memory_engine() as engine, memory_server(engine=engine) as outside:
             await store(outside, "roses of the garden", "garden")
-            await Bulk(engine, ()).assign("garden", tmp_path / "old")
+            await Bulk(engine, ()).assign("garden", [tmp_path / "old"])
             (tmp_path / "old").rename(tmp_path / "new")
             async with memory_server(engine=engine, qdrant_folder=tmp_path / "new") as inside:
                 stored = await store(inside, "new roses", None)
@@ -339,7 +339,7 @@ class TestFind:
         async with memory_engine() as engine, memory_server(engine=engine) as outside:
             kitchen = told(await store(outside, "roses of the kitchen", "kitchen"))
             await store(outside, "roses of the garden", "garden")
-            await Bulk(engine, ()).assign("garden", tmp_path)
+            await Bulk(engine, ()).assign("garden", [tmp_path])
             async with memory_server(engine=engine, qdrant_folder=tmp_path / "in") as inside:
                 stored = await store(inside, "new roses", None)
                 counted = await inside.call_tool("qdrant-delete", {"query_filter": {}})
@@ -684,8 +684,8 @@ class TestStore:
         [
             (NO_TIMES, "is no time between the years 1 and 9999 in UTC"),
             (
-                ["last summer", "2026-05", "", ["2026-01-01"]],
-                "is no date in ISO 8601, such as 2026-05-31",
+                ["last summer", "2026-13", "", ["2026-01-01"]],
+                "is no date such as 2026-05-31",
             ),
         ],
     )

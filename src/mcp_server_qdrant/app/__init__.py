@@ -1,1 +1,1 @@
-"""Composition: from the settings to running servers and hosts. No logic that a part could hold."""
+"""Composition: builds a running service from the settings. Logic belongs to the other parts."""

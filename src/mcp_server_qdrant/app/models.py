@@ -1,15 +1,17 @@
-"""From the settings to encoders and rerankers, and to the metadata of new collections."""
+"""Builds encoders, rerankers and the metadata of new collections from the settings.
+
+Imports little, so that the default model loads while everything else is imported.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcp_server_qdrant import __version__
-from mcp_server_qdrant.app.local_models import local_model, open_host
 from mcp_server_qdrant.core.datatypes import MODEL_KEY
 from mcp_server_qdrant.encoders.encoder import Encoder, NoEncoder
-from mcp_server_qdrant.encoders.local.hosted import (
-    DEFAULT_RERANKER,
-    HostedEncoder,
-    HostedReranker,
-)
-from mcp_server_qdrant.encoders.prefixes import Prefixes, prefixes_of
+from mcp_server_qdrant.encoders.local.model import Spec
+from mcp_server_qdrant.encoders.local.models import DEFAULT_RERANKER, LocalReranker, Models
+from mcp_server_qdrant.encoders.prefixes import prefixes_of
 from mcp_server_qdrant.encoders.registry import (
     LOCAL,
     NONE,
@@ -20,37 +22,37 @@ from mcp_server_qdrant.encoders.registry import (
 )
 from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from mcp_server_qdrant.encoders.remote.rerank import HttpReranker
-from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.qdrant.write.points import Blueprint
-from mcp_server_qdrant.search.rerank import Rerank
 from mcp_server_qdrant.settings.environment import Settings
 from mcp_server_qdrant.settings.values import revealed
+
+if TYPE_CHECKING:
+    from mcp_server_qdrant.qdrant.write.points import Blueprint
+    from mcp_server_qdrant.search.rerank import Rerank
 
 NO_PROVIDER = "There is no embedding model: EMBEDDING_PROVIDER is none."
 
 
-def open_encoders(settings: Settings, host: Link | None = None) -> Registry:
-    """The default encoder as configured, and how to open those of other models."""
-    host = host or open_host(settings)
+def open_encoders(settings: Settings, models: Models) -> Registry:
+    """The default encoder as configured, and a factory for those of other models."""
     model = NONE if settings.embedding_provider == NONE else settings.chosen_model
 
     def made(name: str) -> Encoder:
-        encoder = _encoder(settings, host, name)
-        encoder.prefixes = _prefixes(settings, name)
+        encoder = _encoder(settings, models, name)
+        encoder.prefixes = prefixes_of(split_provider(name, settings.embedding_provider)[1])
         return encoder
 
     return Registry(
         made(model),
         made,
-        host,
         provider=settings.embedding_provider,
         mapping=settings.collection_models,
-        fixed_prefixes=settings.embedding_passage_prefix is not None,
     )
 
 
-async def blueprint(settings: Settings, encoders: Registry, collection: str) -> Blueprint:
-    """The plan of a new collection. Raises EncoderUnavailable where the size is not known."""
+async def blueprint(settings: Settings, encoders: Registry, collection: str) -> "Blueprint":
+    """The plan of a new collection. Raises EncoderUnavailable if its vector size is unknown."""
+    from mcp_server_qdrant.qdrant.write.points import Blueprint
+
     model = encoders.mapped(collection) or encoders.default.name
     encoder = encoders.known(model)
     metadata = described(settings, encoders, model)
@@ -62,7 +64,7 @@ async def blueprint(settings: Settings, encoders: Registry, collection: str) -> 
 
 
 def described(settings: Settings, encoders: Registry, model: str) -> dict[str, str]:
-    """The metadata of a collection about the model that filled it."""
+    """The collection metadata that describes its model."""
     encoder = encoders.known(model)
     return {
         MODEL_KEY: encoder.name,
@@ -71,8 +73,8 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
     }
 
 
-def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
-    """The encoder of `model` or `provider:model`; one that says why where it may not be used."""
+def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
+    """The encoder of `model` or `provider:model`; a NoEncoder with the reason if there is none."""
     provider, model = split_provider(name, settings.embedding_provider)
     default = name == settings.chosen_model
     if provider == NONE:
@@ -80,51 +82,43 @@ def _encoder(settings: Settings, host: Link, name: str) -> Encoder:
     if provider not in LOCAL and not settings.serves(provider):
         return NoEncoder(
             model,
-            f"{model} is not a model of this machine: EMBEDDING_PROVIDER={provider} would use it, "
-            f"or {provider}:{model} in COLLECTION_MODELS.",
+            f"{model} is not a model of this machine: to use it, set EMBEDDING_PROVIDER={provider} "
+            f"or put {provider}:{model} in COLLECTION_MODELS.",
         )
     if provider == "fastembed":
         path = settings.embedding_model_path if default else None
-        return HostedEncoder(host, local_model(settings, model, path))
+        return models.encoder(_spec(settings, model, path))
     return OpenAIEncoder(
         model,
         settings.service_url,
         api_key=settings.service_key,
         dimensions=settings.embedding_dimensions if default else None,
-        max_tokens=settings.embedding_max_tokens,
     )
 
 
-def _prefixes(settings: Settings, name: str) -> Prefixes:
-    """The prefixes that a model is known to want; those of the default model may be set."""
-    known = prefixes_of(split_provider(name, settings.embedding_provider)[1])
-    if name != settings.chosen_model:
-        return known
-    return Prefixes(
-        settings.prefix(settings.embedding_query_prefix, known.query),
-        settings.prefix(settings.embedding_passage_prefix, known.passage),
-    )
+def open_rerank(settings: Settings, models: Models) -> "Rerank":
+    """Reranking as configured; a local model loads at its first use."""
+    from mcp_server_qdrant.search.rerank import Rerank
+
+    return Rerank(_reranker(settings, models))
 
 
-def open_rerank(settings: Settings, host: Link | None = None) -> Rerank:
-    """Reranking as configured. Its model is loaded by the first call, or now where all need it."""
-    reranker = _reranker(settings, host)
-    if reranker and settings.rerank:
-        reranker.start()
-    return Rerank(reranker, settings.rerank_timeout)
-
-
-def _reranker(settings: Settings, host: Link | None) -> HostedReranker | HttpReranker | None:
-    provider = settings.rerank_provider
-    if provider == "none":
-        return None
-    if provider == "fastembed" or not settings.reranks_by_service:
+def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranker:
+    if settings.rerank_url is None:
         model = settings.rerank_model or DEFAULT_RERANKER
-        spec = local_model(settings, model, settings.rerank_model_path, "rerank")
-        return HostedReranker(host or open_host(settings), spec)
+        return models.reranker(_spec(settings, model, settings.rerank_model_path))
     return HttpReranker(
         settings.rerank_url,
-        service=provider,
         model=settings.rerank_model,
         api_key=revealed(settings.rerank_api_key),
+    )
+
+
+def _spec(settings: Settings, model: str, path: Path | None) -> Spec:
+    """A local model and how to load it, with absolute paths."""
+    cache = settings.fastembed_cache_path
+    return Spec(
+        model,
+        str(cache.absolute()) if cache else None,
+        str(path.absolute()) if path else None,
     )

@@ -1,14 +1,14 @@
-"""Opening the services: engine, models and all that is built on them."""
+"""Opens the services: the engine, the models and everything built on them."""
 
 import asyncio
 import contextlib
 import gc
 import importlib
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.core.context import calling
+from mcp_server_qdrant.app.process import HERE
+from mcp_server_qdrant.core.context import calling, in_folder, visiting
 from mcp_server_qdrant.core.lean import import_qdrant_client
 from mcp_server_qdrant.settings.environment import Settings
 
@@ -17,105 +17,101 @@ if TYPE_CHECKING:
 
 
 class Opening:
-    """Opens the services once, in the background; a failure is tried again at the next call."""
+    """Opens the services once, in the background; after a failure the next call retries.
+
+    They are closed `linger` seconds after their last user has left.
+    """
 
     def __init__(
-        self,
-        open_services: Callable[[], Awaitable["Shared"]],
-        recall_path: Path | None = None,
-        *,
-        at_once: bool = False,
+        self, open_services: Callable[[], Awaitable["Shared"]], linger: float = 0.0
     ) -> None:
-        """`at_once`: what answers at `recall_path` does not wait for a client's first message."""
         self._open = open_services
-        self._at_once = at_once
-        self._recall_path = recall_path
-        self._undo = contextlib.AsyncExitStack()
+        self._linger = linger
         self._task: asyncio.Task[Shared] | None = None
-        self._users = 0
+        self._leaving: asyncio.Task[None] | None = None
+        self.users = 0
 
     async def __aenter__(self) -> "Opening":
-        """One user more: the SDK enters the lifespan once per process, over SSE per client."""
-        self._users += 1
-        if self._at_once:
-            self.begin()
+        """Add a user: the SDK enters the lifespan once per process, or once per client."""
+        self.users += 1
+        if self._leaving is not None:
+            self._leaving.cancel()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """One user less; the last one closes what was opened."""
-        self._users -= 1
-        if self._users or self._task is None:
+        """Remove a user."""
+        self.users -= 1
+        if self.users:
             return
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        self._task = None
-        with calling(None):
-            await self._undo.aclose()
+        if not self._linger:
+            await self.close()
+            return
+        with self._detached():
+            self._leaving = asyncio.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        await asyncio.sleep(self._linger)
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the services; the next call opens them again."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled() and not task.exception():
+            with self._detached():
+                await task.result().close()
 
     def begin(self) -> "asyncio.Task[Shared]":
-        """Start opening unless that is done or under way; for all, whoever calls first."""
+        """Start opening, unless that is done or under way, for all callers."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            with calling(None):
-                task = self._task = asyncio.ensure_future(self._opened())
+            with self._detached():
+                task = self._task = asyncio.ensure_future(self._open())
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
-    async def _opened(self) -> "Shared":
-        services = await self._open()
-        self._undo.push_async_callback(services.close)
-        if self._recall_path:
-            from mcp_server_qdrant.app.recall import answering
-
-            await self._undo.enter_async_context(answering(self._recall_path, self.services))
-        return services
+    @contextlib.contextmanager
+    def _detached(self) -> Iterator[None]:
+        """Run the body without a caller or client: its work outlives their calls."""
+        with calling(None), visiting(self), in_folder(None):
+            yield
 
     async def services(self) -> "Services":
-        """The open services of the caller's tenant. Raises why there are none."""
+        """The services of the caller's tenant. Raises the error that prevented their opening."""
         return (await asyncio.shield(self.begin())).of_caller()
 
 
 def import_services() -> None:
-    """Import the services, and qdrant-client without what it needs to encode texts itself."""
+    """Import the services, and qdrant-client without its own text encoders."""
     import_qdrant_client()
     importlib.import_module("mcp_server_qdrant.app.services")
     importlib.import_module("mcp_server_qdrant.qdrant.client")
 
 
-async def open_lazily(settings: Settings) -> "Services":
-    """The services of a command."""
-    opened = await open_services(settings)
+async def open_lazily(settings: Settings, *, tending: bool = True) -> "Services":
+    """Open the services for a command; not `tending`: nothing is done beside its own work."""
+    opened = await open_services(settings, tending=tending)
     return opened.of_caller()
 
 
-async def open_services(settings: Settings) -> "Shared":
-    """The services, their libraries imported in a thread: the event loop goes on meanwhile.
+async def open_services(settings: Settings, *, tending: bool = True) -> "Shared":
+    """Open the services; their libraries are imported in a thread, off the event loop.
 
-    All that was loaded until now is kept out of garbage collection, which would otherwise walk
-    200,000 objects now and then and hold up every call for a tenth of a second.
+    Objects loaded until now are frozen: otherwise each full garbage collection would walk 200,000
+    objects and stall all calls for 100 ms.
     """
+    process = HERE.get()
     try:
-        hosts = await asyncio.to_thread(
-            importlib.import_module, "mcp_server_qdrant.app.local_models"
-        )
-        async with contextlib.AsyncExitStack() as undo:
-            host = hosts.open_host(settings)
-            undo.push_async_callback(host.close)
-            line = hosts.open_engine_host(settings)
-            starting = [hosts.load_default(settings, host)]
-            if line is not None:
-                undo.push_async_callback(line.close)
-                starting.append(line.open())
-            # The hosts start, and load model and collections, while this process imports.
-            asyncio.gather(*starting, return_exceptions=True)
-            await asyncio.to_thread(import_services)
-            from mcp_server_qdrant.app import models, services
+        if process is not None:
+            process.begin(settings)
+        await asyncio.to_thread(import_services)
+        from mcp_server_qdrant.app.services import open_shared
 
-            client = await hosts.open_engine(settings, settings.qdrant_timeout, line)
-            undo.push_async_callback(client.close)
-            opened = services.Shared(settings, client, models.open_encoders(settings, host))
-            undo.pop_all()
-            return opened
+        return await open_shared(settings, tending=tending)
     finally:
         gc.freeze()
         gc.enable()

@@ -1,9 +1,10 @@
-"""The MCP server and its tools, opened after the handshake."""
+"""The MCP server and its tools; their services are opened after the handshake."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from mcp.server import MCPServer
@@ -23,42 +24,50 @@ from mcp_server_qdrant.tools.prompts import make_prompts
 from mcp_server_qdrant.tools.toolset import Options, instructions, make_tools
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from mcp_server_qdrant.app.services import Services, Shared
     from mcp_server_qdrant.http.monitor import Monitor
 
 NAME = "mcp-server-qdrant"
-# What depends on the caller's scopes is for that caller alone.
+# The list of tools depends on the caller's scopes, so it is not public.
 HINTS: dict[CacheableMethod, CacheHint] = {
     "server/discover": CacheHint(3_600_000, "public"),
     "resources/list": CacheHint(3_600_000, "public"),
     "prompts/list": CacheHint(3_600_000, "public"),
     "tools/list": CacheHint(300_000),
 }
-MAX_CLIENT = 60  # characters of a client's name, and of its version
+# The pending calls of a conversation, where each call has a task, as over stdio.
+UNDER_WAY: ContextVar[set[asyncio.Task[Any]] | None] = ContextVar("under_way", default=None)
+MAX_CLIENT = 60  # characters of a client's name or version
+
+
+class Served:
+    """The server for one set of settings, shared by all clients that have the same settings."""
+
+    def __init__(self, settings: Settings, linger: float = 0.0) -> None:
+        self.opening = Opening(partial(open_services, settings), linger)
+        mcp = make_server(settings, self.opening)
+        mcp.streamable_http_app()  # makes the SDK create the server that it wraps
+        self.server: Server[Any] = mcp.session_manager.app
 
 
 def make_server(
     settings: Settings,
-    opened: Callable[[], Awaitable["Shared"]] | None = None,
-    under_way: set[asyncio.Task[Any]] | None = None,
+    opened: "Opening | Callable[[], Awaitable[Shared]] | None" = None,
     *,
     monitor: "Monitor | None" = None,
     page: bool = False,
 ) -> MCPServer[Opening]:
-    """The server, not yet running. `opened` gives other services than those of the settings.
+    """Build the server, not yet running. `opened` replaces the services of the settings.
 
-    `under_way` holds the calls that are being answered, where each has a task, as over stdio.
-
-    `monitor`: messages come over HTTP, each for its caller, and calls are measured. `page`: /viz is
-    served beside the tools, over the same services.
+    `monitor` identifies the caller of each HTTP message and measures the calls. `page` adds /viz,
+    over the same services.
     """
-    at_once = monitor is not None and settings.qdrant_recall_path is not None
-    opening = Opening(
-        opened or partial(open_services, settings),
-        settings.qdrant_recall_path,
-        at_once=at_once,
-    )
-
+    if isinstance(opened, Opening):
+        opening = opened
+    else:
+        opening = Opening(opened or partial(open_services, settings))
     tools = make_tools(opening.services, options_of(settings))
     mcp = MCPServer(
         NAME,
@@ -73,7 +82,7 @@ def make_server(
         subscriptions=False,  # nothing changes that a client could subscribe to
         middleware=[
             *([monitor.observe] if monitor else []),
-            _beginning(opening, under_way),
+            _opening_middleware(opening),
         ],
         extensions=[app()],
     )
@@ -89,7 +98,7 @@ def make_server(
 def _add_page(
     mcp: MCPServer[Any], settings: Settings, services: Callable[[], Awaitable["Services"]]
 ) -> None:
-    """Add /viz. It asks the tools, the filter by tags beside the operator's own."""
+    """Add /viz. Its tools always take arbitrary filters, for its filter by tags."""
     from mcp_server_qdrant.http.page.desk import Desk
     from mcp_server_qdrant.http.page.routes import register
 
@@ -106,17 +115,17 @@ def _add_page(
     register(mcp, Desk(partial(make_tools, options=options), services, defaults))
 
 
-def _beginning(opening: Opening, under_way: set[asyncio.Task[Any]] | None) -> Any:
-    """Notes the calls, and opens the services after the first message."""
+def _opening_middleware(opening: Opening) -> Any:
+    """Middleware that tracks pending calls and opens the services after the first message."""
 
     async def begin_after_first_message(ctx: Any, call_next: Any) -> Any:
-        task = asyncio.current_task()
+        task, under_way = asyncio.current_task(), UNDER_WAY.get()
         if under_way is not None and task:
             under_way.add(task)
             task.add_done_callback(under_way.discard)
         try:
             with speaking(_client(ctx)):
-                return _light(ctx.method, await call_next(ctx))
+                return _trimmed(ctx.method, await call_next(ctx))
         except ValueError as error:
             if ctx.method != "prompts/get":
                 raise
@@ -132,15 +141,18 @@ def _client(ctx: Any) -> tuple[str, str] | None:
     """The name and version that the client gives itself."""
     if (params := ctx.session.client_params) is None:
         return None
-    info = params.client_info
-    name, version = (masked(said)[0] for said in (info.name, info.version))
-    return line(name, MAX_CLIENT), line(version, MAX_CLIENT)
+    return _short_and_masked(params.client_info.name), _short_and_masked(params.client_info.version)
 
 
-def _light(method: str, result: Any) -> Any:
-    """The result without the icon, which the SDK puts into every one, where none looks for it.
+@lru_cache(256)
+def _short_and_masked(text: str) -> str:
+    return line(masked(text)[0], MAX_CLIENT)
 
-    A tool's is also without the characters that nobody sees.
+
+def _trimmed(method: str, result: Any) -> Any:
+    """The result without the icon, which the SDK adds to every result.
+
+    Invisible characters are removed from a tool's result.
     """
     if method != "server/discover" and isinstance(result, dict):
         result.get("_meta", {}).get(SERVER_INFO_META_KEY, {}).pop("icons", None)

@@ -1,4 +1,4 @@
-"""Engines opened for upkeep: whole collections are imported, upgraded, copied and backed up."""
+"""Opens engines for the upkeep commands: import, upgrade, copy, backup and rebuild."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.app.local_models import open_engine
+from mcp_server_qdrant.app.engines import open_engine, open_folder
 from mcp_server_qdrant.core.errors import (
     ConfigError,
     RequestError,
@@ -15,6 +15,7 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import HISTORY, near_names, visible_in
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
+from mcp_server_qdrant.ingest.collections.export import Exported, Form, export
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant import backup, marks
 from mcp_server_qdrant.qdrant.backup import Tell
@@ -23,10 +24,11 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.files import is_ours
 from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles
+from mcp_server_qdrant.qdrant.texts import Texts
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from mcp_server_qdrant.settings.environment import Settings
 
-PATIENCE = 60.0  # seconds that a request may take: nobody waits for its answer
+PATIENCE = 60.0  # seconds per request; no agent waits for it
 EMBEDDED_ONLY = (
     "Backups are of the embedded engine, and QDRANT_URL names a server: make snapshots there, "
     "or copy its collections to a folder with `mcp-server-qdrant copy NAME --to FOLDER`."
@@ -42,35 +44,35 @@ def upgrades_of(settings: Settings, bulk: Bulk, progress: Tell) -> Upgrades:
 async def engine(
     where: str | None, settings: Settings, *, goal: bool = False
 ) -> AsyncIterator[Any]:
-    """The engine at a URL or in a folder; None: the one that the settings name.
+    """Open the engine at a URL or in a folder; None: the one that the settings name.
 
-    As the `goal` of a copy a folder may be new. Otherwise one of local mode is read without its
-    lock, and left as it is. Raises ConfigError, RequestError, EngineUnavailable.
+    As the `goal` of a copy, a folder may be new. As a source, a local-mode folder is read without
+    its lock and never changed. Raises ConfigError, RequestError, EngineUnavailable.
     """
     client: WholeEngine
     folder = Path(where or "")
     if where is None:
         client = await open_engine(settings, max(PATIENCE, settings.qdrant_timeout))
     elif "://" in where:
-        client = await open_client(url=where, local_path=settings.local_path, timeout=PATIENCE)
+        client = await open_client(where, timeout=PATIENCE)
     elif is_ours(folder) or (goal and not is_local_mode(folder)):
-        # Ours also in a folder that was local mode's before.
-        client = await EdgeClient.open(folder, timeout=PATIENCE)
+        # A folder of local mode may have been taken over by our engine.
+        client = await open_folder(folder, PATIENCE)
     elif not is_local_mode(folder):
-        raise RequestError(f"There are no collections in {where}: it is no engine's folder.")
+        raise RequestError(f"There are no collections in {where}: no engine uses this folder.")
     elif goal:
         client = open_local_mode(folder)
     else:
         yield LocalFiles(folder)
         return
     try:
-        yield Bulk(client, settings.qdrant_content_fields)
+        yield Bulk(client, Texts(settings.qdrant_content_fields))
     finally:
         await client.close()
 
 
 def place(where: str | None, settings: Settings) -> str | Path:
-    """What tells an engine from others: its URL, or its folder."""
+    """The identity of an engine: its URL or its folder."""
     named = where or settings.qdrant_url or str(settings.local_path)
     return named.rstrip("/") if "://" in named else Path(named).resolve()
 
@@ -84,7 +86,7 @@ async def back_up(
     *,
     replace: bool,
 ) -> dict[str, int]:
-    """Copy the chosen collections, or all, into a folder: their numbers of points."""
+    """Copy the chosen collections, or all, into a folder; returns their point counts."""
     async with _embedded(settings) as (client, names):
         seen = [name for name in names if visible_in(settings.qdrant_collections, name)]
         saved = _named(chosen, seen)
@@ -94,7 +96,7 @@ async def back_up(
 async def restore(
     settings: Settings, folder: Path, chosen: Sequence[str], tell: Tell, *, replace: bool
 ) -> dict[str, int]:
-    """Bring the chosen collections, or all, back from a folder: their numbers of points."""
+    """Restore the chosen collections, or all, from a folder; returns their point counts."""
     check_writable(settings)
     saved = backup.saved_in(folder)
     wanted = {name: saved[name] for name in _named(chosen, list(saved))}
@@ -105,8 +107,22 @@ async def restore(
         return await backup.restore(client, folder, wanted, tell, replace=replace)
 
 
+async def export_collection(
+    settings: Settings, name: str, folder: Path, form: Form, tell: Tell, *, replace: bool
+) -> Exported:
+    """Write a collection, also by an alias, as files of that form into a folder."""
+    allowed = settings.qdrant_collections
+    async with engine(None, settings) as bulk:
+        real = await bulk.real(name)
+        if name == real or name not in allowed:
+            check_visible(real, settings)
+        if real not in (names := await bulk.names()):
+            raise unknown(name, [one for one in names if visible_in(allowed, one)])
+        return await export(bulk, real, folder, form, tell, replace=replace)
+
+
 async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
-    """Rebuild the store from what can be read: of each collection the points left, and lost."""
+    """Rebuild the store from the readable points; {collection: (points left, points lost)}."""
     check_writable(settings)
     if settings.qdrant_url is not None:
         raise RequestError("Only the embedded engine is rebuilt, and QDRANT_URL names a server.")
@@ -120,15 +136,15 @@ async def rebuild(settings: Settings) -> dict[str, tuple[int, int]]:
 
 
 async def erase_traces(client: object) -> str:
-    """Remove deleted texts from the engine's files too; a sentence on what came of it."""
+    """Remove deleted texts from the engine's files too; returns a sentence on the outcome."""
     if isinstance(client, EdgeClient):
         await client.rewrite()
-        return "The store was written anew: no file of the embedded engine has the text any more."
+        return "The store was rewritten: no file of the embedded engine contains the text."
     return "The Qdrant server may keep the text in its log and snapshots until it overwrites them."
 
 
 def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
-    """The chosen of those that are there, or all of them."""
+    """The chosen names, or all of `there`. Raises an error for an unknown name."""
     for name in chosen:
         if name not in there:
             raise unknown(name, there)
@@ -137,7 +153,7 @@ def _named(chosen: Sequence[str], there: Sequence[str]) -> Sequence[str]:
 
 @asynccontextmanager
 async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
-    """The embedded engine, and all its collections."""
+    """The embedded engine, and the names of its collections."""
     if settings.qdrant_url is not None:
         raise RequestError(EMBEDDED_ONLY)
     client = await open_engine(settings, PATIENCE)
@@ -149,27 +165,27 @@ async def _embedded(settings: Settings) -> AsyncIterator[tuple[Any, list[str]]]:
 
 
 async def settle(client: WholeEngine, name: str, folder: Path) -> None:
-    """Let a collection belong to a folder, unless there is none, or it belongs to one already."""
+    """Let a collection, if there is one, belong to a folder too, beside those that it has."""
     bulk = Bulk(client, ())
     with contextlib.suppress(UnknownCollection):
-        if marks.folder((await bulk.shape(name)).metadata) is None:
-            await bulk.assign(name, folder)
+        known = marks.folders((await bulk.shape(name)).metadata)
+        await bulk.assign(name, [*known, folder])
 
 
 def check_visible(name: str, settings: Settings) -> None:
-    """Refuse a collection of the server's engine that its allow-list keeps out of sight."""
+    """Refuse a collection that is not among QDRANT_COLLECTIONS."""
     if not visible_in(settings.qdrant_collections, name):
         raise RequestError(f"{name!r} is not among QDRANT_COLLECTIONS.")
 
 
 def check_writable(settings: Settings) -> None:
-    """Refuse to write to the server's engine where that is read only."""
+    """Refuse to write if QDRANT_READ_ONLY is set."""
     if settings.qdrant_read_only:
         raise ConfigError("QDRANT_READ_ONLY is set: nothing can be written.")
 
 
 def unknown(name: str, names: Sequence[str]) -> RequestError:
-    """The error for a name that is not there, with those that look most like it."""
+    """The error for an unknown name, with the most similar names."""
     near = near_names(name, [one for one in names if one != HISTORY], 0.0)
     return (
         UnknownCollection(name, near) if near else RequestError(f"There is no collection {name!r}.")

@@ -1,1 +1,1 @@
-"""Commands: the only room that exits and prints; no work that a server could not do."""
+"""Commands. Only this room prints and exits; the work itself is in rooms that servers use too."""

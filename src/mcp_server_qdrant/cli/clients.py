@@ -1,4 +1,4 @@
-"""Configuration files of MCP clients: where they are, what they start, and how one is edited."""
+"""The configuration files of MCP clients: their places, their entries, and safe edits."""
 
 import json
 import os
@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,10 +20,9 @@ from mcp_server_qdrant.core.disk import locked, write_atomically
 from mcp_server_qdrant.core.errors import ConfigError, EngineUnavailable
 
 OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
-SECONDS = 120.0  # for a server's first answer; one that runs and takes longer is slow, not broken
+SECONDS = 120.0  # for a server's first answer; after that it counts as slow, not as broken
 ADDRESS = "an address"
-HOOK_SECONDS = 5  # after which a client stops waiting for a hook
-RECALLED = ("SessionStart", "UserPromptSubmit")  # events at which Claude Code runs `recall`
+HOOK_SECONDS = 5  # timeout of a hook in the client
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -32,7 +33,7 @@ HELLO = {
         "clientInfo": {"name": "doctor", "version": "1"},
     },
 }
-# What a server answers once its engine does.
+# Requests that a server answers once its engine does.
 ENGINE = (
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
     {
@@ -42,7 +43,7 @@ ENGINE = (
         "params": {"name": "qdrant-collections", "arguments": {}},
     },
 )
-# A string, or what JSON does not know: comments; then commas before a closing bracket.
+# A string (kept), or what JSON does not allow: comments, then trailing commas.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
 
@@ -52,14 +53,20 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class McpClient:
-    """A client and its user's configuration; `section` holds its servers by name.
+    """A client and its user configuration; `section` has its servers, or its hooks, by name.
 
-    The file is below the person's folder, `~`, or that of configurations.
+    `file` is below the home folder (`~`) or the configuration folder. Hooks run at `events`;
+    `second` is a second in the unit of their timeouts, and `grouped` hooks are nested as in Claude
+    Code. `then` is an instruction for the person after hooks were added.
     """
 
     title: str
     file: str
     section: str = "mcpServers"
+    events: tuple[str, ...] = ()
+    second: int = 1
+    grouped: bool = True
+    then: str = ""
 
     @property
     def path(self) -> Path:
@@ -72,41 +79,61 @@ class McpClient:
 CLIENTS: Mapping[str, McpClient] = {
     "claude-code": McpClient("Claude Code", "~/.claude.json"),
     "claude-desktop": McpClient("Claude Desktop", "Claude/claude_desktop_config.json"),
+    "codex": McpClient("Codex", "~/.codex/config.toml", "mcp_servers"),
     "cursor": McpClient("Cursor", "~/.cursor/mcp.json"),
+    "gemini-cli": McpClient("Gemini CLI", "~/.gemini/settings.json"),
     "vscode": McpClient("VS Code", "Code/User/mcp.json", "servers"),
 }
-# The settings of Claude Code, as far as they are hooks: events by name.
-HOOKS = McpClient("Claude Code", "~/.claude/settings.json", "hooks")
+EVENTS = "SessionStart", "UserPromptSubmit"
+TRUST = "Codex runs new hooks once you have trusted them: see /hooks in it."
+# The clients whose hooks can pass text to an agent; Cursor's can do so only at the start.
+HOOKS: Mapping[str, McpClient] = {
+    "claude-code": McpClient("Claude Code", "~/.claude/settings.json", "hooks", EVENTS),
+    "codex": McpClient("Codex", "~/.codex/hooks.json", "hooks", EVENTS, then=TRUST),
+    "cursor": McpClient(
+        "Cursor", "~/.cursor/hooks.json", "hooks", ("sessionStart",), grouped=False
+    ),
+    "gemini-cli": McpClient(
+        "Gemini CLI", "~/.gemini/settings.json", "hooks", ("SessionStart", "BeforeAgent"), 1000
+    ),
+}
 
 
 def user_folder() -> Path:
-    """The folder of the person who runs this."""
-    return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path's own raises where there is none
+    """The user's home folder."""
+    return Path(os.path.expanduser("~"))  # noqa: PTH111  # Path.home raises if there is none
 
 
-def with_hooks(held: Config, command: str | None) -> Config:
-    """The settings in which RECALLED run that command of ours, or none, beside all others."""
-    section = {**held.get(HOOKS.section, {})}
-    ours = [{"hooks": [{"type": "command", "command": command, "timeout": HOOK_SECONDS}]}]
-    for event in RECALLED:
+def with_hooks(file: McpClient, held: Config, command: str | None) -> Config:
+    """The settings with our hooks set to that command, or removed if None; others stay."""
+    section = {**held.get(file.section, {})}
+    one = {"command": command, "timeout": HOOK_SECONDS * file.second}
+    ours = [{"hooks": [{"type": "command", **one}]} if file.grouped else one]
+    for event in file.events:
         groups = section.pop(event, [])
         if not isinstance(groups, list):
-            raise ConfigError(f"{HOOKS.path} must hold a list in {event!r}: mend it.")
+            raise ConfigError(f"{file.path} must hold a list in {event!r}: mend it.")
         others = [group for group in groups if not _recalls(group)]
         if found := [*others, *(ours if command else ())]:
             section[event] = found
-    return {**held, HOOKS.section: section} if section or HOOKS.section in held else held
+    if section == held.get(file.section, {}):
+        return held
+    version: Config = {} if file.grouped else {"version": 1}
+    if section:
+        return {**version, **held, file.section: section}
+    rest = {key: value for key, value in held.items() if key != file.section}
+    return {} if rest == version else rest
 
 
 def _recalls(group: Any) -> bool:
-    """True for hooks that are all ours."""
-    held = group.get("hooks") if isinstance(group, dict) else None
+    """True for one of our hooks, or a group that has only ours."""
+    held = group.get("hooks", [group]) if isinstance(group, dict) else None
     said = [str(one.get("command")) for one in held or () if isinstance(one, dict)]
     return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
 
 
 def entries(client: McpClient, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
-    """Name, project (of Claude Code) and entry of each server that is this one."""
+    """(name, project of Claude Code or None, entry) of each entry for this server."""
     projects = read.get("projects")
     places = [(None, read), *(projects.items() if isinstance(projects, dict) else ())]
     for project, place in places:
@@ -119,16 +146,16 @@ def entries(client: McpClient, read: Mapping[str, Any]) -> Iterator[tuple[str, s
 
 
 def command(entry: Entry) -> list[str]:
-    """The command that an entry starts, with its arguments; none where it names an address."""
+    """The command of an entry with its arguments; empty if it has a URL."""
     arguments = entry.get("args")
     words = [entry.get("command"), *(arguments if isinstance(arguments, list) else ())]
     return [str(word) for word in words if word]
 
 
 def other(entry: Entry) -> str | None:
-    """The other program that an entry starts, or ADDRESS for one at a URL; None for this server.
+    """The other program that an entry starts, or ADDRESS for a URL; None for this server.
 
-    A program that is not on this machine any more does not count.
+    A program that no longer exists on this machine is ignored.
     """
     words = command(entry)
     if not words:
@@ -138,10 +165,10 @@ def other(entry: Entry) -> str | None:
 
 
 def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False) -> str:
-    """Start the server as a client does: what it calls itself. Raises ConfigError where it cannot.
+    """Start the server as a client does; returns its name and version. Raises ConfigError.
 
-    It writes nothing meanwhile, and is ended at once. One that is slow is not broken. With `engine`
-    its engine is asked too: EngineUnavailable is raised with what it says where it fails.
+    It is read-only and stopped at once. A slow server is no error. `engine` tests its engine too,
+    and raises EngineUnavailable with the server's message if that fails.
     """
     sent = (HELLO, *ENGINE) if engine else (HELLO,)
     env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
@@ -174,33 +201,38 @@ def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False)
 
 
 def texts(value: Any) -> dict[str, str]:
-    """The variables of an entry, as a process gets them."""
+    """The variables of an entry, as strings."""
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
 def read_config(client: McpClient) -> Config:
-    """A configuration, in which comments and trailing commas may stand; {} where there is none.
+    """A configuration, which may have comments and trailing commas; {} if there is none.
 
     Raises ConfigError.
     """
-    return _parsed(client, _text(client))
+    return _parsed(client, read_text(client.path))
 
 
-def _text(client: McpClient) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file; "" if it does not exist. Raises ConfigError."""
     try:
-        return client.path.read_text("utf-8-sig")
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{client.path} cannot be read as text.") from error
+        raise ConfigError(f"{path} cannot be read as text.") from error
 
 
 def _parsed(client: McpClient, text: str) -> Config:
+    form = "TOML" if client.path.suffix == ".toml" else "JSON"
     try:
-        read = json.loads(_plain(text) if text.strip() else "{}")
+        if form == "TOML":
+            read = tomllib.loads(text)
+        else:
+            read = json.loads(_plain(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
-        where = f" ({error})" if isinstance(error, json.JSONDecodeError) else ""
-        raise ConfigError(f"{client.path} is not JSON{where}: mend it, or move it away.") from error
+        why = f" ({error})" if isinstance(error, ValueError) else ""
+        raise ConfigError(f"{client.path} is not {form}{why}: mend it, or move it away.") from error
     if not isinstance(read, dict) or not isinstance(read.get(client.section, {}), dict):
         raise ConfigError(
             f"{client.path} must hold an object, and so must {client.section!r} in it: mend it, or "
@@ -210,14 +242,14 @@ def _parsed(client: McpClient, text: str) -> Config:
 
 
 def _plain(text: str) -> str:
-    """The text as JSON, of the same lines: what it does not know becomes spaces."""
+    """The text as strict JSON with the same lines; comments and trailing commas become spaces."""
     for pattern in (_COMMENT, _COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
 
 
 def before(client: McpClient, name: str) -> Entry:
-    """A server's entry in the copy that the last change kept; {} where there is none."""
+    """A server's entry in the backup of the last change; {} if there is none."""
     path = client.path.resolve()
     copies = sorted(path.parent.glob(f"{path.name}.*.bak"))
     try:
@@ -229,26 +261,59 @@ def before(client: McpClient, name: str) -> Entry:
 
 
 def write(client: McpClient, change: Callable[[Config], Config], now: datetime) -> Path | None:
-    """Change a configuration in one step; the copy of what was there before, if anything was.
+    """Change a configuration; see `rewrite`. Raises ConfigError, also for comments in JSON."""
+    return rewrite(client.path, lambda text: _edited(client, text, change), now)
 
-    What changed since it was read last is kept, and so are its mode and links. Raises ConfigError,
-    also where comments would be lost.
+
+def rewrite(path: Path, change: Callable[[str], str], now: datetime) -> Path | None:
+    """Change a text file atomically; returns the backup of the old file, if there was one.
+
+    The file is read again under a lock, so concurrent changes are kept, as are mode and links. A
+    file that becomes empty is deleted. Raises ConfigError.
     """
     backup = None
     try:
-        path = client.path.resolve()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path):
-            text = _text(client)
-            if _plain(text) != text:
-                raise ConfigError(
-                    f"{client.path} has comments, which would be lost: edit it by hand."
-                )
-            held = change(_parsed(client, text))
-            if path.exists():
-                backup = path.with_name(f"{path.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
-                shutil.copy2(path, backup)
-            write_atomically(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
-    except (OSError, RuntimeError) as error:  # a link to itself is the latter
-        raise ConfigError(f"{client.path} cannot be written.") from error
+        real = path.resolve()
+        real.parent.mkdir(parents=True, exist_ok=True)
+        with locked(real):
+            text = change(read_text(real))
+            if real.exists():
+                backup = real.with_name(f"{real.name}.{now:%Y%m%d-%H%M%S-%f}.bak")
+                shutil.copy2(real, backup)
+            if text:
+                write_atomically(real, text)
+            else:
+                real.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link loop
+        raise ConfigError(f"{path} cannot be written.") from error
     return backup
+
+
+def _edited(client: McpClient, text: str, change: Callable[[Config], Config]) -> str:
+    """The text of a configuration after a change; in TOML the rest keeps its formatting."""
+    toml = client.path.suffix == ".toml"
+    if not toml and _plain(text) != text:
+        raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
+    wanted = change(_parsed(client, text))
+    if not toml:
+        return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n" if wanted else ""
+    import tomlkit  # takes 0.1 s to import, and only Codex needs it
+
+    with suppress(tomlkit.exceptions.TOMLKitError, LookupError, ValueError):
+        document = tomlkit.parse(text)
+        _apply(document, wanted)
+        edited = tomlkit.dumps(document)
+        if tomllib.loads(edited) == wanted:
+            return edited
+    raise ConfigError(f"{client.path} has syntax that cannot be edited safely: edit it by hand.")
+
+
+def _apply(held: MutableMapping[str, Any], wanted: Config) -> None:
+    """Make the table equal to `wanted`, and touch only what differs."""
+    for key in held.keys() - wanted.keys():
+        del held[key]
+    for key, value in wanted.items():
+        if isinstance(value, dict) and isinstance(held.get(key), MutableMapping):
+            _apply(held[key], value)
+        elif held.get(key) != value:
+            held[key] = value

@@ -1,13 +1,11 @@
-"""The command `doctor`: examines all that a find or a store needs, and says what mends it."""
+"""The command `doctor`: checks everything that searching and storing need, and suggests fixes."""
 
-import asyncio
 import contextlib
 import json
-import logging
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame, sources
+from mcp_server_qdrant.cli import clients, frame, sessions, sources, visit
 from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -36,13 +34,15 @@ from mcp_server_qdrant.settings.sync import SyncSettings
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
 
-MODEL_SECONDS = 60.0
+MODEL_SECONDS = 60.0  # timeout of loading the model
 AGAIN = "mcp-server-qdrant doctor"
 TRIP = "round trip"
-WRITABLE = "<a folder that you may write>"
-UNSTARTED = "could not be started"  # a host whose folder cannot be written, as a rule
+WRITABLE = "<a writable folder>"
+STOPPED = "The service that runs the engine stopped during the check."
+UNSTARTED = "could not be started"  # usually the cache folder is not writable
+Finding = dict[str, Any]
 VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
-# The settings behind a check: the first that is set may be wrong. What helps where none is set.
+# Check -> (settings, of which the first that is set may be wrong; fix if none of them is set).
 BEHIND = {
     "settings": ((), "Mend the settings file, or start without it."),
     "engine": (
@@ -51,7 +51,7 @@ BEHIND = {
     ),
     "embedding service": (
         (),  # without its address the texts might go to another service
-        "See to the service and the network, or set EMBEDDING_SERVICE_URL to one that answers, "
+        "Check the service and the network, or set EMBEDDING_SERVICE_URL to one that answers, "
         "EMBEDDING_API_KEY to a key that it takes.",
     ),
     "model": (
@@ -59,21 +59,21 @@ BEHIND = {
         "export EMBEDDING_MODEL_PATH='<folder of the model>'  (or connect to the network; "
         "EMBEDDING_PROVIDER=none does without a model)",
     ),
-    "reranker": (("RERANK_URL", "RERANK_PROVIDER"), ""),
+    "reranker": (("RERANK_URL",), ""),
 }
 
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(*, as_json: bool) -> None:
-    """Look at settings, engine, model, collections and clients, and say what mends each problem.
+    """Check settings, engine, model, collections and clients, and suggest a fix for each problem.
 
-    A text is stored and found in a collection that is deleted again. Ends with 1 where there is a
-    problem.
+    A text is stored and found in a temporary collection. The exit status is 1 if there are
+    problems.
     """
-    logging.basicConfig(handlers=[logging.NullHandler()])  # what is logged is found here too
+    visit.mute()  # the findings say the same as the log
     with frame.ending():
-        examination = Examination(quiet=as_json)
+        examination = Examination((lambda _: None) if as_json else _printed)
         examination.run(click.get_current_context().meta.get(frame.KEY))
         if as_json:
             click.echo(json.dumps(examination.findings, indent=1, ensure_ascii=False))
@@ -83,44 +83,69 @@ def doctor(*, as_json: bool) -> None:
             raise click.exceptions.Exit(1)
 
 
+@click.command(hidden=True)
+@frame.runs()
+async def examine() -> None:
+    """Do the part of `doctor` that needs the engine; prints each finding as a line of JSON."""
+    visit.mute()
+    env_file = click.get_current_context().meta.get(frame.KEY)
+    examination = Examination(lambda finding: click.echo(json.dumps(finding)))
+    examination.given = environment.given(env_file)
+    examination.settings = environment.load(env_file)
+    await examination.look_through_services()
+
+
+def _printed(finding: Finding) -> None:
+    click.echo(f"{'ok' if finding['ok'] else 'PROBLEM':7} {finding['check']}: {finding['text']}")
+    if finding["fix"]:
+        click.echo(f"        -> {finding['fix']}")
+
+
 class Examination:
-    """Looks at one thing after the other, and prints what it finds."""
+    """Runs the checks and reports the findings."""
 
     settings: Settings
     services: "Services"
 
-    def __init__(self, *, quiet: bool) -> None:
-        self.findings: list[dict[str, Any]] = []
-        self.given: Mapping[str, tuple[str, str]] = {}  # each variable with its value and origin
-        self._quiet = quiet
+    def __init__(self, tell: Callable[[Finding], None]) -> None:
+        self.findings: list[Finding] = []
+        self.given: Mapping[str, tuple[str, str]] = {}  # variable -> value, origin
+        self._tell = tell
 
     def run(self, env_file: Path | None) -> None:
-        """Look at all, in the order in which one thing needs another."""
+        """Run all checks, in the order of their dependencies."""
         if self._read_settings(env_file):
-            try:
-                asyncio.run(self._look_through_services())
-            except QdrantMcpError as error:
-                self._failed("engine", error)
+            status = frame.at_engine(["examine"], self.look_through_services, self._heard)
+            if status == frame.INTERRUPTED:
+                raise click.exceptions.Exit(status)
+            if status:
+                self._problem("engine", STOPPED, AGAIN)
         if find_spec("openTSNE") is None:
-            lacking = "A map with regions, on which near means alike, needs the extra 'map'."
+            lacking = "A map with regions, which groups similar texts, needs the extra 'map'."
             self._add("extra", lacking, "pip install opentsne scikit-learn")
         self._clients()
 
     def _add(self, check: str, text: str, fix: str | None = None, *, ok: bool = True) -> None:
-        """Something that works, unless it is not `ok`; `fix` mends it, or else improves it."""
-        self.findings.append({"check": check, "text": text, "fix": fix, "ok": ok})
+        """Add a finding; `fix` repairs a problem, or improves what is `ok`."""
+        self._found({"check": check, "text": text, "fix": fix, "ok": ok})
+
+    def _found(self, finding: Finding) -> None:
+        self.findings.append(finding)
         frame.show("")
-        if not self._quiet:
-            click.echo(f"{'ok' if ok else 'PROBLEM':7} {check}: {text}")
-            if fix:
-                click.echo(f"        -> {fix}")
+        self._tell(finding)
+
+    def _heard(self, lines: str) -> bool:
+        """Add the findings of `examine` in the service."""
+        for line in lines.splitlines():
+            self._found(json.loads(line))
+        return True
 
     def _problem(self, check: str, text: str, fix: str) -> None:
-        """Something that makes the exit status 1."""
+        """Add a problem, which makes the exit status 1."""
         self._add(check, text, fix, ok=False)
 
     def _set(self, name: str, value: str | None = None) -> str:
-        """The line that gives a setting this value, or takes it away, where it is set."""
+        """The line that sets a setting, or removes it, at its origin."""
         _, origin = self.given.get(name, ("", ENVIRONMENT))
         if value is None:
             return f"unset {name}" if origin == ENVIRONMENT else f"Remove {name} from {origin}"
@@ -128,7 +153,7 @@ class Examination:
         return f"export {line}" if origin == ENVIRONMENT else f"Write {line} to {origin}"
 
     def _failed(self, check: str, error: QdrantMcpError, text: str | None = None) -> None:
-        """Add an error as a problem. What mends it is in its sentence, or else in BEHIND."""
+        """Add an error as a problem, with the fix from its sentence or from BEHIND."""
         said = text or str(error)
         _, tells, command = said.rstrip(".").rpartition(": run ")
         behind, line = BEHIND[check]
@@ -143,7 +168,7 @@ class Examination:
         elif isinstance(error, ConfigError) and (named := _first_named(said, self.given)):
             line = self._set(named)
         elif wrong := next((name for name in behind if name in self.given), None):
-            line = f"{self._set(wrong)}  (or see to what is there)"
+            line = f"{self._set(wrong)}  (or repair what it names)"
         self._problem(check, said, line)
 
     def _read_settings(self, env_file: Path | None) -> bool:
@@ -163,14 +188,20 @@ class Examination:
         return True
 
     def _sources(self, settings: SyncSettings, called: str) -> None:
-        """Whether the folders that are to be followed are there."""
+        """Check that the folders to follow exist."""
         for path in (one.path for one in settings.sync_sources):
             if not path.exists():
-                text = f"{called} names {path}, which is not there: was it moved?"
+                text = f"{called} names {path}, which does not exist: was it moved?"
                 self._problem("sync", text, f"mkdir -p {shlex.quote(str(path))}")
 
+    async def look_through_services(self) -> None:
+        """Run the checks that need the server's services, for no particular tenant."""
+        try:
+            await self._look_through_services()
+        except QdrantMcpError as error:
+            self._failed("engine", error)
+
     async def _look_through_services(self) -> None:
-        """Look through the parts that the server has too, in no tenant's view."""
         scratch = f"doctor-scratch-{os.urandom(6).hex()}"
         allowed = self.settings.qdrant_collections
         shown = (*allowed, scratch) if allowed else ()
@@ -178,12 +209,13 @@ class Examination:
         opened = frame.opened(self.settings, qdrant_collections=shown, tenant_field=None)
         async with opened as self.services:
             await self._model()
-            if self.settings.reranks_by_service:
+            if self.settings.rerank_url:
                 await self._reranker()
             found = await self.services.catalog.describe()
             await self._engine()
             for info in found:
                 self._collection(info)
+                await self._languages(info)
             await self._default()
             await self._round_trip(scratch)
 
@@ -217,18 +249,17 @@ class Examination:
             self._add("model", f"{encoder.name} makes vectors ({place}).")
 
     async def _reranker(self) -> None:
-        """Whether the reranking service answers. A local model is loaded by the first call only."""
-        reranker = self.services.shared.rerank.reranker
-        assert reranker is not None
+        """Check that the reranker answers; the call loads a local model if need be."""
+        rerank = self.services.shared.rerank
         try:
-            await reranker.score("hello", ["hello"], self.settings.rerank_timeout)
+            await rerank.reranker.score("hello", ["hello"], rerank.seconds)
         except RerankerUnavailable as error:
             self._failed("reranker", error, f"{error} Searches keep the order without it.")
         else:
             self._add("reranker", "The service scores texts.")
 
     def _collection(self, info: CollectionInfo) -> None:
-        """A collection's state. A missing leg costs quality, and may be meant so."""
+        """Add a collection's state. A missing leg costs quality, but may be intended."""
         legs = " and ".join(info.legs) or "nothing"
         text = f"{info.name}: {amount(info.points, 'point')}, searched by {legs}."
         if info.note:
@@ -248,6 +279,17 @@ class Examination:
         else:
             self._add("collection", text)
 
+    async def _languages(self, info: CollectionInfo) -> None:
+        """Add the languages of a collection's texts that the model does not support."""
+        target = await self.services.catalog.target(info.name)
+        terms = await self.services.pipeline.understanding.terms.weighed("text", [target])
+        for language in terms.languages if target.dense else ():
+            hint = await self.services.encoders.hint(str(info.model), language, info.name)
+            said, _, command = hint.partition(": run ")
+            if hint:
+                fix = command.partition(", which")[0]
+                self._add("language", f"{info.name}: {said}, once all vectors are recomputed.", fix)
+
     async def _default(self) -> None:
         name, catalog = self.settings.collection_name, self.services.catalog
         if name is None or await catalog.exists(name):
@@ -260,7 +302,7 @@ class Examination:
             self._add("collection", f"{text} yet; the first store makes it.")
 
     async def _round_trip(self, scratch: str) -> None:
-        """Store a text and find it, in a collection that is deleted in any case."""
+        """Store and find a text, in a collection that is always deleted afterwards."""
         if self.settings.qdrant_read_only or self.settings.tenant_field:
             self._add(TRIP, "Skipped: QDRANT_READ_ONLY or TENANT_FIELD is set.")
             return
@@ -280,11 +322,11 @@ class Examination:
         except QdrantMcpError as error:
             self._problem(TRIP, str(error), AGAIN)
         finally:
-            with contextlib.suppress(UnknownCollection, AccessRefused):  # it was never made
+            with contextlib.suppress(UnknownCollection, AccessRefused):  # it was never created
                 await self.services.shared.client.delete_collection(scratch)
 
     def _clients(self) -> None:
-        """Look at the servers that clients on this machine start, and start them for a test."""
+        """Check the entries for this server in clients on this machine, and test-start them."""
         seen = 0
         for flag, client in clients.CLIENTS.items():
             try:
@@ -305,7 +347,7 @@ class Examination:
                         self._followed(flag, where, name, entry)
                 except EngineUnavailable as error:
                     named = " or ".join(one for one in BEHIND["engine"][0] if one in env)
-                    fix = f"See to that engine, or change {named or 'it'} in {client.path}"
+                    fix = f"Check that engine, or change {named or 'it'} in {client.path}"
                     self._problem("client", f"{where}: {error}", fix)
                 except ConfigError as error:
                     fix = f"Mend {client.path}, then: {AGAIN}"
@@ -320,7 +362,7 @@ class Examination:
             self._add("client", text, "mcp-server-qdrant init")
 
     def _followed(self, flag: str, where: str, name: str, entry: clients.Entry) -> None:
-        """Look at the folders that a client's server follows, and those that it followed before."""
+        """Check the folders that a client's server follows or followed before its last change."""
         init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"]
         was = clients.before(clients.CLIENTS[flag], name)
         now, earlier = (
@@ -330,22 +372,22 @@ class Examination:
         for place, _ in now:
             if not place.exists():
                 fix = shlex.join([*init, "--remove", str(place)])
-                self._problem("sync", f"{where}: {place}, which it follows, is not there.", fix)
+                self._problem("sync", f"{where}: {place}, which it follows, does not exist.", fix)
         for place, collection in sorted(earlier.keys() - now.keys()):
             one = earlier[place, collection]
-            sessions = ["--sessions", one["name"]] if one.get("keep") else None
-            fix = shlex.join([*init, *(sessions or ["--folder", f"{place}={collection}"])])
+            told = ["--sessions", one["name"]] if one.get("name") in sessions.CLIENTS else None
+            fix = shlex.join([*init, *(told or ["--folder", f"{place}={collection}"])])
             self._add("sync", f"{where}: before its last change it followed {place} too.", fix)
 
 
 def _tried(entry: clients.Entry) -> str:
-    """What comes of an entry, which is started where it is known to be this server."""
+    """The result of testing an entry, which is started only if it is this server."""
     program = clients.other(entry)
     if program == clients.ADDRESS:
         return "an address, which is not called from here"
     if program:
         return f"starts another program ({program}), which is not started here"
-    if "${" in json.dumps(entry):
+    if "${" in json.dumps(entry, default=str):
         return "has variables that only the client knows; not started"
     return f"starts {clients.start(entry, without_settings(), engine=True)}"
 

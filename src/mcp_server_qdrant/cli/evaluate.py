@@ -6,9 +6,11 @@ from typing import get_args
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import frame, visit
 from mcp_server_qdrant.core.datatypes import Algorithm
 from mcp_server_qdrant.core.errors import ConfigError
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.notation import printable
 
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
@@ -31,15 +33,25 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 @click.command("eval")
 @click.option(
     "--queries",
-    type=click.Path(path_type=Path),
-    required=True,
+    type=visit.GivenPath(path_type=Path),
     help="Labelled queries: a JSON list.",
+)
+@click.option(
+    "--why",
+    nargs=2,
+    metavar="QUESTION ID",
+    help="Show the rank of the text with this id for the question, and what lowers it.",
+)
+@click.option(
+    "--recall",
+    is_flag=True,
+    help="With --why: treat the question as a prompt to an agent in this folder.",
 )
 @click.option(
     "--collections",
     default="",
     callback=_names,
-    help="Names or globs, separated by commas, in place of the queries' own.",
+    help="Names or globs, separated by commas, instead of those in the queries.",
 )
 @click.option(
     "--algorithms",
@@ -51,18 +63,29 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 @click.option(
     "--json",
     "output",
-    type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+    type=visit.GivenPath(dir_okay=False, resolve_path=True, path_type=Path),
     callback=_beside_others,
     help="Write all figures to this file, query by query.",
 )
 @frame.runs()
 async def evaluate(
-    queries: Path,
+    queries: Path | None,
+    why: tuple[str, str] | None,
     collections: tuple[str, ...],
     algorithms: Sequence[Algorithm],
     output: Path | None,
+    *,
+    recall: bool,
 ) -> None:
     """Measure the ranking on labelled queries, through the search of qdrant-find."""
+    if (queries is None) == (why is None):
+        raise click.UsageError("Give either --queries or --why.")
+    if recall and not why:
+        raise click.UsageError("--recall goes with --why.")
+    if why:
+        await _explain(*why, collections, recall=recall)
+        return
+    assert queries is not None
     from mcp_server_qdrant.evaluation.figures import as_json, score, tables
     from mcp_server_qdrant.evaluation.labels import read_labels
     from mcp_server_qdrant.evaluation.run import measure
@@ -86,6 +109,24 @@ async def evaluate(
     click.echo(tables(measured, scores))
     if output:
         _write(output, as_json(measured, scores))
+
+
+async def _explain(
+    question: str, wanted: str, collections: tuple[str, ...], *, recall: bool
+) -> None:
+    """Print why a text is or is not a result of a question, or is recalled in this folder."""
+    settings = frame.load()
+    folder = frame.leave_folder()
+    asked = SearchRequest(query=question, collections=collections or None)
+    async with frame.opened(settings) as services:
+        await frame.loaded(services.encoders.default)
+        said = (
+            await services.why_not_recalled(question, wanted, folder)
+            if recall and folder
+            else await services.why_not(asked, wanted, folder=folder)
+        )
+        for sentence in said:
+            click.echo(printable(sentence))
 
 
 def _write(output: Path, figures: str) -> None:

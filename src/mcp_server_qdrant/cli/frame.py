@@ -1,10 +1,9 @@
-"""The frame of every command: its settings, what it prints on the way, and how it ends."""
+"""Shared by all commands: settings, progress, errors and exit status."""
 
-import asyncio
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from pathlib import Path
@@ -13,20 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcp_server_qdrant.app import logs
 from mcp_server_qdrant.app.opening import open_lazily
-from mcp_server_qdrant.cli import logs
+from mcp_server_qdrant.cli import pulse, visit
+from mcp_server_qdrant.cli.route import ask_service
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.notation import printable
 from mcp_server_qdrant.settings import environment
 from mcp_server_qdrant.settings.environment import Settings
+from mcp_server_qdrant.settings.values import from_home
 
 if TYPE_CHECKING:
     from mcp_server_qdrant.app.services import Services
 
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
-MINUTES = 90  # seconds from which on minutes are told
-LOAD_SECONDS = 900.0  # a model may have to be downloaded
+MINUTES = 90  # seconds from which the time left is shown in minutes
+LOAD_SECONDS = 900.0  # timeout of a model's download and loading
 GOES_ON = "Interrupted; the same command goes on from here."
 
 logger = logging.getLogger(__name__)
@@ -34,17 +36,17 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
-    """Run a command to its end: an error is one sentence and a status.
+    """Turn errors of a command into one sentence and an exit status.
 
-    1 where something behind failed, 2 where something was asked wrongly.
+    The status is 1 if a backend failed, 2 for a wrong request or setting.
     """
     try:
         yield
     except QdrantMcpError as error:
         raise click.exceptions.Exit(failed(error)) from None
-    except (KeyboardInterrupt, click.Abort) as error:  # Abort: a question had no answer
+    except (KeyboardInterrupt, click.Abort) as error:  # Abort: a prompt was not answered
         if isinstance(error, click.Abort):
-            click.echo(err=True)  # the question's line is still open
+            click.echo(err=True)  # end the prompt's line
         show("")
         say(interrupted)
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -53,47 +55,69 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
 def runs(
     interrupted: str = "Interrupted.",
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """A command that runs a coroutine to its end, as `ending` does."""
+    """Make a command of a coroutine function, with errors handled as in `ending`."""
 
     def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @wraps(work)
         def run(**options: Any) -> None:
-            with ending(interrupted):
-                asyncio.run(work(**options))
+            hidden = (context := click.get_current_context()).command.hidden
+            name = "" if hidden else context.info_name or ""
+            with ending(interrupted), pulse.beating(name):
+                visit.run(work(**options))
 
         return run
 
     return command
 
 
+def at_engine(
+    words: Sequence[str],
+    work: Callable[[], Coroutine[Any, Any, None]],
+    out: Callable[[str], bool] | None = None,
+) -> int:
+    """Have the service run a hidden command, or do the same `work` here if none can start.
+
+    Returns the status. The context's object is the command that starts a service. `out` receives
+    the hidden command's output, and returns whether to go on.
+    """
+    context = click.get_current_context()
+    file: Path | None = context.meta.get(KEY)
+    status = ask_service(words, str(file) if file else None, context.obj or (), out)
+    if status is None:
+        visit.run(work())
+    return status or 0
+
+
 def failed(error: QdrantMcpError) -> int:
-    """Print an error; the status that it ends with."""
+    """Print an error and return its exit status."""
     show("")
     say(str(error))
     return 1 if isinstance(error, BackendError) else 2
 
 
 def say(sentence: str) -> None:
-    """Print something on stderr that was not asked for."""
+    """Print a message to stderr."""
     click.echo(f"mcp-server-qdrant: {sentence}", err=True)
 
 
 def show(text: str) -> None:
-    """Print what is going on now, in one line of a terminal that changes; nothing elsewhere."""
+    """Show the current activity: on a terminal in one changing line, otherwise now and then."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+    else:
+        pulse.tell(text)
 
 
 class Progress:
-    """How far a thing is that is worked on: on a terminal as `show`, in a log a line per tenth."""
+    """Shows progress: on a terminal in one changing line, in a log one line per 10 %."""
 
     def __init__(self) -> None:
         self._label = ""
-        self._since = 0.0, 0.0  # when it began, and with which share
+        self._since = 0.0, 0.0  # start time, and the share done by then
         self._line = ""
 
     def __call__(self, text: str, done: float, total: float) -> None:
-        """So much of all is done of what the text names."""
+        """Report that `done` of `total` is finished of the activity `text`."""
         if not total:
             return
         label, share, now = printable(text), done / total, monotonic()
@@ -106,18 +130,17 @@ class Progress:
             show(f"{label}: {share:.0%}" + (f", {about} left" if left else ""))
         elif (line := f"{label}: {10 * int(10 * share)} %") != self._line:
             click.echo(line, err=True)
+            pulse.tell(line, printed=True)
             self._line = line
 
 
 @asynccontextmanager
 async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
-    """The services of a server with these settings, which does nothing on its own meanwhile.
+    """The services of a server with these settings, without background work.
 
-    Vectors that other texts still lack are left to the server. Raises EngineUnavailable,
-    ConfigError.
+    Missing vectors of other texts are left to the server. Raises EngineUnavailable, ConfigError.
     """
-    apart = settings.model_copy(update={"qdrant_read_only": True, **changed})
-    services = await open_lazily(apart)
+    services = await open_lazily(settings.model_copy(update=changed), tending=False)
     try:
         yield services
     finally:
@@ -125,7 +148,7 @@ async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]
 
 
 async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
-    """Have a model loaded, and say so where it takes a while; whether it is ready in time."""
+    """Load a model, with a message if it takes long; returns whether it is ready in time."""
     encoder.start()
     if not await encoder.ready(1.0) and encoder.state in ("loading", "downloading"):
         say(encoder.reason)
@@ -135,10 +158,10 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
 
 def _noted(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
-        context.meta[KEY] = path
+        context.meta[KEY] = visit.absolute(from_home(path))
 
 
-# It may stand before a command's name or after it.
+# Accepted before and after a command's name.
 ENV_FILE = click.Option(
     ["--env-file"],
     type=click.Path(path_type=Path),
@@ -149,19 +172,19 @@ ENV_FILE = click.Option(
 
 
 def load(*, serving: bool = False) -> Settings:
-    """The settings, and on stderr what the person may not expect of them. Raises ConfigError.
+    """The settings; notes on them are printed to stderr. Raises ConfigError.
 
-    Where it is for `serving`, logs are set up.
+    `serving` sets up the server's log.
     """
     notes: list[str] = []
     tell: Callable[[str], None] = say
     try:
         read = environment.load(click.get_current_context().meta.get(KEY), notes.append)
-        if serving:
+        if serving and visit.current() is None:
             logs.configure(read.fastmcp_log_level, read.log_format)
             if read.log_format == "json":
                 tell = logger.warning
-        else:
+        elif visit.current() is None:
             logs.configure_for_command()
     finally:
         for sentence in notes:
@@ -170,13 +193,12 @@ def load(*, serving: bool = False) -> Settings:
 
 
 def leave_folder() -> Path | None:
-    """Change to a folder of Python's own; returns the one before, None where it is removed.
+    """Change to a folder of Python's; returns the previous one, None if it was removed.
 
-    Some libraries look for files in the working directory, which may be a stranger's.
+    Some libraries look for files in the working directory, which may be untrusted. A service is
+    already in such a folder.
     """
-    try:
-        return Path.cwd()
-    except OSError:
-        return None
-    finally:
+    here = visit.folder()
+    if visit.current() is None:
         os.chdir(sys.prefix)
+    return here

@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.notation import amount, called, own_id, plain
 
 @click.command()
 @click.argument("wanted", required=False, metavar="[ID]")
-@click.option("--collection", help="That of the text, where several have one of this ID.")
+@click.option("--collection", help="The text's collection, if several have this ID.")
 @click.option("--restore", is_flag=True, help="Bring the version back.")
 @click.option("--erase", is_flag=True, help="Erase it, or all versions of the text, for good.")
 @frame.runs()
@@ -18,7 +18,7 @@ async def history(
 ) -> None:
     """List the earlier versions of the text of this ID, by default the newest of all texts.
 
-    An ID@TIME, as the list shows them, is a version: its text is shown.
+    With ID@TIME, as in the list, show the text of that version.
     """
     if (restore and erase) or (not wanted and (restore or erase)):
         raise click.UsageError("--restore and --erase take an ID, and exclude each other.")

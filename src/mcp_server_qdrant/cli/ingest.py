@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import frame, pulse, visit
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -26,11 +26,9 @@ MB = 1_000_000
 
 _OPTIONS = (
     click.Argument(
-        ["paths"], nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH…"
+        ["paths"], nargs=-1, required=True, type=visit.GivenPath(path_type=Path), metavar="PATH…"
     ),
-    click.Option(
-        ["--collection"], help="Where to. Default: COLLECTION_NAME. Made where it is new."
-    ),
+    click.Option(["--collection"], help="The target. Default: COLLECTION_NAME. Created if new."),
     click.Option(
         ["--include"],
         multiple=True,
@@ -39,9 +37,9 @@ _OPTIONS = (
     ),
     click.Option(["--exclude"], multiple=True, metavar="GLOB", help="Not these files. Repeatable."),
     click.Option(["--name"], help="Name of the path in ids. Default: the folder's own."),
-    click.Option(["--dry-run"], is_flag=True, help="Say what would be done, and do nothing."),
+    click.Option(["--dry-run"], is_flag=True, help="Show what would be done, without doing it."),
     click.Option(
-        ["--create"], is_flag=True, help="Make a collection whose name is like another's."
+        ["--create"], is_flag=True, help="Create a collection even if its name resembles another's."
     ),
     click.Option(
         ["--max-size"],
@@ -49,7 +47,7 @@ _OPTIONS = (
         default=10.0,
         show_default=True,
         metavar="MB",
-        help="Leave larger files out; of some formats, as PDF, those 20 times as large.",
+        help="Leave out larger files; for some formats, like PDF, the limit is 20 times as high.",
     ),
 )
 
@@ -57,21 +55,20 @@ _OPTIONS = (
 @click.command(params=[*_OPTIONS])
 @frame.runs(frame.GOES_ON)
 async def ingest(**options: Any) -> None:
-    """Store files in a collection; those stored already and unchanged are left alone.
+    """Store files in a collection; unchanged files are skipped.
 
-    Text in any format that docs/files.md lists. What a .gitignore excludes is left out, and so are
-    hidden files.
+    docs/files.md lists the formats. Hidden files and those that a .gitignore excludes are left out.
     """
     await _store(options, mirror=False)
 
 
 @click.command(params=[*_OPTIONS])
-@click.option("--watch", is_flag=True, help="Go on, and follow every change until interrupted.")
-@click.option("--keep", is_flag=True, help="Remove nothing that is gone, as of sessions.")
-@click.option("--empty", is_flag=True, help="Remove files even where none is left of all.")
+@click.option("--watch", is_flag=True, help="Follow all changes until interrupted.")
+@click.option("--keep", is_flag=True, help="Keep texts whose files are gone, as for sessions.")
+@click.option("--empty", is_flag=True, help="Remove texts even if no file is left.")
 @frame.runs(frame.GOES_ON)
 async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
-    """Make a collection the mirror of files: like ingest, and what is gone is removed.
+    """Mirror files in a collection: like ingest, but texts of files that are gone are removed.
 
     Only what ingest or sync stored from these paths is ever removed.
     """
@@ -79,7 +76,7 @@ async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
 
 
 async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) -> None:
-    """One run, and where it is to `watch` one after every change, and a while after what failed."""
+    """Run once; with `watch` also after every change, and again some time after a failure."""
     from mcp_server_qdrant.ingest.files.background import follow
 
     settings = frame.load()
@@ -89,12 +86,12 @@ async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) 
         if watch:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
             again = partial(once, services, request, quiet=True)
-            with contextlib.suppress(asyncio.CancelledError):  # an interrupt is its end
+            with contextlib.suppress(asyncio.CancelledError):  # an interrupt is the normal end
                 await follow(request, again, lambda error: frame.say(str(error)), report)
 
 
 def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "SyncRequest":
-    """The request that the options make. Raises ConfigError, RequestError."""
+    """The request for these options. Raises ConfigError, RequestError."""
     from mcp_server_qdrant.ingest.files.state import SyncRequest
     from mcp_server_qdrant.ingest.files.walk import sources
 
@@ -123,9 +120,9 @@ async def once(
     *,
     quiet: bool = False,
 ) -> "Report":
-    """One run with its progress and summary; its report.
+    """Run once, with progress and summary; returns the report.
 
-    Where it is to be `quiet`, a run that changed nothing prints nothing.
+    `quiet`: a run that changed nothing prints nothing.
     """
     from mcp_server_qdrant.ingest.files.state import Report
 
@@ -143,21 +140,23 @@ async def once(
 
 
 async def _show(report: "Report") -> None:
-    """Show on a terminal how far it is, until it is cancelled."""
+    """Show the progress until cancelled."""
     progress = frame.Progress()
     try:
-        while sys.stderr.isatty():
-            if report.share:
+        while True:
+            if report.share and sys.stderr.isatty():
                 progress(report.phase, report.share, 1)
             else:
-                frame.show(printable(f"{report.phase} …"))
+                share = f": {report.share:.0%}" if report.share else " …"
+                frame.show(printable(f"{report.phase}{share}"))
             await asyncio.sleep(SHOW_SECONDS)
     finally:
         frame.show("")
+        pulse.rest()
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:
-    """The result, or the plan, in numbers; then every file that was not read, and why."""
+    """The result, or the plan of a dry run, in numbers; then all files not read, and why."""
     changes = (
         ("+", "new", report.new),
         ("~", "changed", report.changed),
@@ -173,7 +172,7 @@ def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str
         done = f"; {amount(report.texts, 'text')}" if report.texts else ""
         yield f"{collection}: {counts}{done} in {report.seconds:,.1f} s."
     if not report.files and not report.problems:
-        yield "There is no file here that is wanted: hidden and ignored ones are left out."
+        yield "There are no files to read here: hidden and ignored ones are left out."
     if report.pending:
         yield "Found by keywords for now; the server adds the vectors once the model is there."
     if report.masked:

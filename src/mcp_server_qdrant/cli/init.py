@@ -1,6 +1,5 @@
-"""The command `init`: from nothing to a client that starts this server, and a first search."""
+"""The command `init`: configures clients to start this server, and does a first search."""
 
-import asyncio
 import json
 import shlex
 import sys
@@ -14,8 +13,8 @@ from typing import Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame, sessions, sources
-from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, RECALLED, Config, McpClient
+from mcp_server_qdrant.cli import agents, clients, frame, sessions, sources, visit
+from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, Config, McpClient
 from mcp_server_qdrant.cli.ingest import once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import SearchRequest
@@ -33,56 +32,68 @@ STORED_LATER = "Interrupted; the clients are set up, and their server goes on wi
     "chosen",
     multiple=True,
     type=click.Choice(list(CLIENTS)),
-    help="Whose configuration is written. Repeatable.",
+    help="The client to configure. Repeatable.",
 )
 @click.option(
     "--folder",
     "folders",
     multiple=True,
     metavar="PATH[=COLLECTION]",
-    help="A folder that the server keeps in step with a collection. Repeatable.",
+    help="A folder that the server syncs into a collection. Repeatable.",
 )
 @click.option(
     "--remove",
     "removed",
     multiple=True,
     metavar="PATH|NAME",
-    help="A folder, or a client's sessions, that the server no longer follows. Repeatable.",
+    help="A folder or a client's sessions to stop following, or a file with our block. Repeatable.",
 )
 @click.option(
     "--sessions",
     "told",
     multiple=True,
     type=click.Choice(list(sessions.CLIENTS)),
-    help="Whose conversations the server stores and follows. Repeatable; none unless named.",
+    help="A client whose conversations, or memory, the server follows. Repeatable. Default: none.",
 )
 @click.option(
     "--recall/--no-recall",
     default=None,
-    help="Whether hooks of Claude Code tell it what is stored, at the start and by prompt.",
+    help="Add or remove hooks that tell agents what is stored, at the start and per prompt.",
 )
-@click.option("--url", help="A Qdrant server. Default: the settings' engine, else this disk.")
+@click.option(
+    "--agents-file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    help="A CLAUDE.md or AGENTS.md to add our block to: when to search and store. Repeatable.",
+)
+@click.option("--url", help="A Qdrant server. Default: the engine of the settings, else this disk.")
 @click.option("--name", default="qdrant", show_default=True, help="The server's name in clients.")
-@click.option("--yes", is_flag=True, help="Ask nothing, and write.")
+@click.option("--yes", is_flag=True, help="Write without asking.")
 def init(
     chosen: Sequence[str],
     folders: Sequence[str],
     removed: Sequence[str],
     told: Sequence[str],
+    files: Sequence[str],
     url: str | None,
     name: str,
     *,
     recall: bool | None,
     yes: bool,
 ) -> None:
-    """Set this server up in your MCP clients: a few questions, or flags in their place.
+    """Set this server up in your MCP clients, by a few questions or by flags.
 
-    Shows what it is going to write and keeps a copy of what was there. Folders and sessions that a
-    client follows already stay. Then it loads the model, reads the folders and searches.
+    Shows each change and keeps a copy of the old file. Folders and sessions that a client already
+    follows stay. Then it loads the model, reads the folders and searches.
     """
     env_file = click.get_current_context().meta.get(frame.KEY)
     with frame.ending("Interrupted; run it again."):
         settings = frame.load()
+        others = _write_blocks(files, removed, ask=not yes)
+        named = files or len(others) < len(removed)
+        if named and not any((chosen, folders, others, told, url, recall is not None)):
+            return
         if not yes:
             there = ", ".join(key for key, client in CLIENTS.items() if client.path.exists())
             chosen = chosen or _listed(f"Clients ({', '.join(CLIENTS)})", there, CLIENTS)
@@ -92,27 +103,23 @@ def init(
                 url = click.prompt("URL of a Qdrant server; empty: this disk", "", err=True).strip()
         if not chosen:
             raise ConfigError(f"Name a client with --client: {', '.join(CLIENTS)}.")
-        if recall is not None and "claude-code" not in chosen:
-            raise ConfigError("--recall goes with --client claude-code.")
         first = _variables(folders, url, told)
         settings = environment.load(env_file, first=first)
+        place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
         if recall:
-            place = settings.qdrant_recall_path or settings.cache_path / "recall" / name
             first[RECALL_PATH] = str(place)
         without = RECALL_PATH if recall is False else None
-        steps: dict[str, Callable[[], None]] = {
+        # Hooks first: `doctor` compares the newest copy of a file, which must be that of the entry.
+        steps = _hook_steps(chosen, place, recall=recall, ask=not yes) | {
             CLIENTS[one].title: partial(
-                _configure, one, name, _command(env_file), first, without, removed, ask=not yes
+                _configure, one, name, _command(env_file), first, without, others, ask=not yes
             )
             for one in dict.fromkeys(chosen)
         }
-        if recall is not None:
-            command = [*_command(None), "recall", str(place)] if recall else None
-            steps[f"hooks of {HOOKS.title}"] = partial(_set_hooks, command, ask=not yes)
         undone = _done(steps)
     with frame.ending(STORED_LATER):
         try:
-            asyncio.run(_first_search(settings))
+            _try_out(settings, first)
         finally:
             for error in undone.values():
                 frame.failed(error)
@@ -123,7 +130,7 @@ def init(
 
 
 def _done(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
-    """Do each of the steps; the errors of those that could not be done."""
+    """Run all steps; returns the errors of those that failed."""
     undone = dict[str, ConfigError]()
     for name, step in steps.items():
         try:
@@ -135,12 +142,12 @@ def _done(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
 
 
 def _listed(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
-    """The answer's parts, some of those that are `known` if any are."""
+    """Ask for a comma-separated list; if `known` is given, only of those."""
 
     def split(text: str) -> list[str]:
         parts = [part.strip() for part in text.split(",") if part.strip()]
         if known and not (parts and set(parts) <= {*known}):
-            raise click.UsageError(f"Name some of {', '.join(known)}.")
+            raise click.UsageError(f"Choose from {', '.join(known)}.")
         return parts
 
     answer = f"{question}, separated by commas"
@@ -148,18 +155,18 @@ def _listed(question: str, default: str = "", known: Collection[str] = ()) -> li
 
 
 def _asked_sessions() -> list[str]:
-    """The clients whose conversations may be read, each with what that would be."""
+    """Ask for each client with conversations whether they may be read; returns their names."""
     question = "Read and follow {} (without tool output, secrets masked), into the collection {!r}?"
     return [
         name
         for name, kept in sessions.CLIENTS.items()
         if (found := kept.measured())
-        and click.confirm(question.format(found, sessions.COLLECTION), err=True)
+        and click.confirm(question.format(found, kept.collection), err=True)
     ]
 
 
 def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()) -> dict[str, str]:
-    """The settings that the answers make. Raises ConfigError."""
+    """The settings for these answers. Raises ConfigError."""
     made = list[dict[str, Any]]()
     for folder in folders:
         named, _, collection = folder.partition("=")
@@ -170,7 +177,7 @@ def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()
     for name in dict.fromkeys(told):
         kept = sessions.CLIENTS[name]
         if (found := kept.measured()) is None:
-            raise ConfigError(f"There is no session of {kept.title} in {kept.path}.")
+            raise ConfigError(f"There is no {kept.noun} of {kept.title} in {kept.path}.")
         click.echo(f"The server will store and follow {found}.")
         made.append(kept.source(name))
     first = {"QDRANT_URL": url, sources.VARIABLE: json.dumps(made) if made else None}
@@ -178,7 +185,7 @@ def _variables(folders: Sequence[str], url: str | None, told: Sequence[str] = ()
 
 
 def _command(env_file: Path | None) -> list[str]:
-    """The command for clients: this very installation, whatever their PATH is."""
+    """The command for clients: this installation, independent of their PATH."""
     named = ["--env-file", str(env_file.absolute())] if env_file else []
     return [sys.executable, "-P", "-m", "mcp_server_qdrant", *named]
 
@@ -193,7 +200,7 @@ def _configure(
     *,
     ask: bool,
 ) -> None:
-    """Write the entry of one client, which was shown, and of which it is known that it starts."""
+    """Test that the new entry of a client starts, show it, and write it."""
     client = CLIENTS[flag]
     was = clients.read_config(client).get(client.section, {}).get(name)
     before = was if isinstance(was, dict) else {}
@@ -202,15 +209,18 @@ def _configure(
             f"{client.title} has another server named {name!r} ({program}): give this one a name "
             "of its own with --name."
         )
-    # A client that a desktop starts has not the environment of this shell.
+    # A client started from a desktop does not have the environment of this shell.
     given = environment.given(click.get_current_context().meta.get(frame.KEY))
     own = {one: text for one, (text, origin) in given.items() if origin == environment.ENVIRONMENT}
     there = clients.texts(before.get("env"))
     env = {one: text for one, text in {**there, **own, **first}.items() if one != without}
-    if sources.VARIABLE in env or removed:  # it takes the place of the settings file's
+    if sources.VARIABLE in env or removed:  # it overrides the settings file
         file = given.get(sources.VARIABLE, (None, ""))[0]
         values = (file, *(one.get(sources.VARIABLE) for one in (there, first)))
-        env[sources.VARIABLE] = json.dumps(sources.merged(values, removed))
+        followed = sources.merged(values, removed)
+        env[sources.VARIABLE] = json.dumps(followed)
+        if not followed and file is None:
+            del env[sources.VARIABLE]
     entry = {**before, "command": command[0], "args": list(command[1:]), "env": env}
     entry |= {"type": "stdio"} if flag in ("vscode", "claude-code") else {}
     if not env:
@@ -232,13 +242,16 @@ def _configure(
             raise ConfigError(f"{client.path} was changed meanwhile: run this again.")
         return {**held, client.section: {**servers, name: entry}}
 
-    # What was started before is not shown: its arguments may be keys.
+    # The old command is not shown, because its arguments may be keys.
     old = {key: one for key, one in before.items() if key not in ("command", "args")}
-    _write(client, change, {name: _shown(old)} if old else {}, {name: _shown(entry)}, ask=ask)
+    was_shown = _as_lines({name: _shown(old)} if old else {})
+    then, write = f"Restart {client.title}.", partial(clients.write, client, change)
+    new = _as_lines({name: _shown(entry)})
+    _write(client.path, f", {client.section}", was_shown, new, write, then, ask=ask)
 
 
 def _shown(entry: clients.Entry) -> dict[str, Any]:
-    """An entry as it may be printed: of variables and keys that are not ours the names alone."""
+    """An entry for printing, with the values of foreign variables and keys hidden."""
     known = ("command", "args", "type")
     ours = {one for names in environment.environment_names().values() for one in names}
     shown = {key: one if key in known else environment.HIDDEN for key, one in entry.items()}
@@ -254,42 +267,103 @@ def _shown(entry: clients.Entry) -> dict[str, Any]:
     return shown
 
 
-def _set_hooks(command: Sequence[str] | None, *, ask: bool) -> None:
-    """Write the hooks that recall into the settings of Claude Code, or take them out."""
-    line = shlex.join(command) if command else None
+def _hook_steps(
+    chosen: Collection[str], place: Path, *, recall: bool | None, ask: bool
+) -> dict[str, Callable[[], None]]:
+    """The steps that add recall hooks for that place to these clients, or remove them."""
+    steps = dict[str, Callable[[], None]]()
+    if recall is not None and not HOOKS.keys() & chosen:
+        raise ConfigError(f"--recall goes with --client {', '.join(HOOKS)}.")
+    for flag, file in HOOKS.items() if recall is not None else ():
+        line = shlex.join([*_command(None), "recall", str(place), flag]) if recall else None
+        if flag in chosen:
+            steps[f"hooks of {file.title}"] = partial(_set_hooks, file, line, ask=ask)
+    return steps
+
+
+def _set_hooks(file: McpClient, line: str | None, *, ask: bool) -> None:
+    """Add the recall hooks to the file of a client, or remove them."""
 
     def change(held: Config) -> Config:
-        return clients.with_hooks(held, line)
+        return clients.with_hooks(file, held, line)
 
-    held = clients.read_config(HOOKS)
+    held = clients.read_config(file)
     if change(held) == held:
-        click.echo(f"{HOOKS.title} has {'these' if line else 'none of our'} hooks: {HOOKS.path}")
-    else:
-        shown = dict.fromkeys(RECALLED, line or environment.HIDDEN)
-        _write(HOOKS, change, *(({}, shown) if line else (shown, {})), ask=ask)
+        click.echo(f"{file.title} has {'these' if line else 'none of our'} hooks: {file.path}")
+        return
+    shown = _as_lines({}), _as_lines(dict.fromkeys(file.events, line or environment.HIDDEN))
+    old, new = shown if line else shown[::-1]
+    write = partial(clients.write, file, change)
+    then = f"Restart {file.title}. {file.then if line else ''}"
+    _write(file.path, f", {file.section}", old, new, write, then, ask=ask)
+
+
+def _write_blocks(files: Sequence[str], removed: Sequence[str], *, ask: bool) -> list[str]:
+    """Write our block to `files` and remove it from those `removed`.
+
+    Returns the removed ones that had no block.
+    """
+    others = list[str]()
+    for one, new in (*((one, agents.BLOCK) for one in files), *((one, "") for one in removed)):
+        path = Path(one).expanduser().absolute()
+        if (not new and not path.is_file()) or (held := agents.block_of(path)) == new == "":
+            others.append(one)
+        elif held == new:
+            click.echo(f"{path} has this block already.")
+        elif not path.parent.is_dir():
+            raise ConfigError(f"{path.parent} is not a folder.")
+        else:
+            write = partial(clients.rewrite, path, partial(agents.with_block, new=new))
+            _write(path, "", held.splitlines(), new.splitlines(), write, ask=ask)
+    return others
+
+
+def _as_lines(shown: Mapping[str, Any]) -> list[str]:
+    return json.dumps(shown, indent=2, ensure_ascii=False).splitlines()
 
 
 def _write(
-    client: McpClient,
-    change: Callable[[Config], Config],
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    path: Path,
+    part: str,
+    old: Sequence[str],
+    new: Sequence[str],
+    write: Callable[[datetime], Path | None],
+    then: str = "",
     *,
     ask: bool,
 ) -> None:
-    """Change a configuration, and show what changes. Nothing else of it is: it may hold keys."""
-    click.echo(f"{client.path}, {client.section}:")
-    old, new = (
-        json.dumps(one, indent=2, ensure_ascii=False).splitlines() for one in (before, after)
-    )
+    """Show a change and write it if confirmed. The rest of the file is not shown: it may have keys.
+
+    `then` is printed after writing.
+    """
+    click.echo(f"{path}{part}:")
     for line in ndiff(old, new):
         if not line.startswith("?"):
             click.echo(line.rstrip())
-    if ask and not click.confirm(f"Write {client.path}?", default=True, err=True):
+    if ask and not click.confirm(f"Write {path}?", default=True, err=True):
         return
-    backup = clients.write(client, change, datetime.now())
+    backup = write(datetime.now())
     kept = f"; what was there is in {backup.name}" if backup else ""
-    click.echo(f"Written: {client.path}{kept}. Restart {client.title}.")
+    click.echo(f"Written: {path}{kept}. {then}".rstrip())
+
+
+def _try_out(settings: Settings, first: Mapping[str, str]) -> None:
+    """Do the first search in the process that has the engine."""
+    if "QDRANT_URL" in first:  # the service would use the environment's engine
+        visit.run(_first_search(settings))
+    elif status := frame.at_engine(
+        ["first-search", json.dumps(first)], lambda: _first_search(settings)
+    ):
+        raise click.exceptions.Exit(status)
+
+
+@click.command(hidden=True)
+@click.argument("first")
+@frame.runs(STORED_LATER)
+async def first_search(first: str) -> None:
+    """Do the last part of `init`, with its new settings as a JSON object."""
+    env_file = click.get_current_context().meta.get(frame.KEY)
+    await _first_search(environment.load(env_file, first=json.loads(first)))
 
 
 async def _first_search(settings: Settings) -> None:
@@ -302,10 +376,11 @@ async def _first_search(settings: Settings) -> None:
         encoder = services.encoders.default
         modelless = settings.embedding_provider == "none"
         if not modelless and not await frame.loaded(encoder):
-            frame.say(f"{encoder.reason} Until it is there, keywords are searched.")
+            frame.say(f"{encoder.reason} Until then, searches use keywords only.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
             await once(services, SyncRequest.to_keep(source))
-            if not source.keep:  # the conversations of all projects are nobody's
+            # Conversations and memory of all projects belong to no folder.
+            if not (source.keep or source.name in sessions.CLIENTS):
                 await settle(services.shared.client, source.collection, source.path)
         query = _query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
@@ -316,12 +391,12 @@ async def _first_search(settings: Settings) -> None:
 
 
 def _line(text: str, room: int) -> str:
-    """The beginning of a text in one line that a terminal can show."""
+    """The beginning of a text as one printable line."""
     return " ".join(printable(text, " ").split())[:room]
 
 
 def _query(settings: Settings) -> str:
-    """A query that finds something: the name of a file that was stored."""
+    """A query that should find something: the name of a stored file."""
     for source in settings.sync_sources:
         for path in sorted(source.path.rglob("*.*")):
             if path.is_file() and not path.name.startswith("."):

@@ -1,8 +1,8 @@
-"""The sessions that coding clients keep on this machine: where they are, and how much."""
+"""The sessions and memory of coding clients on this machine: location and size."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,15 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of a client: a folder below that of the user, and the patterns of its files."""
+    """The sessions of a client: a folder below the home folder, and file patterns."""
 
     title: str
     folder: str
     include: tuple[str, ...]
     exclude: tuple[str, ...] = ()
+    collection: str = COLLECTION
+    noun: str = "session"
+    keep: bool = True  # keep texts whose files the client deletes
 
     @property
     def path(self) -> Path:
@@ -29,29 +32,38 @@ class Sessions:
         return user_folder() / self.folder
 
     def source(self, name: str) -> dict[str, Any]:
-        """The entry of SYNC_SOURCES that follows them, and keeps those that the client deletes."""
-        files = {"include": self.include, "exclude": self.exclude, "keep": True}
-        return {"path": str(self.path), "collection": COLLECTION, "name": name, **files}
+        """The entry of SYNC_SOURCES for them."""
+        files = {"include": self.include, "exclude": self.exclude, "keep": self.keep}
+        return {"path": str(self.path), "collection": self.collection, "name": name, **files}
 
     def measured(self) -> str | None:
-        """How many there are, how large, from when to when; None where there is none."""
+        """Their number, size and dates in words; None if there are none."""
         from mcp_server_qdrant.ingest.files.walk import Source, walk_all
 
         selection = Selection(self.include, self.exclude)
         there = self.path.is_dir()
-        source = Source(COLLECTION, self.path, folder=True)
+        source = Source(self.collection, self.path, folder=True)
         files = walk_all([source], selection).files if there else []
         if not files:
             return None
-        days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9, UTC):%Y-%m-%d}" for one in files)
+        days = sorted(f"{datetime.fromtimestamp(one.mtime / 1e9):%Y-%m-%d}" for one in files)
         size = f"{sum(one.size for one in files) / MB:,.1f} MB"
-        return f"{amount(len(files), 'session')} of {self.title}, {size}, {days[0]} to {days[-1]}"
+        return f"{amount(len(files), self.noun)} of {self.title}, {size}, {days[0]} to {days[-1]}"
 
 
-# What sub-agents and tools did lies beside the sessions of Claude Code.
+# Claude Code keeps the logs of sub-agents and tools, and its memory, in the same folder. A note
+# that Claude deletes is no longer true, so it is not kept.
 CLIENTS: Mapping[str, Sessions] = {
     "claude-code": Sessions(
         "Claude Code", ".claude/projects", ("*.jsonl",), ("agent-*.jsonl", "subagents/")
+    ),
+    "claude-memory": Sessions(
+        "Claude Code's memory",
+        ".claude/projects",
+        ("*/memory/**/*.md",),
+        collection="claude-memory",
+        noun="note",
+        keep=False,
     ),
     "codex": Sessions("Codex", ".codex/sessions", ("rollout-*.jsonl",)),
     "gemini-cli": Sessions("Gemini CLI", ".gemini/tmp", ("session-*.json", "session-*.jsonl")),

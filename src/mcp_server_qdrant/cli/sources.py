@@ -1,4 +1,4 @@
-"""The folders that SYNC_SOURCES names, as configurations of clients hold them."""
+"""The values of SYNC_SOURCES in clients' configurations: read and merged."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -26,7 +26,7 @@ def read(text: str | None) -> list[Source]:
 
 
 def keyed(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:
-    """The entries of all values by place and collection, each as the last value has it.
+    """The entries of all values by path and collection; later values override earlier ones.
 
     Raises ConfigError.
     """
@@ -35,14 +35,14 @@ def keyed(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:
 
 
 def merged(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Source]:
-    """The entries of all values but for those `removed`, by path or name. Raises ConfigError."""
+    """The entries of all values without those `removed` by path or name. Raises ConfigError."""
     found = keyed(values)
     for named in removed:
         place = Path(named).expanduser().absolute()
         gone = [key for key, one in found.items() if key[0] == place or one.get("name") == named]
         if not gone:
             there = ", ".join(str(one) for one, _ in found) or "nothing"
-            raise ConfigError(f"{named} is not followed: name one of what is, {there}.")
+            raise ConfigError(f"{named} is not followed; choose from: {there}.")
         for key in gone:
             del found[key]
     return list(found.values())

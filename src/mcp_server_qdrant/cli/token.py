@@ -1,4 +1,4 @@
-"""The command `token`: makes, replaces, revokes and lists the tokens of AUTH_MODE=token."""
+"""The command `token`: creates, replaces, revokes and lists the tokens of AUTH_MODE=token."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -14,8 +14,6 @@ from mcp_server_qdrant.core.errors import ConfigError
 if TYPE_CHECKING:
     from mcp_server_qdrant.http.auth.tokens import TokenEntry
 
-LIST = "list"
-
 
 def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> datetime | None:
     if when and when.replace(tzinfo=UTC) <= datetime.now(UTC):
@@ -24,57 +22,60 @@ def _in_future(_: click.Context, __: click.Parameter, when: datetime | None) -> 
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     type=click.Choice(["read", "write", "admin"]),
-    help="What it may do; write includes read, admin both. Repeatable.",
+    help="What the token permits; write includes read, admin both. Repeatable.",
 )
 @click.option(
     "--claim",
     "claims",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What it says of its caller, such as the tenant. Repeatable.",
+    help="A claim about the caller, such as the tenant. Repeatable.",
 )
 @click.option(
     "--expires",
     type=click.DateTime(),
     callback=_in_future,
-    help="When it ends, in UTC. Default: never.",
+    help="When it expires, in UTC. Default: never.",
 )
 @click.option(
     "--file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file of AUTH_TOKENS_FILE. Without it, the line to add to one is printed; to replace, "
-    "revoke and list, it is the file that the settings name.",
+    help="The tokens file. Without it, a new token's line is printed instead; --replace, --revoke "
+    "and --list use AUTH_TOKENS_FILE.",
 )
 @click.option(
     "--replace",
     is_flag=True,
-    help="Make a new token for NAME, with the same rights; the old one ends.",
+    help="Create a new token for NAME with the same rights; the old one becomes invalid.",
 )
-@click.option("--revoke", is_flag=True, help="End all tokens of NAME at once.")
-def token(name: str, file: Path | None, **given: Any) -> None:
-    """Make a token for the caller NAME, or `token list` those that there are.
+@click.option("--revoke", is_flag=True, help="Revoke all tokens of NAME.")
+@click.option("--list", "listing", is_flag=True, help="List all tokens.")
+def token(name: str | None, file: Path | None, *, listing: bool, **given: Any) -> None:
+    """Create a token for the caller NAME.
 
-    A token is shown once; what is stored is its hash. A running server follows the file.
+    A token is shown once; only its hash is stored. A running server notices changes of the file.
     """
     asked = {option for option, value in given.items() if value}
-    if name == LIST and asked:
-        raise click.UsageError("token list takes no option but --file.")
+    if listing and (asked or name):
+        raise click.UsageError("--list takes no name, and no other option but --file.")
+    if not (listing or name):
+        raise click.UsageError("Missing argument 'NAME'.")
     if given["revoke"] and asked > {"revoke"}:
         raise click.UsageError("--revoke takes no other option but --file.")
     with frame.ending():
         from mcp_server_qdrant.http.auth import tokens
 
-        known = name == LIST or given["revoke"] or given["replace"]
+        known = listing or given["revoke"] or given["replace"]
         place = file or (frame.load().auth_tokens_file if known else None)
         if known and place is None:
             raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
-        if name == LIST:
+        if name is None:
             _list(tokens.read_tokens(place) if place else ())
             return
         with tokens.editing(place) if place else nullcontext():
@@ -101,14 +102,12 @@ def _rights(
     expires: datetime | None,
     old: "TokenEntry | None",
 ) -> dict[str, Any]:
-    """The rights of a token as its entry has them: of an old one what is not said."""
+    """The rights in a token's entry; omitted ones come from the `old` token."""
     split = [claim.partition("=") for claim in claims]
     if not all(name and equals for name, equals, _ in split):
         raise ConfigError("A claim is NAME=VALUE.")
     if old and old.expires and not expires:
-        raise ConfigError(
-            f"The token of {old.name} has an end: add --expires, the end of the new one."
-        )
+        raise ConfigError(f"The token of {old.name} expires: add --expires for the new one.")
     said = {
         "scopes": list(dict.fromkeys(scopes)),
         "claims": {name: value for name, _, value in split},
@@ -122,7 +121,7 @@ def _rights(
 
 
 def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
-    """Make a token in place of those of this name, and print it."""
+    """Create a token, replacing those of this name, and print it."""
     from mcp_server_qdrant.http.auth import tokens
 
     secret = tokens.new_token()
@@ -141,7 +140,7 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
 
 
 def _list(found: "Sequence[TokenEntry]") -> None:
-    """A line for each token: name, scopes, end in UTC, claims."""
+    """Print a line per token: name, scopes, expiry in UTC, claims."""
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]
     for one in found:

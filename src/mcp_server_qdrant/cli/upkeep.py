@@ -1,5 +1,5 @@
 """The commands that work on whole collections while they are used: `upgrade`, `copy`, `describe`,
-`accept-loss`, `rebuild`, `backup` and `restore`.
+`accept-loss`, `rebuild`, `backup`, `restore` and `export`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,37 +10,68 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame
+from mcp_server_qdrant.cli import frame, visit
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError, UnknownCollection
+from mcp_server_qdrant.core.expiry import NEVER, expiry
 from mcp_server_qdrant.core.lean import import_qdrant_client
-from mcp_server_qdrant.core.notation import amount, called, printable
+from mcp_server_qdrant.core.notation import amount, called, every, printable
 from mcp_server_qdrant.settings.environment import Settings
 
 if TYPE_CHECKING:
+    from mcp_server_qdrant.ingest.collections.export import Exported, Form
     from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 
-Work = Callable[[Any, str], Awaitable[str]]  # with an engine, on a collection: what came of it
+Work = Callable[[Any, str], Awaitable[str]]  # (engine, collection) -> sentence on the result
+
+
+def _place(_: click.Context, __: click.Parameter, where: str | None) -> str | None:
+    """The URL, or the path made absolute."""
+    return where if where is None or "://" in where else str(visit.absolute(where))
+
+
+_PLACE: Any = {
+    "metavar": "URL|PATH",
+    "help": "Default: the engine of the settings.",
+    "callback": _place,
+}
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@click.option("--model", help="Give it the vectors of this model, and search by them.")
-@click.option("--drop-old", is_flag=True, help="Remove the vectors of the models before.")
+@click.option("--model", help="Add the vectors of this model, and search with them.")
+@click.option("--drop-old", is_flag=True, help="Remove the vectors of other models.")
+@click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar="KEY[:TYPE]",
+    help="Only index this payload key; TYPE is a Qdrant index type, by default keyword.",
+)
 @frame.runs(frame.GOES_ON)
-async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bool) -> None:
-    """Give collections what hybrid search needs: BM25 vectors, in place, while they are searched.
+async def upgrade(
+    collections: Sequence[str], model: str | None, indexes: Sequence[str], *, drop_old: bool
+) -> None:
+    """Prepare collections for hybrid search: add BM25 vectors in place, while they are in use.
 
-    Interrupted, the next run goes on where this one was.
+    On a Qdrant server in strict mode, also add the indexes that searches need. After an
+    interruption the next run continues.
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
     settings = _load()
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_encoders
+    from mcp_server_qdrant.app.process import local_models
 
-    encoders, progress = open_encoders(settings), frame.Progress()
+    pairs = (one.partition(":") for one in indexes)
+    wanted = {key: kind or "keyword" for key, _, kind in pairs}
+    encoders, progress = open_encoders(settings, local_models()), frame.Progress()
 
     async def work(engine: Any, name: str) -> str:
+        made = await engine.complete(name, wanted)
+        indexed = f"Indexed: {every(made)}." if made else ""
+        if wanted and not model:
+            return f"{called(name)}: {indexed or 'indexed already.'}"
         upgrades = upkeep.upgrades_of(settings, engine, progress)
         if model:
             await frame.loaded(encoders.of(model))
@@ -48,7 +79,7 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
             done = await upgrades.model(name, encoders.of(model), metadata, drop=drop_old)
         else:
             done = await upgrades.keywords(name)
-        return upgraded(done, model, encoders.mapped(name))
+        return f"{upgraded(done, model, encoders.mapped(name))} {indexed}".rstrip()
 
     try:
         await _own(settings, collections, work)
@@ -58,14 +89,14 @@ async def upgrade(collections: Sequence[str], model: str | None, *, drop_old: bo
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@click.option("--from", "origin", metavar="URL|PATH", help="Default: the engine of the settings.")
-@click.option("--to", "goal", metavar="URL|PATH", help="Default: the engine of the settings.")
+@click.option("--from", "origin", **_PLACE)
+@click.option("--to", "goal", **_PLACE)
 @frame.runs(frame.GOES_ON)
 async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
-    """Copy collections between engines: ids, payloads and vectors as they are.
+    """Copy collections between engines, with ids, payloads and vectors unchanged.
 
-    A PATH is a folder of this server, or of qdrant-client's local mode. Interrupted, the next run
-    goes on where this one was.
+    A PATH is a folder of this server, or of qdrant-client's local mode. After an interruption the
+    next run continues.
     """
     settings = _load()
     from mcp_server_qdrant.app import upkeep
@@ -96,7 +127,7 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @frame.runs(frame.GOES_ON)
 async def accept_loss(collections: Sequence[str]) -> None:
-    """Go on without points that are missing on the disk, and say no more about them.
+    """Accept that points are missing on the disk, and stop reporting them.
 
     For collections of the embedded engine that qdrant-collections shows as damaged.
     """
@@ -110,9 +141,9 @@ async def accept_loss(collections: Sequence[str]) -> None:
 @click.command()
 @frame.runs("Interrupted; the engine goes on with it.")
 async def rebuild() -> None:
-    """Rebuild the embedded engine's store from all that can still be read, where it is damaged.
+    """Rebuild a damaged store of the embedded engine from everything that is still readable.
 
-    What was damaged is kept in the folder `damaged` of QDRANT_LOCAL_PATH.
+    The damaged files are kept in the folder `damaged` of QDRANT_LOCAL_PATH.
     """
     settings = _load()
     from mcp_server_qdrant.app import upkeep
@@ -127,58 +158,71 @@ async def rebuild() -> None:
 @click.command()
 @click.argument("collection")
 @click.argument("text", required=False)
-@click.option("--folder", metavar="PATH", help="The folder that it belongs to; empty: to none.")
+@click.option(
+    "--folder",
+    "folders",
+    metavar="PATH",
+    multiple=True,
+    help="A folder that it belongs to. Repeatable. Empty: none.",
+)
+@click.option("--expires", metavar="TIME", help="When its texts expire: 90 days, 1 year, never.")
 @frame.runs(frame.GOES_ON)
-async def describe(collection: str, text: str | None, folder: str | None) -> None:
-    """Say what a collection is about, so that agents can choose; an empty text takes it back.
+async def describe(
+    collection: str, text: str | None, folders: Sequence[str], expires: str | None
+) -> None:
+    """Describe a collection, so that agents can choose it; an empty text removes the description.
 
-    A client that is started in the collection's folder searches it, and stores into it, where no
-    other is named.
+    It becomes the default of clients that are started in its folder. New texts without their own
+    expiry get that of the collection; expired texts are kept, but no longer found.
     """
-    if text is None and folder is None:
-        raise click.UsageError("Give a text, or --folder.")
-    place = _existing(folder) if folder else None
+    if text is None and not folders and expires is None:
+        raise click.UsageError("Give a text, --folder or --expires.")
+    ends = expiry(expires or "", datetime.now(UTC))
+    places = [_existing(one) for one in folders if one]
 
     async def work(engine: Any, name: str) -> str:
         said = []
         if text is not None:
             await engine.describe(name, text.strip())
             said.append("described" if text.strip() else "its description is gone")
-        if folder is not None:
-            await engine.assign(name, place)
-            said.append(f"belongs to {printable(str(place)) if place else 'no folder'}")
+        if folders:
+            await engine.assign(name, places)
+            named = " and ".join(printable(str(one)) for one in places)
+            said.append(f"belongs to {named or 'no folder'}")
+        if expires is not None:
+            after = expires.strip() if ends else ""
+            await engine.expire(name, after)
+            said.append(f"new texts expire: {printable(after or NEVER)}")
         return f"{called(name)}: {', '.join(said)}."
 
     await _own(_load(), [collection], work)
 
 
 def _existing(folder: str) -> Path:
-    place = Path(folder).resolve()
+    place = visit.absolute(folder).resolve()
     if not place.is_dir():
         raise click.UsageError(f"{place} is not a folder.")
     return place
 
 
 _OF_BACKUPS = (
-    click.Argument(
-        ["folder"], type=click.Path(path_type=Path), callback=lambda _, __, path: path.absolute()
-    ),
+    click.Argument(["folder"], type=visit.GivenPath(path_type=Path)),
     click.Argument(
         ["collections"],
         nargs=-1,
         metavar="[COLLECTION...]",
         callback=lambda _, __, names: tuple(dict.fromkeys(names)),
     ),
-    click.Option(["--overwrite"], is_flag=True, help="Replace what is there."),
+    click.Option(["--overwrite"], is_flag=True, help="Replace what exists."),
 )
 
 
 @click.command(params=[*_OF_BACKUPS])
 @frame.runs("Interrupted; nothing was kept.")
 async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
-    """Copy collections (default: all) into FOLDER, while they are used.
+    """Copy collections (default: all) into FOLDER, while they are in use.
 
-    The folder is there once it is complete. A Qdrant server has snapshots of its own.
+    The folder appears when it is complete. For a Qdrant server, use its snapshots.
     """
     settings, tell, now = _load(), frame.Progress(), datetime.now(UTC)
     from mcp_server_qdrant.app import upkeep
@@ -189,14 +233,43 @@ async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -
 @click.command(params=[*_OF_BACKUPS])
 @frame.runs("Interrupted; run it again with --overwrite.")
 async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
-    """Bring collections (default: all) back from the FOLDER of a backup, while others are used.
+    """Restore collections (default: all) from the FOLDER of a backup, while others are in use.
 
-    Each is back as a whole. Those that are there already are left alone without --overwrite.
+    Each is restored as a whole. Without --overwrite, existing ones are skipped.
     """
     settings, tell = _load(), frame.Progress()
     from mcp_server_qdrant.app import upkeep
 
     _done(await upkeep.restore(settings, folder, collections, tell, replace=overwrite))
+
+
+@click.command()
+@click.argument("collection")
+@click.argument("folder", type=visit.GivenPath(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "jsonl"]),
+    default="markdown",
+    show_default=True,
+    help="One Markdown file per text, or JSON lines.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing export.")
+@frame.runs("Interrupted; nothing was kept.")
+async def export(collection: str, folder: Path, form: "Form", *, overwrite: bool) -> None:
+    """Write the texts of a COLLECTION into FOLDER, for other programs, or to ingest them again.
+
+    Ids, titles, tags, dates, metadata and supersessions are included. The folder appears when it
+    is complete.
+    """
+    settings, tell = _load(), frame.Progress()
+    from mcp_server_qdrant.app import upkeep
+
+    done = await upkeep.export_collection(
+        settings, collection, folder, form, tell, replace=overwrite
+    )
+    frame.show("")
+    click.echo(exported(collection, done))
 
 
 def _done(points: Mapping[str, int]) -> None:
@@ -207,14 +280,14 @@ def _done(points: Mapping[str, int]) -> None:
 
 
 def _load() -> Settings:
-    """The settings; the libraries of the engines are imported lean."""
+    """Load the settings, and import qdrant-client without what is not needed."""
     settings = frame.load()
     import_qdrant_client()
     return settings
 
 
 async def _own(settings: Settings, collections: Sequence[str], work: Work) -> None:
-    """Work on collections of the engine that the settings name."""
+    """Do the work on collections of the settings' engine."""
     from mcp_server_qdrant.app import upkeep
 
     upkeep.check_writable(settings)
@@ -225,10 +298,10 @@ async def _own(settings: Settings, collections: Sequence[str], work: Work) -> No
 async def _each(
     engine: Any, collections: Sequence[str], visible: Settings | None, work: Work
 ) -> None:
-    """Work on every collection, even if others fail, and print each result.
+    """Do the work on every collection, even if others fail, and print each result.
 
-    The settings tell which are `visible`; None: all that there are. Ends with the first status that
-    is not 0.
+    `visible` are the settings that restrict the collections; None: no restriction. Exits with the
+    first non-zero status.
     """
     from mcp_server_qdrant.app import upkeep
 
@@ -267,6 +340,16 @@ def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> 
         said.append(f"Removed: {_names(done.dropped)}.")
     if model and mapped and mapped != model:
         said.append(f"COLLECTION_MODELS still names {mapped} for it: change that.")
+    return " ".join(said)
+
+
+def exported(name: str, done: "Exported") -> str:
+    """The result of an export."""
+    said = [f"{called(name)}: {amount(done.texts, 'text')} in {amount(done.files, 'file')}."]
+    if done.textless:
+        said.append(f"{amount(done.textless, 'point')} without a text left out.")
+    if done.torn:
+        said.append(f"{amount(done.torn, 'text')} incomplete: parts are missing in the collection.")
     return " ".join(said)
 
 

@@ -1,1 +1,1 @@
-"""Values, errors and notation that every room shares. Imports no other room."""
+"""Values, errors and notation shared by all packages. Imports none of them."""

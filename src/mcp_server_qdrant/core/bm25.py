@@ -1,15 +1,15 @@
-"""The BM25 of this server's vectors, and the languages that the engine has."""
+"""The BM25 parameters of this server's vectors, and the engine's languages."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-K1 = 1.2  # term frequency saturation, and so the largest score that a term allows
+K1 = 1.2  # term frequency saturation, which bounds the score of a term
 B = 0.75
-AVERAGE_LENGTH = 256  # words, in every collection: so the scores of all compare
+AVERAGE_LENGTH = 256  # words, fixed for all collections so that scores are comparable
 
 
 class Markers(NamedTuple):
-    """Terms that no text has: `foreign` of vectors of texts that are not English, and language."""
+    """Artificial terms in vectors of non-English texts: `foreign`, and one per language."""
 
     foreign: tuple[int, ...]
     languages: Mapping[int, str]

@@ -1,24 +1,24 @@
-"""Answers of other servers, bounded: httpx limits neither their size nor what they unpack to."""
+"""Limits on responses: httpx bounds neither their size nor what they decompress to."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 import httpx
 
-TOGETHER = 512_000_000  # bytes of all answers that are being read
-LARGEST = 4_000_000  # bytes of an answer; as text each may take four more, and once again
-HEAVIEST = 32_000_000  # bytes that its objects, lists and items may take
-# The bytes that these signs of a JSON text stand for at most, when it is parsed.
+TOGETHER = 512_000_000  # bytes of all responses being read
+LARGEST = 4_000_000  # bytes of a response; as text it may take four times as much, twice
+HEAVIEST = 32_000_000  # bytes that its parsed objects, lists and items may take
+# The most bytes that each of these JSON characters takes once it is parsed.
 PARSED: Mapping[bytes, int] = {b"{": 240, b"[": 90, b",": 32}
-SMALL = HEAVIEST // 1_000  # bytes of an answer that cannot be too heavy
-PLAIN = {"Accept-Encoding": "identity"}  # of a request, so that its answer is not packed
+SMALL = HEAVIEST // 1_000  # bytes of a response that cannot be too heavy
+PLAIN = {"Accept-Encoding": "identity"}  # request header against compressed responses
 
 
 class TooLarge(Exception):
-    """An answer would take more memory than it may."""
+    """A response would take too much memory."""
 
 
 class Reading:
-    """The bytes of an answer that is being read, a part of what all of them may take together."""
+    """Counts the bytes of a response being read, and of all such responses together."""
 
     together = 0
 
@@ -27,20 +27,20 @@ class Reading:
         self._size = 0
 
     def add(self, size: int) -> None:
-        """So many more were read. Raises TooLarge."""
+        """Add bytes that were read. Raises TooLarge."""
         self._size += size
         Reading.together += size
         if self._size > self._largest or Reading.together > TOGETHER:
             raise TooLarge
 
     def end(self) -> None:
-        """The answer was read, or given up."""
+        """Release the bytes: the response was read or abandoned."""
         Reading.together -= self._size
         self._size = 0
 
 
 def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
-    """Check what a JSON text takes when it is read. Raises TooLarge."""
+    """Check how much memory a parsed JSON text takes. Raises TooLarge."""
     if sum(map(len, pieces)) > SMALL:
         weight = sum(cost * piece.count(sign) for piece in pieces for sign, cost in costs.items())
         if weight > HEAVIEST:
@@ -50,9 +50,9 @@ def weigh(pieces: Sequence[bytes], costs: Mapping[bytes, int] = PARSED) -> None:
 async def bounded(
     response: httpx.Response, costs: Mapping[bytes, int] = PARSED, largest: int = LARGEST
 ) -> None:
-    """Bound an answer before it is read, and leave it packed: a hook of httpx's clients.
+    """A response hook for httpx that bounds the body and does not decompress it.
 
-    The reading raises TooLarge.
+    Reading the body raises TooLarge.
     """
     response.headers.pop("content-encoding", None)
     assert isinstance(response.stream, httpx.AsyncByteStream)

@@ -1,4 +1,4 @@
-"""A circuit breaker: what has failed is left alone for a while."""
+"""A circuit breaker: calls to a failing service pause for a while."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -8,9 +8,9 @@ LONGEST = 600.0
 
 
 class Breaker:
-    """Open for `seconds` after so many failures in a row, or for as long as the service asks.
+    """Opens for `seconds` after several failures in a row, or for as long as the service asks.
 
-    Once the time is over calls are let through again; the first failure opens it again.
+    After that time calls are let through; the next failure opens it again.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Breaker:
         self._failures, self._until, self.reason = 0, 0.0, None
 
     def failed(self, reason: str, *, at_once: bool = False, wait: float | None = None) -> None:
-        """Count a failure. `at_once` opens it whatever went before, `wait` for so many seconds."""
+        """Count a failure. `at_once` opens it now, `wait` for at least that many seconds."""
         self._failures += 1
         self.reason = reason
         if at_once or wait is not None or self._failures >= self._limit:

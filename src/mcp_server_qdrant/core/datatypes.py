@@ -1,12 +1,16 @@
-"""The data that moves through the server. All of it is frozen; a stage returns changed copies."""
+"""The data types of the server. All are immutable; changes make copies."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import blake2b
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+from mcp_server_qdrant.core.revision import Revision
 
 Payload = dict[str, Any]
 PointId = str | int
@@ -22,20 +26,19 @@ Provider = Literal["fastembed", "none", "openai"]  # of vectors; docs/models.md
 MODEL_KEY = "embedding_model"  # in a collection's metadata
 SUPERSEDED_KEY = "superseded_by"
 STORED_BY = "stored_by"
-SUPERSEDED_IN = "superseded_in"  # the collection, where it is another one
-# What this server writes itself at the top of a payload; a field inside `metadata` is free.
+SUPERSEDED_IN = "superseded_in"  # the successor's collection, if it is another one
+# The top-level payload keys that this server writes; keys in `metadata` are free.
 OURS = frozenset(("document", "metadata", "title", "source", "tags", "doc", SUPERSEDED_KEY))
 OURS |= {"created_at", "updated_at", SUPERSEDED_IN, STORED_BY}
 TAG_KEYS = ("tags", "metadata.tags")
 SNIPPET = 160  # characters
-RRF_K = 60  # rank r on a leg counts 1 / (r + RRF_K) in the fusion, r from 0
+RRF_K = 60  # rank r on a leg (from 0) adds 1 / (r + RRF_K) in the fusion
 
 
-@dataclass(frozen=True, slots=True)
-class DenseLeg:
-    """The dense vector of a collection that a request searches.
+class DenseLeg(NamedTuple):
+    """The dense vector of a collection that is searched.
 
-    `vector` is its name ("" when unnamed), `size` its dimensions, `model` what encodes queries.
+    `vector` is its name ("" if unnamed), `size` its dimensions, `model` the query encoder.
     """
 
     vector: str
@@ -44,8 +47,7 @@ class DenseLeg:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class SparseLeg:
+class SparseLeg(NamedTuple):
     """The BM25 vector of a collection. `idf` says whether the engine applies its own IDF."""
 
     vector: str
@@ -54,10 +56,11 @@ class SparseLeg:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A collection resolved for one request: which legs it has and what it holds.
+    """A collection resolved for searching: its legs and counts.
 
     `documents` is N_c, the points that carry the sparse vector (all points without one).
     `note` says in a sentence why a leg is missing, if one is; `failed` that it could not be read.
+    `expiring`: texts there may have expired.
     `filling` is a sparse vector that an upgrade is giving to the points: written, not searched.
     `dates` are the payload paths that have an index of dates. Targets of one `space` are searched
     together; without one each is by itself.
@@ -73,11 +76,31 @@ class Target:
     filling: SparseLeg | None = None
     dates: tuple[str, ...] = ()
     space: str | None = None
+    expiring: bool = False
 
     @property
     def written(self) -> SparseLeg | None:
-        """The sparse vector that its points are stored with."""
+        """The sparse vector for storing points."""
         return self.filling or self.sparse
+
+
+class Targets(tuple[Target, ...]):
+    """The targets of a search; a catalog returns the same object until one changes."""
+
+    @cached_property
+    def alike(self) -> Sequence[Sequence[Target]]:
+        """Targets grouped by space and legs; one without a space is a group of its own."""
+        found: dict[Any, list[Target]] = {}
+        for one in self:
+            alone = one.collection if one.space is None else None
+            key = alone, one.space, one.dense, one.sparse, one.failed, one.note
+            found.setdefault(key, []).append(one)
+        return [*found.values()]
+
+
+def alike(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
+    """Group targets that get the same query."""
+    return (targets if isinstance(targets, Targets) else Targets(targets)).alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +113,41 @@ class Sparse:
 
 @dataclass(frozen=True, slots=True)
 class LegQuery:
-    """The query of one collection: None for a leg that is not searched.
+    """The query for one collection: None for a leg that is not searched.
 
     A sparse one without terms stands for a leg that has none of the words: all its points score 0.
-    `tags` (payload key, value) add a leg over the points that carry one of them.
+    `tags` (payload key, value) add a leg over the points that carry one of them. `where` is a
+    filter in the engine's form, beside that of the search.
     """
 
     dense: Dense | None
     sparse: Sparse | None
     tags: tuple[tuple[str, str], ...] = ()
+    where: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A word that no searched collection has, and what was searched for instead."""
+    """A word that no searched collection has, and its replacement in the search."""
 
     word: str
     to: str
 
 
-class Candidate(NamedTuple):
-    """One point that the fused query returned, with its exact leg scores.
+class Best(NamedTuple):
+    """The `number` of candidates to return, of the highest relevance by `alpha` and `bound`."""
 
-    `dense` is a cosine similarity, `sparse` a BM25 score under the global idf: 0 of a point that
-    lacks the vector, or shares no term with the query, None where the leg was not searched.
-    `current` is False of a part of a text that was replaced, or is not whole yet.
+    number: int
+    alpha: float
+    bound: float
+
+
+class Candidate(NamedTuple):
+    """A point returned by the fused query, with its exact leg scores.
+
+    `dense` is a cosine similarity, `sparse` a BM25 score with the global IDF: 0 if the point lacks
+    the vector or shares no term with the query, None if the leg was not searched. `current` is
+    False for a part of a text that was replaced or is not complete yet.
     """
 
     collection: str
@@ -128,10 +161,10 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The fused candidates of collections that were asked together, best first.
+    """The fused candidates of collections that were searched together, best first.
 
-    `targets` are those that answered. `damage` says what is lost of a collection; `full`: there may
-    be more candidates than were asked for.
+    `targets` are those that answered. `damage` maps damaged collections to a sentence; `full`: the
+    limit was reached, so there may be more candidates.
     """
 
     targets: Sequence[Target]
@@ -140,8 +173,7 @@ class Scored:
     damage: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """The outcome of a search in one collection."""
 
     collection: str
@@ -152,11 +184,11 @@ class Status:
 def is_current(
     version: str | None, chunk: int, writing: int | None, first: tuple[str | None, int] | None
 ) -> bool:
-    """True if a further part belongs to the present version of its text.
+    """True if a further part belongs to the current version of its text.
 
-    That is the version of the first part, which also says how many parts there are: whoever
-    replaces it replaces the whole text at once. Without a first part, what was whole once is shown,
-    and what never was is not.
+    The first part decides: it has the current version and the number of parts, so replacing it
+    replaces the whole text atomically. Without a first part, a part counts unless its write never
+    finished.
     """
     if first is None:
         return writing is None
@@ -164,12 +196,12 @@ def is_current(
 
 
 class Document(NamedTuple):
-    """A stored text as a person or an agent sees it, whoever wrote it and in whatever shape.
+    """A stored text or a part of one, independent of the tool and format that wrote it.
 
     `chunk` counts from 0 within `chunks`; `start` and `end` are character offsets in the whole.
-    `last` is the last chunk of a text joined of some, `torn` if they are not all of one version.
-    `section` names the headings above its start; `sections` are those that begin within the text,
-    each where it does, "" where one ends.
+    `last` is the last chunk if several were joined; `torn`: they are not all of one version.
+    `section` is the path of headings above its start; `sections` are (offset, path) of those that
+    begin within the text, "" where one ends.
     `textless`: it has no text.
     `version` is that of a text of several parts, `head` the id of the first where this is another,
     `writing` is when a write began that is under way or was cut short, in epoch seconds.
@@ -177,6 +209,7 @@ class Document(NamedTuple):
     is another one, `heir` the first part of it. `stored_by` is `client`, `version` and `caller`.
     `dated`: its `created_at` is what its caller or file says, not when it was stored. `file` names
     the file that a sync took it from. `pending` marks this very text while it waits for its vector.
+    `expires` is when it is found no more.
     """
 
     id: PointId
@@ -208,22 +241,25 @@ class Document(NamedTuple):
     dated: bool = False
     file: Payload | None = None
     pending: str | None = None
+    expires: str | None = None
 
     @property
-    def revision(self) -> str:
-        """16 hex digits that are others as soon as the text, or what is stored with it, changes.
-
-        All parts of a text of one version have the same.
-        """
-        text = self.version or (None if self.chunks > 1 else self.text)
-        kept = (self.title, self.source, self.metadata, self.tags, self.superseded_by)
-        seen = (text, *kept, self.created_at, self.updated_at)
-        written = json.dumps(seen, sort_keys=True, default=str)
-        return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    def revision(self) -> Revision:
+        """The state of the text that this is, or is a part of."""
+        return Revision(
+            ours=self.document is not None,
+            version=self.version,
+            text=None if self.version or self.chunks > 1 else self.text,
+            described=(self.title, self.source, self.metadata, self.tags),
+            superseded_by=self.superseded_by,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            expires=self.expires,
+        )
 
     @property
     def heading(self) -> str | None:
-        """Its title, and below that its section."""
+        """Its title and section, joined by " > "."""
         return " > ".join(filter(None, (self.title, self.section))) or None
 
     def current(self, head: "Document | None") -> bool:
@@ -233,20 +269,30 @@ class Document(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A contiguous quote of one part of a text, and the section that it stands in."""
+    """A contiguous quote from one part of a text, and its section."""
 
     text: str
     part: Document
     section: str | None = None
 
 
+class Earlier(NamedTuple):
+    """The `number` of earlier versions of a text, and when the last of them ended."""
+
+    number: int
+    since: str
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One text of the answer, how relevant it is, and the passages that say so, best first.
+    """A text in the results, its relevance, and its matching passages, best first.
 
     `document` is the part of the first passage; `left` other parts of the text fit and are not
-    shown. `supersedes` is the id of the text in whose place it stands. A list of the newest texts
+    shown. `supersedes` is the id of the text in whose place it stands, `in_time` its
+    place among texts about the same subject ("newest of 3", "older"). A list of the newest texts
     has no relevance. `why` has the numbers that made its place, as the tool gives them.
+    `elsewhere`: it is from outside of what is searched by default. `as_of` is the day of which the
+    `document` is a version, since it was changed after that; `earlier` are the versions before it.
     """
 
     document: Document
@@ -257,15 +303,19 @@ class Result:
     also: tuple[Document, ...] = ()
     left: int = 0
     supersedes: str | None = None
+    elsewhere: bool = False
+    in_time: str | None = None
+    as_of: str | None = None
+    earlier: Earlier | None = None
 
     @property
     def passage(self) -> str:
-        """The best passage; empty where none is shown."""
+        """The best passage; empty if none is shown."""
         return self.passages[0].text if self.passages else ""
 
     @property
     def snippet(self) -> str:
-        """How the best passage, or else the text begins, on one line."""
+        """The start of the best passage, or else of the text, on one line."""
         return " ".join((self.passage or self.document.text).split())[:SNIPPET]
 
     @property
@@ -276,9 +326,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """The outcome of reranking: the best `pool` hits scored by `model`, or a reason why not.
+    """The outcome of reranking: `model` scored the best `pool` hits, or the `reason` why not.
 
-    "skipped" means that it was not tried, "degraded" that it was and failed.
+    "skipped": it was not tried; "degraded": it failed.
     """
 
     state: RerankState
@@ -289,11 +339,11 @@ class Reranked:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """The answer to one search. `notes` are sentences the caller should read.
+    """The results of one search. `notes` are sentences for the caller.
 
-    `advice` are those on how to get what is not shown. `searched` is the query with its
-    corrections. `rerank` is None where it was not asked for. `more` further results were found;
-    `weak`: even the best is hardly a match. `nothing` is the note that nothing was found.
+    `advice` are sentences on how to get more. `searched` is the corrected query. `rerank` is None
+    if it was not requested. `more` is the number of results not shown; `weak`: even the best is
+    hardly a match. `nothing` is the note that nothing was found.
     """
 
     query: str
@@ -311,9 +361,9 @@ class SearchPage:
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A text to remember. `id` None means its content identifies it.
+    """A text to store. `id` None: the id is derived from the content.
 
-    What else is None stays as it was where the text replaces another.
+    What else is None stays as it was where the text replaces another. `expires` is "" for never.
     """
 
     text: str
@@ -324,11 +374,12 @@ class NewDocument:
     tags: tuple[str, ...] | None = None
     created_at: datetime | None = None
     stored_by: Mapping[str, str] | None = None
+    expires: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """One collection as `qdrant-collections` tells of it."""
+    """A collection as described by `qdrant-collections`."""
 
     name: str
     points: int
@@ -337,14 +388,15 @@ class CollectionInfo:
     updated_at: str | None = None
     note: str | None = None
     description: str | None = None
+    expires: str | None = None
     writers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model that encodes the queries of a collection; `fault` says why there is none.
+    """The model that encodes queries for a collection; `fault`: why there is none.
 
-    `certain` where the collection or a setting says so, and it is not merely the default.
+    `certain`: named by the collection or a setting, so not merely the default.
     """
 
     model: str | None
@@ -354,7 +406,7 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The files of a folder that are wanted: patterns as in .gitignore, relative to the folder."""
+    """Which files of a folder to sync: patterns as in .gitignore, relative to the folder."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -362,9 +414,9 @@ class Selection:
 
 @dataclass(frozen=True)
 class SyncedFolder:
-    """A folder, or a file, that is kept in step with a collection.
+    """A folder or file that is synced into a collection.
 
-    `keep`: what is gone from it stays in the collection.
+    `keep`: texts of deleted files stay in the collection.
     """
 
     path: Path
@@ -376,10 +428,29 @@ class SyncedFolder:
 
     @property
     def selection(self) -> Selection:
-        """The files that are wanted."""
+        """Which of its files to sync."""
         return Selection(self.include, self.exclude)
 
     @property
     def called(self) -> str:
-        """Its name, or the one that it was given."""
+        """The given name, or else the folder's own."""
         return self.name or self.path.name
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Drawn:
+    """Points sampled from a collection: `vectors` (n, d) as stored, and parallel columns.
+
+    `documents` are the ids of the points' texts, as all tools show them. `texts` are the starts of
+    the texts, longer than `snippets`; `facts` are short payload values by key. `without` counts the
+    sampled points that lack the vector.
+    """
+
+    ids: tuple[PointId, ...]
+    documents: tuple[str, ...]
+    titles: tuple[str, ...]
+    snippets: tuple[str, ...]
+    texts: tuple[str, ...]
+    facts: tuple[Mapping[str, Sequence[str]], ...]
+    vectors: "NDArray[Any]" = field(repr=False)
+    without: int = 0

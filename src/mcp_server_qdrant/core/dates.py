@@ -1,39 +1,57 @@
-"""The dates of texts: where they are, a period of them, and the newest."""
+"""The dates of texts: where they are stored, how people write them, and periods."""
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mcp_server_qdrant.core.context import from_local, local
 from mcp_server_qdrant.core.datatypes import Document, PointId
-from mcp_server_qdrant.core.notation import moment, time_of
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.notation import line, moment, time_of
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
-LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # engines know later ones, calendars none
+LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)  # the latest that `datetime` can hold
 DATE_KEY = "doc.date"  # the date of a text of this server
-UNDATED = "none"  # its value for a text that has none
-# Where texts keep their dates, by indexed fields. Without the first, any of the others counts.
+UNDATED = "none"  # its value for a text without a date
+# The indexed date fields. If the first one is missing, any of the others counts.
 DATES = (DATE_KEY, "updated_at", "created_at", "metadata.date")
 
-_AGO = re.compile(r"(?:(?:last|past) )?(\d+|an?) ?(?:([dwmy])|(day|week|month|year)s?)(?: ago)?")
-_NAMED = re.compile(r"(last|past|this) (week|month|year)")
-_DAYS = {"d": 1, "w": 7, "m": 31, "y": 366}  # at least
-_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_WORDS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_AGO = re.compile(
+    rf"(?:the )?(?:(?:last|past) )?(\d+|an|one|{'|'.join(_WORDS)}) ?"
+    r"(?:([hdwmy])|(hour|day|week|month|year)s?)(?: ago)?"
+)
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 31, "y": 366}  # at least
+_NAMED = re.compile(r"(last|past|previous|this|current|next) (week|month|quarter|year)")
+_NEAR = {"today": 0, "now": 0, "yesterday": -1, "day before yesterday": -2, "tomorrow": 1}
+_STEPS = {"this": 0, "current": 0, "next": 1}
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july", "august", "september"),
+    *("october", "november", "december"),
+)
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_FILLING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b|,|\.(?= )|\b(?:on|in|since|of|the|from|at) ")
+_ISO = re.compile(r"\d{8}|\d{4}-?w\d\d(?:-?\d)?")
+_CLOCK = re.compile(r"(.+) (\d\d?):(\d\d)")
 A_DAY, A_SECOND = timedelta(days=1), timedelta(seconds=1)
+
+Wall = tuple[datetime, datetime]  # start and end (exclusive), as local wall-clock times
 
 
 class Period(NamedTuple):
-    """From a moment on, and until before another one; None: without that end."""
+    """A period from `since` to `until` (exclusive); None: open-ended."""
 
     since: datetime | None
     until: datetime | None
 
 
 class Listed(NamedTuple):
-    """The newest points of a collection, with their times; those without a time are the last.
+    """The newest points of a collection with their times; those without a time come last.
 
-    `total` texts match. Where it is not `complete`, only some were looked at.
+    `total` is the number of matching texts; if not `complete`, only some were read.
     """
 
     points: Sequence[tuple[PointId, datetime | None]]
@@ -42,30 +60,82 @@ class Listed(NamedTuple):
 
 
 def own_date(text: Document) -> datetime | None:
-    """The date that a text gives: `metadata.date`, or the `created_at` that came with it."""
+    """The date given with a text: `metadata.date`, or a `created_at` from its caller or file."""
     said = [(text.metadata or {}).get(key) for key in ("date", "created_at")]
     given = [one for one in said if isinstance(one, str)]
-    times = map(moment, [*given, text.created_at if text.dated else None])
+    times = map(stated, [*given, text.created_at if text.dated else None])
     return next((when for when in times if when), None)
 
 
-def date_of(text: Document) -> datetime | None:
-    """The date of a text: its own, or else when it was stored or corrected.
+def stated(value: Any) -> datetime | None:
+    """Like `moment`, but also takes a day, month or year as people write it; its start."""
+    if (when := moment(value)) or not isinstance(value, str):
+        return when
+    with suppress(RequestError, ValueError, OverflowError):
+        if wall := _calendar(value):
+            return from_local(wall[0])
+    return None
 
-    None for a file that gives none: the time of the file is not that of its text.
+
+def indexed(when: datetime) -> datetime:
+    """The time to index for a date: noon for a date without a time.
+
+    So it is the same day in all time zones up to twelve hours away.
+    """
+    wall = local(when).replace(tzinfo=None)
+    return from_local(wall + A_DAY / 2) if wall == _midnight(wall) else when
+
+
+def lasting(metadata: dict[str, Any] | None, now: datetime) -> dict[str, Any] | None:
+    """The metadata with relative dates such as `yesterday` replaced by calendar days.
+
+    Raises RequestError for an ambiguous day.
+    """
+    made = dict(metadata or {})
+    for key in made.keys() & {"date", "created_at"}:
+        said = made[key]
+        if isinstance(said, str) and not stated(said) and (found := span(said, now)):
+            made[key] = local(found[0]).date().isoformat()
+    return metadata and made
+
+
+def at_time(text: str, now: datetime) -> tuple[str, datetime] | None:
+    """Parse `ID@TIME` into id and time (the end of a day or month); None if it is not that."""
+    own, _, said = text.rpartition("@")
+    if own and (found := span(said, now)):
+        exact = found[1] - found[0] <= A_SECOND
+        return own, found[0] if exact else found[1] - timedelta(microseconds=1)
+    return None
+
+
+def date_of(text: Document) -> datetime | None:
+    """The date of a text: the given one, or else when it was stored or corrected.
+
+    None for a file without a date: the file's time is not that of its text.
     """
     if (own := own_date(text)) or text.file is not None:
         return own
     first, second = text.updated_at, text.created_at
-    if text.document is None:  # of another tool, which may have been told
+    if text.document is None:  # another tool's `created_at` may be a given date
         first, second = second, first
     return moment(first) or moment(second)
 
 
-def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
-    """The time that a payload is aged by, at the first of the paths that has one.
+def changed_at(text: Document) -> datetime | None:
+    """When a text of this server was changed, if it was, by more than a second after it was stored.
 
-    None for a file that gives no date.
+    Files do not count.
+    """
+    if text.file is not None or text.document is None:
+        return None
+    when, first = moment(text.updated_at), moment(text.created_at)
+    return None if when and first and when - first < A_SECOND else when
+
+
+def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
+    """The time that a payload's age is computed from: at the first path that has one.
+
+    None for a file without a date.
     """
     doc = payload.get("doc") if isinstance(payload, dict) else None
     if isinstance(doc, dict):
@@ -76,45 +146,124 @@ def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
 
 
 def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
-    """The first moment of a year, a month, a day or a second, and the first one after it.
+    """Start and end (exclusive) of the year, month, day or second that a text names.
 
-    `7d` and `7 days` are the moment so long ago; `today`, `yesterday`, `last week` and `this month`
-    begin at midnight. None where the text is nothing of these.
+    Days are those of the person's time zone. `7d` and `7 days` give one moment, that long ago; a
+    day or month without a year (`monday`, `May`) is the latest one. None if the text is no date.
+    Raises RequestError for an ambiguous day.
     """
-    text = " ".join(text.split())
+    text, wall = " ".join(text.split()), local(now).replace(tzinfo=None)
     try:
         if ago := _AGO.fullmatch(text.lower()):
             number = int(ago[1]) if ago[1].isdigit() else 1
+            number = _WORDS.index(ago[1]) + 1 if ago[1] in _WORDS else number
             when = now - timedelta(days=number * _DAYS[(ago[2] or ago[3])[0]])
             return when, when
-        if days := _in_words(text.lower(), now):
-            return days
-        if named := _MONTH.fullmatch(text):
-            year, month = int(named[1]), int(named[2] or 1)
-            years, months = divmod(month - 1 + (1 if named[2] else 12), 12)
-            first = datetime(year, month, 1, tzinfo=UTC)
-            return first, first.replace(year=year + years, month=months + 1)
-        if (start := moment(text)) is not None:
-            return start, start + (A_DAY if _DAY.fullmatch(text) else A_SECOND)
+        if days := _calendar(text, wall):
+            return from_local(days[0]), from_local(days[1])
+        if exact := moment(text):
+            return exact, exact + A_SECOND
+        if (clock := _CLOCK.fullmatch(text)) and (days := _calendar(clock[1], wall)):
+            when = from_local(days[0].replace(hour=int(clock[2]), minute=int(clock[3])))
+            return when, when + timedelta(minutes=1)
     except (ValueError, OverflowError):
         pass
     return None
 
 
-def _in_words(text: str, now: datetime) -> tuple[datetime, datetime] | None:
-    """The days from midnight to midnight, in UTC."""
-    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        first = today - A_DAY * (text == "yesterday")
-        return first, first + A_DAY
-    if not (found := _NAMED.fullmatch(text)):
+@lru_cache(4096)  # a search reads the same dates for several steps
+def _calendar(text: str, now: datetime | None = None) -> Wall | None:
+    """A day, week, month, quarter or year; without `now`, no relative ones.
+
+    Raises ValueError for a date that does not exist.
+    """
+    said = " ".join(_FILLING.sub(" ", f"{text.lower()} ").split())
+    if _ISO.fullmatch(said):
+        week = "w" in said and len(said) < 9
+        return _days(datetime.fromisoformat(said.upper()), 7 if week else 1)
+    if now and (found := _from_now(said, _midnight(now))):
+        return found
+    year, month, day = _in_numbers(said) or _in_words(said.removeprefix("last "))
+    if year and not month:
+        return _months(year, 1, 12)
+    if not month or not (year or now):
         return None
-    before = found[1] != "this"
-    if found[2] == "week":
-        first = today - A_DAY * (today.weekday() + 7 * before)
-        return first, first + 7 * A_DAY
-    first = today.replace(day=1) if found[2] == "month" else today.replace(month=1, day=1)
-    if before:
-        first = (first - A_DAY).replace(day=1)
-        first = first if found[2] == "month" else first.replace(month=1)
-    return span(first.strftime("%Y-%m" if found[2] == "month" else "%Y"), now)
+    if not year and now:
+        year = now.year - (datetime(now.year, month, day or 1) > now)
+    return _days(datetime(year, month, day)) if day else _months(year, month)
+
+
+def _in_numbers(said: str) -> tuple[int, int, int] | None:
+    """Year, month and day (0 if absent) of 2026-11-28, 28.11.2026, 11/28/2026 or 11/2026."""
+    parts = re.split(r"[-./]", said)
+    if not all(map(str.isdecimal, parts)) or not 4 <= len(said) <= 10 or said[:4] == "0000":
+        return None
+    numbers = [int(one) for one in parts]
+    if len(parts[0]) == 4:
+        year, month, day = [*numbers, 0, 0][:3]
+        return year, month, day
+    dots, year = "." in said, 0
+    if len(parts[-1]) == 4 or len(parts) == 3:
+        year = numbers.pop() + 2000 * (len(parts[-1]) == 2)
+    if not year and not dots:
+        return None
+    one, two = numbers if len(numbers) == 2 else (0, numbers[0])
+    if one and not dots and max(one, two) <= 12 and one != two:
+        raise RequestError(
+            f"{line(said)} may be {year}-{two:02}-{one:02} or {year}-{one:02}-{two:02}: "
+            "write the one that you mean."
+        )
+    return (year, one, two) if two > 12 and not dots else (year, two, one)
+
+
+def _in_words(said: str) -> tuple[int, int, int]:
+    """Year, month and day (0 if absent) of words such as `28 nov 2026`."""
+    year = month = day = 0
+    for word in said.split():
+        number = int(word) if word.isdecimal() else 0
+        if number > 999 and not year:
+            year = number
+        elif 0 < number <= 31 and not day:
+            day = number
+        elif month or not (month := _place(word, MONTHS)):
+            return 0, 0, 0
+    return year, month, day
+
+
+def _from_now(said: str, today: datetime) -> Wall | None:
+    """A day, week, month, quarter or year relative to today."""
+    if said in _NEAR:
+        return _days(today + A_DAY * _NEAR[said])
+    if found := _NAMED.fullmatch(said):
+        step = _STEPS.get(found[1], -1)
+        if found[2] == "week":
+            return _days(today + A_DAY * (7 * step - today.weekday()), 7)
+        count = {"month": 1, "quarter": 3, "year": 12}[found[2]]
+        number = (today.year * 12 + today.month - 1) // count * count + count * step
+        return _months(number // 12, number % 12 + 1, count)
+    which, _, named = said.rpartition(" ")
+    if which not in ("", "last", "past", *_STEPS) or not (place := _place(named, WEEKDAYS)):
+        return None
+    ahead = place - 1 - today.weekday()  # within this week
+    if which in _STEPS:
+        return _days(today + A_DAY * (ahead + 7 * _STEPS[which]))
+    return _days(today + A_DAY * (ahead - 7 * (ahead > 0 or (ahead == 0 and which != ""))))
+
+
+def _place(word: str, names: Sequence[str]) -> int:
+    """The number, from 1, of the name that begins with this word; 0 for none."""
+    found = (n for n, name in enumerate(names, 1) if len(word) > 2 and name.startswith(word))
+    return next(found, 0)
+
+
+def _midnight(when: datetime) -> datetime:
+    return when.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _days(first: datetime, count: int = 1) -> Wall:
+    return first, first + A_DAY * count
+
+
+def _months(year: int, month: int, count: int = 1) -> Wall:
+    years, months = divmod(month - 1 + count, 12)
+    return datetime(year, month, 1), datetime(year + years, months + 1, 1)

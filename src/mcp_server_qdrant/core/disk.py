@@ -1,7 +1,7 @@
-"""Files: written so that a crash leaves them whole, opened within their folder, owned by whom.
+"""Files: atomic writes, opening without following links out of a folder, and ownership checks.
 
-`opened` follows no link out of the folder that was named, whoever moves it when. A hard link is the
-file itself: nothing tells where else it is.
+`opened` never follows a link out of the given folder, even in a race. Hard links cannot be told
+from other files.
 """
 
 import errno
@@ -18,9 +18,9 @@ from typing import BinaryIO
 
 from mcp_server_qdrant.core.errors import UnusableFile
 
-OUTSIDE = "is a link out of the folder, which is not followed: name what it leads to instead"
+OUTSIDE = "is a link out of the folder, which is not followed: name its target instead"
 NO_FILE = "is not a regular file"
-# Nothing waits for the other end of a pipe, or for a terminal.
+# Never block on a pipe or a terminal.
 READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 READ |= getattr(os, "O_BINARY", 0)
 STEP = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
@@ -28,10 +28,10 @@ HERE = getattr(os, "O_NOFOLLOW", 0)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace the file as a whole: readers see the old text or the new, also after a crash.
+    """Replace the file atomically: readers see the old or the new text, even after a crash.
 
-    A new file is its owner's alone; one that is replaced keeps owner, group, mode and access lists,
-    so that whoever could read it still can. Raises OSError, also where it cannot keep them.
+    A new file is private; a replaced one keeps its owner, group, mode and ACLs. Raises OSError,
+    also if it cannot keep these.
     """
     handle, name = mkstemp(prefix=f"{path.name}.", suffix=".draft", dir=path.parent)
     draft = Path(name)
@@ -54,29 +54,29 @@ def write_atomically(path: Path, text: str) -> None:
 
 @contextmanager
 def locked(path: Path, seconds: float = 30.0) -> Iterator[None]:
-    """Keep others who lock the path from it, to read it, change it and write it back.
+    """Hold an advisory lock on the path, for a read-modify-write.
 
-    Raises OSError where its folder cannot be written, TimeoutError where another process has it for
-    longer than so many seconds.
+    Raises OSError if its folder is not writable, TimeoutError if another process holds the lock for
+    longer than `seconds`.
     """
-    from filelock import FileLock, Timeout  # a hook, which must be quick, imports this module
+    from filelock import FileLock, Timeout  # late: hooks must start fast
 
     real = path.resolve()
-    real.parent.stat()  # the lock would make the folder
+    real.parent.stat()  # fails if the folder is missing; the lock would create it
     lock = real.with_name(f".{real.name}.lock")
     try:
         with FileLock(lock, seconds, mode=0o600):
             try:
                 yield
             finally:
-                with suppress(OSError):  # Windows keeps open files
+                with suppress(OSError):  # Windows cannot delete an open file
                     lock.unlink()
     except Timeout:
         raise TimeoutError(errno.ETIMEDOUT, "another process is changing it") from None
 
 
 def sync(folder: Path) -> None:
-    """Make what was created or renamed in the folder safe from a power failure."""
+    """Make creations and renames in the folder durable."""
     if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -86,7 +86,7 @@ def sync(folder: Path) -> None:
 
 
 def identity(path: Path) -> tuple[int, int] | None:
-    """The identity of a file, which another that takes its place has not; None without a file."""
+    """(device, inode); changes when another file takes this path. None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -95,7 +95,7 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 
 def place_in(folder: Path, file: Path) -> tuple[str, tuple[str, ...]] | None:
-    """The folder without links, and the names from it to what the file is; None: outside of it."""
+    """The resolved folder and the path components of the resolved file; None if it is outside."""
     root = os.path.realpath(folder)
     try:
         return root, Path(os.path.realpath(file)).relative_to(root).parts
@@ -105,9 +105,9 @@ def place_in(folder: Path, file: Path) -> tuple[str, tuple[str, ...]] | None:
 
 @contextmanager
 def opened(file: Path, within: Path | None) -> Iterator[BinaryIO]:
-    """The file, to be read; `within` a folder, unless a link may lead anywhere.
+    """Open a file for reading; `within`: it must resolve to a file in this folder.
 
-    Raises OSError, and UnusableFile where it is elsewhere, or no regular file.
+    Raises OSError, or UnusableFile if it is outside or not a regular file.
     """
     descriptor = os.open(file, READ) if within is None else _open_within(within, file)
     try:
@@ -120,12 +120,12 @@ def opened(file: Path, within: Path | None) -> Iterator[BinaryIO]:
 
 
 def _open_within(folder: Path, file: Path) -> int:
-    """Step by step, none of which may be a link, along the way that the links made."""
+    """Open each component of the resolved path in turn, refusing links that appear in a race."""
     place = place_in(folder, file)
     if place is None:
         raise UnusableFile(OUTSIDE)
     root, names = place
-    if os.open not in os.supports_dir_fd:  # Windows, where it takes a privilege to make links
+    if os.open not in os.supports_dir_fd:  # Windows, where creating links needs a privilege
         return os.open(Path(root, *names), READ)
     descriptor = os.open(root, STEP)
     for name in names[:-1]:
@@ -134,7 +134,7 @@ def _open_within(folder: Path, file: Path) -> int:
 
 
 def _open_in(folder: int, name: str, flags: int) -> int:
-    """A descriptor of the entry of an open folder, which is closed."""
+    """Open an entry of a folder descriptor, and close that descriptor."""
     try:
         return os.open(name, flags | HERE, dir_fd=folder)
     finally:
@@ -142,11 +142,11 @@ def _open_in(folder: int, name: str, flags: int) -> int:
 
 
 def others_may_write(path: Path) -> str | None:
-    """Why others than the user and root could have written this file; None where they could not.
+    """Why users other than this one and root could have written this file; None if they cannot.
 
-    Where it leads, for a link, and both folders count too: who may write there can replace it.
-    Nothing is looked at on Windows, nor where a file system is mounted read-only, as secrets are in
-    containers. Raises OSError where there is no such file.
+    Checks the link's target and both folders too: whoever can write there can replace the file.
+    Windows and read-only file systems (secrets in containers) are not checked. Raises OSError if
+    the file is missing.
     """
     if sys.platform == "win32":
         return None

@@ -1,34 +1,32 @@
-"""Everything that can go wrong, in one tree. The text of each error is for the caller.
+"""All errors in one tree. The text of each error is shown to the caller.
 
 QdrantMcpError
-├── ConfigError              a setting is wrong: the operator mends it, the server does not start
-├── Unauthorized             the token is missing, or not one that is let in
-├── RequestError             the caller can mend it and call again
-│   ├── UnknownCollection    no such collection (names near it are offered)
-│   ├── Outdated             the text has changed since the caller saw it
-│   ├── InvalidFilter        the filter does not say what it seems to say
+├── ConfigError              a setting is wrong; the server does not start
+├── Unauthorized             the token is missing or invalid
+├── RequestError             the caller can correct the call and retry
+│   ├── UnknownCollection    no such collection (similar names are offered)
+│   ├── Outdated             the text has changed since the caller read it
+│   ├── InvalidFilter        the filter is invalid
 │   ├── InvalidPoint         a point that must not reach the engine
-│   └── UnusableFile         a file that no text can be got from
-└── BackendError             nothing the caller can mend
-    ├── EngineUnavailable    Qdrant or the engine host cannot be reached
-    ├── EngineTimeout        it was reached and did not answer in time
-    ├── EngineFailure        it answered with a failure (one collection damaged, say)
-    │   ├── EngineTooOld     it does not know a call that is needed
-    │   └── AccessRefused    its key may not do this
-    │       └── KeyRefused   it does not know the key
-    ├── DiskFull             a write was refused before it could hurt
-    ├── EncoderUnavailable   no embedding model: not loaded, not reachable
-    ├── RerankerUnavailable  no reranking: not set up, not loaded, not reachable, no sound answer
-    ├── VerifierUnavailable  tokens cannot be checked: no keys of their issuer, no sound file
-    └── Unforeseen           whatever else a library, or our own code, raised
+│   └── UnusableFile         a file without readable text
+└── BackendError             nothing that the caller can correct
+    ├── EngineUnavailable    Qdrant is unreachable, or the embedded engine cannot be opened
+    ├── EngineTimeout        the engine did not answer in time
+    ├── EngineFailure        the engine answered with an error (such as a damaged collection)
+    │   ├── EngineTooOld     its version lacks a call
+    │   └── AccessRefused    the key lacks a permission
+    │       └── KeyRefused   the key is missing or unknown
+    ├── DiskFull             a write was refused before it could do damage
+    ├── EncoderUnavailable   no embedding model: not loaded or unreachable
+    ├── RerankerUnavailable  no reranking: not set up, not loaded, unreachable, invalid response
+    ├── VerifierUnavailable  tokens cannot be checked: no issuer keys, or an invalid file
+    └── Unforeseen           any other exception of a library or of our own code
 
-No text holds a path, a key or a stack trace.
+No text contains a path, a key or a stack trace.
 """
 
-import copyreg
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 UNSURE = (
     "It may or may not have happened: look with qdrant-get or qdrant-find before you repeat it."
@@ -36,11 +34,7 @@ UNSURE = (
 
 
 class QdrantMcpError(Exception):
-    """Base of all errors whose text may be shown to the caller; hosts send them to clients."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as it is: a constructor may take other arguments than the text."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+    """Base of all errors whose text may be shown to the caller."""
 
 
 def unsure(error: QdrantMcpError) -> QdrantMcpError:
@@ -49,19 +43,19 @@ def unsure(error: QdrantMcpError) -> QdrantMcpError:
 
 
 class ConfigError(QdrantMcpError):
-    """A setting is wrong; the text names the setting and the value it wants."""
+    """A setting is wrong; the text names the setting and a valid value."""
 
 
 class Unauthorized(QdrantMcpError):
-    """No valid token; the text says what is wrong with it in words of ours alone."""
+    """No valid token; the text says why, and never quotes the token."""
 
 
 class RequestError(QdrantMcpError):
-    """The call cannot be done as asked; the text says what to change."""
+    """The call is invalid; the text says what to change."""
 
 
 class UnknownCollection(RequestError):
-    """No such collection, or none that this server may show."""
+    """No such collection, or a hidden one."""
 
     def __init__(self, name: str, near: Sequence[str] = ()) -> None:
         self.name = name
@@ -75,7 +69,7 @@ class UnknownCollection(RequestError):
 
 
 class Outdated(RequestError):
-    """The text is no more what the caller saw; nothing was changed."""
+    """The text has changed since the caller read it; nothing was changed."""
 
     def __init__(self, after: str = "Nothing was changed") -> None:
         super().__init__(
@@ -89,13 +83,13 @@ class InvalidFilter(RequestError):
 
 
 class InvalidPoint(RequestError):
-    """The point would be refused or would damage the collection."""
+    """The point would be refused, or would damage the collection."""
 
 
 class UnusableFile(RequestError):
-    """No text can be got from the file; the text of the error follows its name.
+    """The file has no readable text; the error is the predicate of a sentence on the file.
 
-    `kept`: what was stored of it earlier stays, for it may be read another time.
+    `kept`: its stored texts stay, because it may be readable later.
     """
 
     def __init__(self, sentence: str, *, kept: bool = False) -> None:
@@ -120,15 +114,15 @@ class EngineFailure(BackendError):
 
 
 class EngineTooOld(EngineFailure):
-    """The server is of a version that cannot do this."""
+    """The server's version lacks a call."""
 
 
 class AccessRefused(EngineFailure):
-    """The engine does not let this server do what was asked."""
+    """The engine denies this server a permission."""
 
 
 class KeyRefused(AccessRefused):
-    """The engine does not know this server's key, or wants one."""
+    """The engine rejects this server's key, or requires one."""
 
 
 class DiskFull(BackendError):
@@ -136,14 +130,14 @@ class DiskFull(BackendError):
 
 
 class EncoderUnavailable(BackendError):
-    """No vector can be made: the model is not there, or not yet."""
+    """The model is not available, or not yet."""
 
 
 class RerankerUnavailable(BackendError):
     """No scores from the reranker; a search goes on without them.
 
-    `tried` tells a failure from a reranker that is not there yet; `retry_after` is how many
-    seconds it asked to be left alone.
+    `tried`: False for a reranker that is not ready yet; `retry_after`: the pause that it asked for,
+    in seconds.
     """
 
     def __init__(
@@ -155,11 +149,11 @@ class RerankerUnavailable(BackendError):
 
 
 class VerifierUnavailable(BackendError):
-    """No token can be checked: there never were keys of the issuer, or the file is not sound."""
+    """No token can be checked: the issuer's keys were never fetched, or the file is invalid."""
 
 
 class Unforeseen(BackendError):
-    """An unforeseen fault; its cause is what was raised."""
+    """An unforeseen fault; `__cause__` is the original exception."""
 
     def __init__(self, fault: str) -> None:
         super().__init__(f"an unexpected {fault}")
@@ -167,16 +161,16 @@ class Unforeseen(BackendError):
 
 @contextmanager
 def contained(error: Callable[[str], QdrantMcpError] = Unforeseen) -> Iterator[None]:
-    """Turn any error raised inside that is not one of ours into `error` of its class's name.
+    """Turn any exception except ours into `error`, called with its class name.
 
-    For work on other people's data, or in the background: its faults must not end anything else.
+    For work on untrusted data and in background tasks, whose faults must not stop anything else.
     """
     try:
         yield
     except (QdrantMcpError, GeneratorExit, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as fault:
-        from asyncio import CancelledError  # a short command does without asyncio
+        from asyncio import CancelledError  # not needed by short commands
 
         if isinstance(fault, CancelledError):
             raise

@@ -1,4 +1,4 @@
-"""What a query writes exactly: dates, versions, amounts, ticket numbers, paths, quoted phrases."""
+"""Exact tokens in a query: dates, versions, amounts, ticket numbers, paths, quoted phrases."""
 
 import re
 from collections.abc import Iterator
@@ -6,50 +6,67 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from mcp_server_qdrant.core.forms import LETTER, SPACED, apart, compared, seen
+
 LONGEST = 64  # characters of a compound
 MOST = 200  # compounds of a text
-PIECES, PHRASES = 16, 3  # of a query; with more of them it is a text that was pasted
-WORDS = 16  # of a query; in a longer one quotation marks quote, and demand nothing
+PIECES, PHRASES = 16, 3  # of a query; with more it is a pasted text
+WORDS = 16  # of a query; in a longer one, quotation marks do not demand a phrase
 
-# Possessive, and only from the beginning of a word: a long run of letters is read once.
+# Possessive and anchored at a word's start, so that long runs of letters take linear time.
 _COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-._/\\:,@#+~]++[^\W_]++)+")
-_TELLING = re.compile(r"[\d_/\\@]|[^\W_]{2}\.[^\W_]{2}")  # "1.2", "a/b", "renew.sh"; not "e.g"
+_SPECIFIC = re.compile(r"[\d_/\\@]|[^\W_]{2}\.[^\W_]{2}")  # "1.2", "a/b", "renew.sh"; not "e.g"
 _TIME = re.compile(r"(?<=\d)[Tt](?=\d\d:)")
 _SLASHES, _DASHES = re.compile(r"[/\\:,@#+]+"), re.compile(r"[-_~]+")
 _VERSION = re.compile(r"^v(?=\d)")
+# Of languages and the like: "c++", "c#", ".net"; but not a call as in ".then(".
+_SHARP = re.compile(rf"(?<!{LETTER}){LETTER}{{1,20}}+(?:\+\+(?![^\W\d]|[+#])|#(?![\w#]))")
+_DOTTED = re.compile(r"\.(?<![^\s(\"']\.)[a-z]\w++(?![\w(])")
 _QUOTED = re.compile(
-    '(?<!\\S)(?:"([^"]{2,})"|[\u201c\u201e]([^\u201c\u201d\u201e]{2,})[\u201c\u201d]'
-    "|\u00ab([^\u00ab\u00bb]{2,})\u00bb)(?!\\w)"
+    f'(?<!{SPACED})(?<![^\\s\\w])(?:"([^"]{{2,}})"'
+    "|[\u201c\u201e]([^\u201c\u201d\u201e]{2,})[\u201c\u201d]"
+    f"|\u00ab([^\u00ab\u00bb]{{2,}})\u00bb|\u300c([^\u300c\u300d]{{2,}})\u300d)(?!{SPACED})"
 )
+_UNIT = re.compile(r"(?<=\d)(?:\\ )?(?=[^\W\d_])")  # 40kg and 40 kg
 
 
 def compounds(text: str) -> list[str]:
-    """The distinct compounds of a text that tell something, in small letters, and those in them.
+    """The distinct specific compounds of a text in lowercase, including nested ones.
 
     `src/main.py` has itself and `main.py`, `2026-11-12T10:00` has `2026-11-12` and `10:00`; a
-    version is the same with and without its v.
+    version is the same with and without its v. Beside a script without spaces there are two, with
+    and without what is written in that.
     """
+    text = _TIME.sub(" ", compared(text))
+    alone = apart(text)
     found: dict[str, None] = {}
-    for match in _COMPOUND.finditer(_TIME.sub(" ", text.lower())):
+    for match in chain(
+        _COMPOUND.finditer(text), _COMPOUND.finditer(alone if alone != text else "")
+    ):
         if len(found) >= MOST:
             break
         parts = _SLASHES.split(match.group())
         pieces = (match.group(), *parts, *chain(*map(_DASHES.split, parts)))
-        found.update((_VERSION.sub("", piece), None) for piece in pieces if _tells(piece))
-    return list(found)
+        found.update((_VERSION.sub("", piece), None) for piece in pieces if _is_specific(piece))
+    return list(found | dict.fromkeys(_signed(text)[:MOST]))
 
 
-def _tells(piece: str) -> bool:
+def _signed(text: str) -> list[str]:
+    sharp = _SHARP.findall(text) if "++" in text or "#" in text else []
+    return sharp + _DOTTED.findall(text)
+
+
+def _is_specific(piece: str) -> bool:
     return (
         len(piece) <= LONGEST
         and _COMPOUND.fullmatch(piece) is not None
-        and _TELLING.search(piece) is not None
+        and _SPECIFIC.search(piece) is not None
     )
 
 
 @dataclass(frozen=True)
 class Exact:
-    """The compounds of a query, whole, and its quoted phrases, which a text must have."""
+    """The compounds of a query, and its quoted phrases, which a text must contain."""
 
     pieces: tuple[str, ...] = ()
     phrases: tuple[str, ...] = ()
@@ -57,20 +74,25 @@ class Exact:
     @classmethod
     def in_query(cls, query: str) -> "Exact":
         """Those of a query; of a quoted phrase the compounds do not count again."""
+        query = seen(query)
         phrases = tuple(dict.fromkeys(filter(None, map(_words, _quoted(query)))))
         if len(phrases) > PHRASES or len(query.split()) > WORDS:
             phrases = ()
-        rest = _TIME.sub(" ", (_QUOTED.sub(" ", query) if phrases else query).lower())
+        rest = _TIME.sub(" ", compared(_QUOTED.sub(" ", query) if phrases else query))
         pieces = dict.fromkeys(
-            _VERSION.sub("", piece) for piece in _COMPOUND.findall(rest) if _tells(piece)
+            _VERSION.sub("", piece)
+            for whole in _COMPOUND.findall(rest)
+            for piece in [*filter(_is_specific, _COMPOUND.findall(apart(whole)))] or [whole]
+            if _is_specific(piece)
         )
-        return cls(tuple(pieces)[:PIECES], phrases)
+        signed = dict.fromkeys(_signed(rest))
+        return cls(tuple(pieces | signed)[:PIECES], phrases)
 
     def __bool__(self) -> bool:
         return bool(self.pieces or self.phrases)
 
     def held(self, text: str) -> list[str]:
-        """The compounds and phrases that the text has as they are written."""
+        """The compounds and phrases that occur in the text literally."""
         folded = _words(text)
         return [written for written, pattern in self._patterns.items() if pattern.search(folded)]
 
@@ -81,17 +103,27 @@ class Exact:
 
 def _pattern(written: str) -> re.Pattern[str]:
     """A text has `1.2` neither in 11.2 nor in 1.2.3, but in v1.2, and a date before its time."""
-    before = r"(?<!\w)(?<!\d[.,])v?" if written[0].isdigit() else r"(?<!\w)"
-    after = r"(?:(?!\w)(?![.,]\d)|(?=t\d\d:))" if written[-1].isdigit() else r"(?!\w)"
-    before = before if written[0].isalnum() else ""
-    after = after if written[-1].isalnum() else ""
-    return re.compile(before + re.escape(written) + after)
+    before, after = edges(written)
+    if written[0].isdigit():
+        before += r"(?<!\d[.,])v?"
+    if written[-1].isdigit():
+        after = rf"(?:{after}(?![.,]\d)|(?=t\d\d:))"
+    return re.compile(before + _UNIT.sub(" ?", re.escape(written)) + after)
+
+
+def edges(written: str) -> tuple[str, str]:
+    """The patterns of the places where a word begins and ends, none in scripts without spaces.
+
+    C ends neither in C++ nor in C#.
+    """
+    first, last = (re.match(SPACED, sign) for sign in (written[0], written[-1]))
+    return f"(?<!{SPACED})" * bool(first), rf"(?!{SPACED}|\+\+|#(?!\w))" * bool(last)
 
 
 def _quoted(query: str) -> Iterator[str]:
     for match in _QUOTED.finditer(query):
-        yield next(filter(None, match.groups())).rstrip(".,;:!?")  # of the sentence around it
+        yield next(filter(None, match.groups())).rstrip(".,;:!?")  # not the sentence's
 
 
 def _words(text: str) -> str:
-    return " ".join(text.lower().split())
+    return " ".join(compared(text).split())

@@ -1,7 +1,7 @@
-"""Building blocks of declared fields: lenient types for tool arguments.
+"""Lenient types for tool arguments.
 
 Agents send lists and objects as JSON strings, single items for lists, and numbers for ids. These
-types accept that, and refuse text that no index, file or terminal should see.
+types accept that, and refuse NUL characters and broken Unicode.
 """
 
 import json
@@ -17,44 +17,44 @@ from mcp_server_qdrant.core.notation import SURROGATE
 MAX_WORD = 1_000  # characters of a name, a title or an id
 MAX_ITEMS = 256  # of a list of names
 MAX_VALUES = 100_000  # in one argument, at any depth
-# A noncharacter, which no text may hold: stands for what could not be decoded.
+# A Unicode noncharacter that marks undecodable input; texts may not contain it.
 BROKEN = "\uffff"
 
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A setting that is a tool's parameter too: its description for agents."""
+    """Marks a setting that is also a tool parameter; has its description for agents."""
 
     description: str
 
 
 def without_null(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not null: null and omitted mean the same."""
+    """Drop null values: null means the same as omitted."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def is_nothing(value: Any) -> bool:
-    """True for null, and for what models send in its place: "", "null", [""], ["null"]."""
+    """True for null and what models send instead of it: "", "null", [""], ["null"]."""
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return value is None or (isinstance(value, str) and value.strip() in ("", "null"))
 
 
 def choices(kind: Any) -> tuple[Any, ...]:
-    """The values of a Literal, or of an optional one; none of any other type."""
+    """The values of a Literal or an optional Literal; () for other types."""
     literal = next((one for one in (kind, *get_args(kind)) if get_origin(one) is Literal), None)
     return get_args(literal)
 
 
 def sound(value: Any) -> Any:
-    """The value. Raises ValueError for NUL, broken Unicode, or too many values in it."""
+    """Return the value. Raises ValueError for NUL, broken Unicode, or too many nested values."""
     inside, count = [value], 0
     while inside:
         item = inside.pop()
         if isinstance(item, str):
             if not (item.isascii() and "\x00" not in item):
                 _check(item)
-        elif isinstance(item, (dict, list)):  # a union of them takes twice as long
+        elif isinstance(item, (dict, list)):  # `dict | list` would take twice as long
             count += len(item)
             if count > MAX_VALUES:
                 raise ValueError(f"It holds more than {MAX_VALUES:,} values: send less.")
@@ -76,7 +76,7 @@ def _short(value: Any) -> Any:
 
 
 def json_object(value: Any) -> Any:
-    """An object from itself or from its JSON; None from an empty text."""
+    """An object, or one parsed from JSON; None for a blank string."""
     if not isinstance(value, str):
         return sound(value)
     if not value.strip():
@@ -89,7 +89,7 @@ def json_object(value: Any) -> Any:
 
 
 def one_or_many(value: Any) -> Any:
-    """A list from a list, from its JSON, or from the one item that it would hold."""
+    """A list, one parsed from JSON, or a list of the single item given."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -123,10 +123,10 @@ Text = Annotated[str, BeforeValidator(sound)]
 Word = Annotated[str, BeforeValidator(_short)]  # a name, a title
 Words = Annotated[tuple[Word, ...] | None, BeforeValidator(_few)]
 Tags = Annotated[tuple[Word, ...] | None, BeforeValidator(_split)]
-Id = Annotated[str, BeforeValidator(_as_text)]  # a text to us; other tools number theirs
+Id = Annotated[str, BeforeValidator(_as_text)]  # a string here; other tools may use numbers
 JsonObject = Annotated[dict[str, Any] | None, BeforeValidator(json_object)]
 
-_KINDS = {  # what a value must be, by how pydantic calls the fault
+_KINDS = {  # pydantic's error type -> what the value must be
     **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
     **dict.fromkeys(("float_parsing", "float_type", "finite_number"), "a number"),
     **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
@@ -143,7 +143,7 @@ _KINDS = {  # what a value must be, by how pydantic calls the fault
 
 
 def wanted(fault: ErrorDetails) -> str:
-    """The end of a sentence on a value that pydantic refused, without the value."""
+    """The predicate of a sentence on a value that pydantic refused; never quotes the value."""
     limits = fault.get("ctx", {})
     if kind := _KINDS.get(fault["type"]):
         return f"must be {kind}"

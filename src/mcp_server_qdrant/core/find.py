@@ -1,8 +1,8 @@
 """The parameters of qdrant-find, each declared once: type, bounds, default, texts.
 
-From here derive the tool's schema and the check of its arguments, the request of the read path,
-the settings that hold a server's defaults, docs/settings.md, and the defaults of the page. Those
-with a setting are `Preferences`; a call may say otherwise.
+The tool's schema and validation, the search request, the settings for a server's defaults,
+docs/settings.md and the page's defaults are all derived from them. Parameters with a setting are
+`Preferences`, which a call can override.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -28,6 +28,7 @@ from mcp_server_qdrant.core.fields import (
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
+TAIL = 0.25  # share of the best relevance; less relevant results are left out
 LINES = 2  # results without a passage at the end of a page
 WEAK, WHOLE = 150, 1_200  # tokens of a page without an answer, and of one of whole texts
 
@@ -36,14 +37,10 @@ Operator = Literal["==", "!=", ">", ">=", "<", "<=", "any", "except"]
 
 
 class Preferences(BaseModel):
-    """The ranking unless a call says otherwise: parameters that are settings too."""
+    """Parameters that are also settings: the defaults of a call."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
-    priority: Annotated[Priority, Offered("gain of preferred collections")] = Field(
-        "natural", validation_alias="QDRANT_COLLECTION_PRIORITY"
-    )
-    """How much preferred collections gain."""
     recency_weight: Annotated[float, Offered("how much age counts")] = Field(
         0.15, ge=0, le=1, validation_alias="QDRANT_RECENCY_WEIGHT"
     )
@@ -53,16 +50,16 @@ class Preferences(BaseModel):
 
     @classmethod
     def among(cls, settings: "Preferences") -> "Preferences":
-        """The preferences among all settings."""
+        """Extract the preferences from all settings."""
         return Preferences.model_construct(
             **{name: getattr(settings, name) for name in Preferences.model_fields}
         )
 
 
 class Tuning(Preferences):
-    """Parameters that few calls need: agents see them, and the preferences, as one object."""
+    """Rarely needed parameters; agents see them and the preferences as one object."""
 
-    # A setting's variable is no name of an argument.
+    # Arguments are named by field, never by environment variable.
     model_config = ConfigDict(extra="forbid", validate_by_alias=False, validate_by_name=True)
 
     algorithm: Annotated[Algorithm, Field(description="default hybrid")] = "hybrid"
@@ -71,13 +68,15 @@ class Tuning(Preferences):
     group_size: Annotated[int | None, Field(ge=1, le=10, description="most passages of a text")] = (
         None
     )
+    priority: Annotated[Priority, Field(description="gain of preferred collections")] = "soft"
+    recency_decay: Annotated[float, Field(gt=0, le=10, description="per day, default 0.01")] = 0.01
     correct: Annotated[bool, Field(description="typos in the query, default true")] = True
     fuzzy_boost: Annotated[float, Field(ge=0, le=0.2, description="gain by like spelling")] = 0.1
     explain: Annotated[bool, Field(description="why each result ranks there")] = False
 
 
 class SearchRequest(Tuning):
-    """One call of qdrant-find. A preference that is not given is the server's."""
+    """A call of qdrant-find. Preferences default to the server's."""
 
     query: Annotated[
         Text,
@@ -97,7 +96,7 @@ class SearchRequest(Tuning):
     )
     since: Annotated[
         Word | None,
-        Field(description="Date: 2026-10-31, 2026-10, yesterday, last week, 3 days"),
+        Field(description="Date: 2026-10-31, May 2026, monday, last week, 3 days"),
     ] = None
     until: Annotated[Word | None, Field(description="Last day or month")] = None
     tags: Annotated[Tags, Field(description="Any of these")] = None
@@ -111,14 +110,14 @@ class SearchRequest(Tuning):
     ] = None
 
     def where(self) -> dict[str, Any] | None:
-        """The filter in REST form, that of the tags included; None without any."""
+        """The filter in REST form, including the tags; None without a filter."""
         if not self.tags:
             return self.query_filter
         tagged = {"should": [{"key": key, "match": {"any": [*self.tags]}} for key in TAG_KEYS]}
         return {"must": [tagged, *([self.query_filter] if self.query_filter else [])]}
 
     def over(self, usual: Preferences) -> "SearchRequest":
-        """The request with the server's preferences where the call says nothing."""
+        """The request with the server's preferences for parameters not given."""
         given = self.model_fields_set
         silent = {
             name: getattr(usual, name) for name in Preferences.model_fields if name not in given
@@ -127,7 +126,7 @@ class SearchRequest(Tuning):
 
 
 def declared() -> dict[str, FieldInfo]:
-    """Name -> declaration of every parameter: those in sight, tuning, those with a setting."""
+    """Name -> declaration of all parameters: visible ones, tuning, then preferences."""
     fields, later = SearchRequest.model_fields, (Tuning.model_fields, Preferences.model_fields)
     return dict(sorted(fields.items(), key=lambda item: sum(item[0] in each for each in later)))
 
@@ -158,6 +157,6 @@ class FilterableField(BaseModel):
     @field_validator("name")
     @classmethod
     def _usable(cls, value: str) -> str:
-        if value.startswith("model_"):  # pydantic keeps these for itself
+        if value.startswith("model_"):  # reserved by pydantic
             raise ValueError("must not begin with model_")
         return value

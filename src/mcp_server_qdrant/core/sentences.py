@@ -1,34 +1,33 @@
-"""A text's lines and sentences, which a quote is made of, and about how many tokens it is.
+"""Splits a text into lines and sentences, the units of quotes, and estimates its tokens.
 
-A line is one unit, since nothing tells for sure that it is not code or a row. Only a line that is
-too long for that is split into sentences. A heading, a fence or the rule of a table alone says
-nothing: a heading begins the sentence below it, and the others are left out.
+A line is one unit, because it may be code or a table row; only a long line is split into sentences.
+A heading belongs to the sentence below it. Fences and table rules are left out.
 """
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-WRAPPED = 50  # characters: after so long a line, prose goes on in the next one
+WRAPPED = 50  # characters; after a longer line, prose continues in the next one
 CODE_LINE = 160  # characters of a line of code or of wrapped prose at most
 
-SIGNS = "-=~^\"'`#*+.:_"  # that underline headings
-# Underlines of headings, rules of tables and pages: a token each sign to most models.
+SIGNS = "-=~^\"'`#*+.:_"  # characters that underline headings
+# Heading underlines, table and page rules: most models count a token per character.
 RULES = re.compile(rf"^[ \t]*[{SIGNS}|][{SIGNS}| \t]{{3,}}$", re.MULTILINE)
 
-_PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")  # of tokens
-_TOKEN = re.compile(r"\d{1,3}|[A-Za-z]{1,6}|[^\w\s]|_|\n")  # the same in pieces of their length
+_PIECE = re.compile(r"\d+|[A-Za-z]+|[^\W\d_]+|[^\w\s]|_|\n")  # approximates tokens
+_TOKEN = re.compile(r"\d{1,3}|[A-Za-z]{1,6}|[^\w\s]|_|\n")  # the same, cut to the length of tokens
 _IDEOGRAPHS = "\u2e80"  # from here on, most characters are words
 _LINE = re.compile(r"[^\n]*\n|[^\n]+$")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _ROW = re.compile(r"\s*\|")
 _MARKS = re.compile(r"[\s=*_~+|:-]*$")  # rules of tables and pages, underlines of headings
-_LINK = re.compile(r"\s*\[[^\]]+\]:\s+\S+\s*$")  # where a link leads, below the text that has it
+_LINK = re.compile(r"\s*\[[^\]]+\]:\s+\S+\s*$")  # a link reference definition
 _ITEM = re.compile(r"\s*(?:[-*+>•]|\d+[.)])\s|\d{4}-\d\d|\d\d:\d\d")
 _CODE = re.compile(r"\s{4,}\S|\t")
-# A stop ends a sentence before white space only: "renew.sh" and "0.18" are words; nor does it
-# before a small letter, or after an initial, an ordinal ("3. Mai") and some abbreviations.
+# A stop ends a sentence only before white space ("renew.sh" and "0.18" are words), and not before a
+# lowercase letter or after an initial, an ordinal ("3. Mai") or some abbreviations.
 _STOP = re.compile(
     "[\u3002\uff01\uff1f]+\\s*|[.!?\u2026]+[\"'\u201d\u2019\u00bb)\\]]*\\s+(?![a-z\u00df-\u00f6\u00f8-\u00ff])"
 )
@@ -39,7 +38,7 @@ _OPEN = re.compile(
 
 
 class Sentence(NamedTuple):
-    """A line or a sentence, from its headings on; `body` is where it begins below them."""
+    """A line or sentence with the headings above it; `body` is its own start."""
 
     start: int
     end: int
@@ -49,7 +48,7 @@ class Sentence(NamedTuple):
 def sentences(text: str, longest: int) -> list[Sentence]:
     """The lines and sentences among the first `longest` characters, in order."""
     found: list[Sentence] = []
-    heading: int | None = None  # where the headings begin that no sentence has yet
+    heading: int | None = None  # start of headings that belong to the next sentence
     for start, end, kind in blocks(text[:longest]):
         if kind == "heading":
             heading = start if heading is None else heading
@@ -63,9 +62,9 @@ def sentences(text: str, longest: int) -> list[Sentence]:
 
 
 def blocks(text: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and kind of each paragraph of prose, and of each other line.
+    """(start, end, kind) of each prose paragraph and of each other line.
 
-    Kinds are prose, heading, row and code; rules and fences are left out.
+    Kinds: prose, heading, row and code; rules and fences are left out.
     """
     fenced, open_since, wrapped, indent = False, -1, False, 0
     for match in _LINE.finditer(text):
@@ -100,7 +99,7 @@ def _kind(line: str, *, fenced: bool) -> str:
 
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The lines of a paragraph, and the sentences of a long line."""
+    """The lines of a paragraph; long lines are split into sentences."""
     for line in _LINE.finditer(text, start, end):
         first, last = line.span()
         for match in _STOP.finditer(text, first, last) if last - first > CODE_LINE else ():
@@ -112,14 +111,14 @@ def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a language model reads it as; seldom fewer than it does."""
+    """An estimate of a text's tokens for a language model, rarely too low."""
     if text.isascii():  # in half the time
         return len(_TOKEN.findall(text))
-    return sum(-(-len(piece) // _letters(piece[0])) for piece in _PIECE.findall(text))
+    return sum(-(-len(piece) // _letters_per_token(piece[0])) for piece in _PIECE.findall(text))
 
 
-def _letters(first: str) -> int:
-    """The letters of a token in a word that begins so."""
+def _letters_per_token(first: str) -> int:
+    """The letters per token in a word that begins with this character."""
     if first.isascii():
         return 6 if first.isalpha() else 3
     return 1 if first >= _IDEOGRAPHS else 3

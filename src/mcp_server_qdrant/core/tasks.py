@@ -1,4 +1,4 @@
-"""Work at the same time, work that is tried again, and work in the background."""
+"""Parallel work, retries and background tasks."""
 
 import asyncio
 import logging
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 class Tasks:
     """The background tasks of one part of the server.
 
-    One that fails is logged, and started again after a growing pause.
-    `faults` maps the name of each that failed, and was not started again yet, to a sentence on it.
+    A failed task is logged and restarted with exponential backoff. `faults` maps the names of
+    failed tasks that wait for their restart to a sentence.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class Tasks:
         work: Callable[[], Awaitable[T]],
         died: Callable[[str], None] = lambda _: None,
     ) -> asyncio.Task[T]:
-        """Begin some work; `died` gets the sentence, too."""
-        task = asyncio.ensure_future(self._lasting(name, work, died))
+        """Start a task; `died` gets the sentence if it fails."""
+        task = asyncio.ensure_future(self._run_with_restarts(name, work, died))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return task
 
     async def close(self) -> None:
-        """End all of them."""
+        """Cancel all tasks."""
         running = list(self._running)
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running)
 
-    async def _lasting(
+    async def _run_with_restarts(
         self, name: str, work: Callable[[], Awaitable[T]], died: Callable[[str], None]
     ) -> T:
         pause = FIRST_PAUSE
@@ -80,7 +80,12 @@ class Tasks:
 async def gathered(
     names: Sequence[str], ask: Callable[[str], Awaitable[T]], at_once: int = AT_ONCE
 ) -> tuple[dict[str, T], dict[str, QdrantMcpError]]:
-    """The answers by name, and our errors by name; any other error is raised."""
+    """Call `ask` for all names; (results, our errors) by name. Other errors are raised."""
+    if len(names) == 1:  # called directly, without waiting for other tasks
+        try:
+            return {names[0]: await ask(names[0])}, {}
+        except QdrantMcpError as error:
+            return {}, {names[0]: error}
     gate = asyncio.Semaphore(at_once)
 
     async def answer_of(name: str) -> T:
@@ -106,7 +111,7 @@ async def retried(
     faults: tuple[type[Exception], ...],
     passing: Callable[[Exception], bool] = lambda _: True,
 ) -> T:
-    """The call's answer; tried again after each pause (seconds) while its fault may pass."""
+    """Call, retrying after each pause (seconds) while the error is transient (`passing`)."""
     for pause in pauses:
         try:
             return await call()

@@ -1,4 +1,4 @@
-"""The data of a text that is stored or deleted, and of its earlier versions."""
+"""The results of storing and deleting texts, and their earlier versions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,17 +7,18 @@ from typing import Any, NamedTuple
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Sparse
 from mcp_server_qdrant.core.notation import called, line
 
-# How often a word of a title counts in the BM25 vectors that are stored.
+# How many times a word of the title counts in a stored BM25 vector.
 TITLE_FACTOR = 3
-LISTED = 20  # versions of a text at a time
-LINE = 100  # characters of the title and text of a version
+LISTED = 20  # versions listed at a time
+LINE = 100  # characters of a version's title and text
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What became of a text that was replaced or deleted: the version's `id` for so many `days`, or
-    the `fault` that it could not be kept for. Nothing where none are kept. `file`: it was from a
-    file, which brings it back.
+    """The kept version of a replaced or deleted text: its `id` and the `days` it is kept.
+
+    `fault`: why it could not be kept. All are empty if no versions are kept. `file`: it came from a
+    file, so a sync can restore it.
     """
 
     id: str | None = None
@@ -28,7 +29,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The documents of some ids (of each one part, for its title), and the ids that are nowhere."""
+    """The documents of some ids (one part of each), and the ids that were not found."""
 
     documents: tuple[Document, ...]
     missing: tuple[str, ...]
@@ -36,11 +37,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """The points that a filter matches in a collection: their exact number, and a few of them.
+    """The points of a collection that match a filter: their exact `count`, and `examples`.
 
-    What is deleted of them is kept for so many `days`. Of the texts `partly` matched some parts
-    match, and others do not: they stay. None where there are too many to look: then nobody knows
-    how many points would be deleted (`going`).
+    Deleted texts are kept for `days`. `partly` are texts of which only some parts match: they stay.
+    None if there are too many to check; then the number to delete (`going`) is unknown too.
     """
 
     collection: str
@@ -53,9 +53,9 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The result of a deletion by filter: the number of points, and how their texts are kept.
+    """The result of a deletion by filter: the number of points, and their kept versions.
 
-    `changed` points were written meanwhile and stay, and so do the texts that match `partly`.
+    `changed` points were written in the meantime and stay, as do the texts that match `partly`.
     """
 
     points: int
@@ -70,10 +70,12 @@ class Stored:
 
     `pending` points wait for their dense vector, which comes once what is `lacking` was mended;
     `without_vector` says why there will be none;
-    `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` is
-    another memory that the text nearly repeats, with its cosine; `retired` the superseded one;
+    `kept` names what an update left as it was, `replaced` counts the parts it replaced. `near` are
+    other memories about the same subject, each with its cosine and what superseded it; `retired`
+    those that it supersedes, `lifted` those that it does not any more, `heir` what superseded it;
     `moved` the text where it was before, if it was moved. `masked` counts the secrets in what was
     given. `before` is the version that it replaced; `restored`: it is an earlier version itself.
+    `expires` is when it will be found no more. `lines` are the first and last that an edit changed.
     """
 
     collection: str
@@ -86,16 +88,21 @@ class Stored:
     without_vector: str | None = None
     kept: tuple[str, ...] = ()
     replaced: int = 0
-    near: tuple[Document, float] | None = None
-    retired: Document | None = None
+    near: tuple[tuple[Document, float, Document | None], ...] = ()
+    retired: tuple[Document, ...] = ()
+    lifted: tuple[Document, ...] | None = None
+    heir: Document | None = None
     moved: Document | None = None
     masked: int = 0
     before: Kept = Kept()
     restored: bool = False
+    hint: str = ""
+    expires: str | None = None
+    lines: tuple[int, int] | None = None
 
 
 class Encoded(NamedTuple):
-    """A part of a text with its vectors; no dense one where the model is not there yet."""
+    """A part of a text with its vectors; `dense` is None while the model is unavailable."""
 
     part: Document
     dense: Dense | None
@@ -104,15 +111,16 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """New values, None for what stays. Of the metadata only the named keys change; None removes."""
+    """New values; None: unchanged. Only the named metadata keys change; None removes a key."""
 
     title: str | None = None
     tags: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = None
     created_at: str | None = None
+    expires: str | None = None
 
     def made(self, part: Document) -> Document:
-        """The part with these values."""
+        """The part with the changes applied."""
         metadata = {**(part.metadata or {}), **(self.metadata or {})}
         kept = {key: value for key, value in metadata.items() if value is not None}
         return part._replace(
@@ -121,15 +129,16 @@ class Changes:
             metadata=part.metadata if self.metadata is None else kept or None,
             created_at=self.created_at or part.created_at,
             dated=part.dated or self.created_at is not None,
+            expires=part.expires if self.expires is None else self.expires or None,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a text was until it was replaced or `deleted`, and by whom.
+    """A text as it was until it was replaced or `deleted`, and by whom.
 
-    `id` ends in `until`, ISO 8601 in UTC; `own` is the id that the caller or the content gave; `by`
-    is as `Document.stored_by`. The `document` has its beginning only, unless its `parts` were read.
+    `id` ends in `until` (ISO 8601, UTC); `own` is the id from the caller or the content; `by` is
+    like `Document.stored_by`. `document` has only the start of the text unless `parts` were read.
     """
 
     id: str
@@ -140,16 +149,19 @@ class Version:
     document: Document
     parts: tuple[Document, ...] = ()
     own: str = ""
+    expired: bool = False
 
     @property
     def ended(self) -> str:
-        """Whether it was deleted or replaced, and by whom."""
+        """Whether it was deleted or replaced, and by whom, or expired."""
+        if self.expired:
+            return "expired"
         who = self.by.get("caller") or self.by.get("client")
         return f"{'deleted' if self.deleted else 'replaced'}{f' by {called(who)}' if who else ''}"
 
     @property
     def line(self) -> str:
-        """All of it on one line."""
+        """A summary on one line."""
         title, text = self.document.title, self.document.text
         about = line(f"{title}: {text}" if title else text, LINE)
         return f"{called(self.collection)} (id {called(self.id)}) · {self.ended} · {about}"

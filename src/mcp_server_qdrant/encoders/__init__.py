@@ -1,1 +1,1 @@
-"""Texts to vectors and scores; knows models, no collections and no settings."""
+"""Turns texts into vectors and scores; knows models, but no collections and no settings."""

@@ -1,23 +1,22 @@
 """BM25 sparse vectors by Qdrant's own encoder; no model is needed.
 
 A document's weight of a term is tf * (K1 + 1) / (tf + K1 * (1 - B + B * length / AVERAGE_LENGTH)),
-a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(stem)), as fastembed's
-Qdrant/bm25 has it.
+a query's is 1; the engine supplies the IDF. The id of a term is abs(murmur3(stem)), as in
+fastembed's Qdrant/bm25.
 
-A compound that tells something (`1.2.12`, `2026-11-12`, `src/main.py`) is a term beside its pieces,
-so that a text that has it is told from one that has the pieces somewhere. The words of a text's day
-are terms of it too.
+A compound that tells something (`1.2.12`, `2026-11-12`, `src/main.py`, `C++`) is a term beside its
+pieces, so that a text that has it is told from one that has the pieces somewhere. So are the parts
+of `getUserName` and `40kg`. The words of a text's day are terms of it too.
 
-In the language "auto" each text is stemmed in its own, which is English where that is not certain.
-The vector of a text in another one also has two terms that no text has, *markers*: one that says
-so, and one for its language. Probes for them tell which languages a collection holds. A word of a
-query is asked as each of these languages, English and the query's own would stem it; these forms
-count as one term. Vectors of English texts have no marker: they are as they always were.
+With the language "auto" each text is stemmed in its own language, or in English if that is
+uncertain. The vector of a non-English text also has two artificial terms, *markers*: one for
+"foreign", and one for its language. Probes for them tell which languages a collection has. A query
+word is searched in the stems of these languages, English and the query's own; the stems count as
+one term. Vectors of English texts have no markers, so old vectors stay valid.
 """
 
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 
@@ -42,20 +41,13 @@ from mcp_server_qdrant.core.bm25 import (
 from mcp_server_qdrant.core.datatypes import Sparse
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
+from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, joined, seen
 from mcp_server_qdrant.encoders.language import SURE, likely, sure
 from mcp_server_qdrant.encoders.text import clean
 
 AUTO = "auto"
 FOREIGN = "foreign"
 WORD = re.compile(r"[^\W_]+")
-
-# Scripts written without spaces, or, as Hangul, with particles joined to the words. Han, kana and
-# Hangul become pairs of characters, as Lucene's CJKBigramFilter has it; the alphabets become
-# triples of letters.
-PAIRED = re.compile(
-    r"[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U000323af]+"
-)
-TRIPLED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
 
 MONTHS = {
     language: months
@@ -80,10 +72,10 @@ swedish januari februari mars april maj juni juli augusti september oktober nove
 
 
 class Bm25Encoder:
-    """Sparse vectors of texts in one language, or of each in its own: "auto".
+    """Sparse vectors of texts in one language, or with "auto" in each text's own.
 
-    "none" neither stems nor drops stop words. `tokens` of "auto" are English, and so among those of
-    `words`.
+    "none" neither stems nor drops stop words. With "auto", `tokens` are English stems, which
+    `words` includes too.
     """
 
     def __init__(self, language: str = ENGLISH) -> None:
@@ -110,26 +102,30 @@ class Bm25Encoder:
         self._encoders: dict[str, Bm25Encoder] = {self.language: self}
         self.markers = _markers() if self._auto else NO_MARKERS
 
+    def stems(self, text: str) -> list[int]:
+        """The distinct terms of the words of a text, as fastembed has them."""
+        return self._model.embed_query(_prepared(text)).indices
+
     def tokens(self, text: str) -> list[int]:
         """The distinct terms of a query, each of weight 1."""
-        terms = self._model.embed_query(_prepared(text)).indices
+        terms = self.stems(_opened(text))
         return list(dict.fromkeys([*terms, *self.compounds(text)])) if terms else terms
 
     def reader(self, text: str) -> Callable[[str], Collection[int]]:
-        """The function that gives the terms of a text, or of a part of it in that of the whole."""
-        if len(self._encoders) == 1:  # neither stored nor searched yet: English will do
+        """A function from a text, or a part of it, to its terms, in the whole text's language."""
+        if len(self._encoders) == 1:  # no other language stored or searched yet: use English
             return self.tokens
         return self._of(self.language_of(text)).tokens
 
     def language_of(self, text: str) -> str | None:
-        """The language of a text where it is certain and matters; "none": it has no stemmer."""
+        """The language of a text if it is certain and matters; "none": it has no stemmer."""
         return sure(text) if self._auto else None
 
     def words(self, query: str, languages: Collection[str] = ()) -> Sequence[tuple[int, ...]]:
-        """The terms that each word of a query is searched as, in texts of these languages too.
+        """The terms to search for each word of a query, including stems in these languages.
 
-        Stop words are those of the query's own language, which is English or one of `languages`
-        where it is not certain.
+        Stop words are those of the query's language; if that is uncertain, it is English or one of
+        `languages`.
         """
         if not (self._auto and languages):
             return [(term,) for term in self.tokens(query)]
@@ -143,7 +139,7 @@ class Bm25Encoder:
         for term, word in self._of(own).terms(query).items():
             words.setdefault(word, {})[term] = None
         for word, terms in words.items():
-            terms.update(dict.fromkeys(term for one in others for term in one.tokens(word)))
+            terms.update(dict.fromkeys(term for one in others for term in one.stems(word)))
         return _apart([*words.values(), *((term,) for term in self.compounds(query))])
 
     def compounds(self, text: str) -> list[int]:
@@ -151,11 +147,22 @@ class Bm25Encoder:
         found = compounds(text)
         return _whole_words().embed_query(" ".join(found)).indices if found else []
 
-    def encode_document(self, text: str, day: date | None = None) -> Sparse:
-        """The distinct terms of a document with their BM25 weights, and those of its day.
+    def wholes(self, query: str) -> Mapping[int, Collection[int]]:
+        """The terms of the query that stand for several of its words, with those of the words.
 
-        Compounds and the day's words count as if they were there once. They do not make the text
-        longer: the weights of its words are as they always were.
+        Without any where the vectors of all texts have these.
+        """
+        found: dict[int, Collection[int]] = dict.fromkeys(self.compounds(query), ())
+        for whole, parts in joined(query):
+            for one in self._encoders.values():
+                found.update(dict.fromkeys(one.stems(whole), one.stems(" ".join(parts))))
+        return found
+
+    def encode_document(self, text: str, day: date | None = None) -> Sparse:
+        """The distinct terms of a document and of its date, with their BM25 weights.
+
+        Compounds, parts of words and the day's words count as if they were there once. They do not
+        make the text longer: the weights of its words are as they always were.
         """
         language = self.language_of(text) or self.language
         if language != self.language:
@@ -163,7 +170,8 @@ class Bm25Encoder:
         vector = self._model.embed_document(_prepared(text))
         indices, values = vector.indices, vector.values
         named = self.tokens(words_of(day, self.language)) if day else []
-        others = dict.fromkeys([*self.compounds(text), *named]) if indices else ()
+        parts = self.stems(_parts(text))
+        others = dict.fromkeys([*self.compounds(text), *parts, *named]) if indices else ()
         more = [term for term in others if term not in indices]
         return Sparse((*indices, *more), (*values, *[min(values, default=0.0)] * len(more)))
 
@@ -174,11 +182,11 @@ class Bm25Encoder:
         return Sparse((*vector.indices, *marks), (*vector.values, 1.0, 1.0))
 
     def terms(self, text: str) -> dict[int, str]:
-        """The word of the text, as written, that makes each term of its query vector."""
+        """Term of the query vector -> the word of the text that it comes from."""
         found: dict[int, str] = {}
-        for piece in _prepared(text).split():
+        for piece in _prepared(_opened(text)).split():
             own = set(self._model.embed_query(piece).indices)
-            # The whole piece stands for a term that no word of ours makes.
+            # A term that matches none of our words gets the whole piece.
             for word in (*WORD.findall(piece), piece):
                 for term in self._model.embed_query(word).indices:
                     if term in own:
@@ -186,7 +194,7 @@ class Bm25Encoder:
         return found
 
     def _of(self, language: str | None) -> "Bm25Encoder":
-        """The encoder of a language, by default this one."""
+        """The encoder for a language; this one by default."""
         language = language or self.language
         if language not in self._encoders:
             self._encoders[language] = Bm25Encoder(language)
@@ -203,7 +211,7 @@ def _marker(name: str) -> int:
 
 
 def _apart(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
-    """The terms of each word; a term of two words is the first one's."""
+    """The terms of each word, without terms of earlier words."""
     seen: set[int] = set()
     apart = []
     for terms in words:
@@ -216,7 +224,7 @@ def _apart(words: Iterable[Iterable[int]]) -> list[tuple[int, ...]]:
 
 @cache
 def _whole_words() -> Bm25:
-    """Makes the term of whatever stands between two spaces, as it is."""
+    """An encoder that turns everything between two spaces into one term."""
     return Bm25(
         Bm25Config(
             tokenizer=TokenizerType.Whitespace,
@@ -228,22 +236,33 @@ def _whole_words() -> Bm25:
 
 
 def _prepared(text: str) -> str:
-    """The text composed and compatible (ligatures, wide forms), its unspaced scripts in pieces."""
+    """The text NFKC-normalised, with unspaced scripts split into n-grams."""
     if text.isascii():
         return text
-    text = unicodedata.normalize("NFKC", clean(text))
+    text = seen(clean(text))
     text = PAIRED.sub(lambda run: _pieces(run.group(), 2), text)
     return TRIPLED.sub(lambda run: _pieces("".join(WORD.findall(run.group())), 3), text)
 
 
+def _parts(text: str) -> str:
+    """The parts of those words of a text that are several."""
+    return " ".join(part for _, parts in joined(clean(text)) for part in parts)
+
+
+def _opened(query: str) -> str:
+    """The query with the parts of its words."""
+    parts = _parts(query)
+    return f"{query} {parts}" if parts else query
+
+
 def _pieces(run: str, length: int) -> str:
-    """All stretches of `length` characters, or the run itself when it is shorter."""
+    """All n-grams of `length` characters, or the run itself if it is shorter."""
     count = max(len(run) - length + 1, 1)
     return " " + " ".join(run[start : start + length] for start in range(count)) + " "
 
 
 def words_of(day: date, language: str) -> str:
-    """A day as people ask for it, 2023-05-08 or 8 May 2023; with English months unless known."""
+    """A date as people write it: 2023-05-08 and 8 May 2023; English months by default."""
     months = MONTHS.get(language, MONTHS[ENGLISH])
     month = months[day.month - 1]
     short = month[:3] if months is MONTHS[ENGLISH] else ""

@@ -1,4 +1,4 @@
-"""Cut a text into chunks that the model reads to their end."""
+"""Splits a text into chunks that fit the model's token limit."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,35 +13,36 @@ if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
 
 Count = Callable[[str], int]
-Span = tuple[int, int]  # start and end in characters
+Span = tuple[int, int]  # start and end, in characters
 
-SECTION = 20_000  # characters split at once: the splitter's time grows with the square
-CHARACTERS_PER_TOKEN = 16  # at most, even where a long word is a single token
+SECTION = 20_000  # characters split at once, because the splitter takes quadratic time
+CHARACTERS_PER_TOKEN = 16  # upper bound, even if a long word is one token
 BYTES_PER_TOKEN = 3  # without a tokenizer: UTF-8 bytes, a little below English and CJK
 SPECIAL_TOKENS = 2  # without a tokenizer
-WORD, WORDS = 32, 100_000  # characters of a word, and number of words, that are remembered
-FILLED, SMALL = 0.66, 0.25  # of a chunk that ends at a break where more would fit, or would not
-GAP = 256  # characters of white space that a chunk takes along; more of it is no text
+WORD, WORDS = 32, 100_000  # cache limits: characters of a word, number of words
+FILLED, SMALL = 0.66, 0.25  # fill of a chunk that ends at a break: if more would fit, and if not
+GAP = 256  # most characters of white space in a chunk
 
-_LEADS = re.compile(r"[:?\uff1a\uff1f][\"'`*_)\u201d\u00bb]*$")  # at the end of a paragraph
+_LEADS = re.compile(
+    r"[:?\uff1a\uff1f][\"'`*_)\u201d\u00bb]*$"
+)  # end of a paragraph that introduces the next
 _UNDERLINE = re.compile(rf"\r?\n([{SIGNS}])\1{{2,}}\s*\n")  # of a heading
-_EXPLAINS = re.compile(r"\s*:\s")  # at the beginning of one: of the term above it
+_EXPLAINS = re.compile(r"\s*:\s")  # start of a paragraph that defines the term above
 
 
 def split(
     text: str, limit: int, tokenizer_json: str | None, overlap: int, breaks: Sequence[int] = ()
 ) -> list[Span]:
-    """Start and end of chunks of at most `limit` tokens, special ones counted.
+    """Start and end of chunks of at most `limit` tokens, including special ones.
 
-    They share up to `overlap` tokens.
+    Chunks overlap by up to `overlap` tokens.
 
-    They begin at `breaks`, which are starts of lines, unless the one before would be too small.
-    Elsewhere they end where the text pauses: at paragraphs, items, sentences, words; a heading, or
-    a line that leads to the next, stays with what follows. The white space between two belongs to
-    the first. A text that fits is one chunk. Without a tokenizer the size is guessed, rather too
-    small than too large.
+    They begin at `breaks` (starts of lines), unless the previous chunk would be too small.
+    Otherwise they end at paragraphs, items, sentences or words; a heading or an introducing line
+    stays with what follows. White space between two chunks belongs to the first. A text that fits
+    is one chunk. Without a tokenizer, token counts are estimated generously.
     """
-    # The splitter takes no surrogates; their stand-in is as long, and a token to every model.
+    # The splitter rejects surrogates; the replacement has the same length and is one token.
     seen = _paused(_readable(text))
     special, exact, quick = _counting(tokenizer_json)
     capacity = max(limit - special, 1)
@@ -52,7 +53,7 @@ def split(
 
 
 def token_count(text: str, tokenizer_json: str | None) -> int:
-    """The tokens of a text, special ones not counted; guessed where there is no tokenizer."""
+    """The tokens of a text without special ones; estimated without a tokenizer."""
     _, exact, _ = _counting(tokenizer_json)
     return exact(_readable(text))
 
@@ -65,9 +66,9 @@ def _spans(
     text: str, breaks: Sequence[int], count: Count, capacity: int, overlap: int
 ) -> list[Span]:
     """Start and end of each chunk, in order."""
-    from semantic_text_splitter import TextSplitter  # 2 MB of a server
+    from semantic_text_splitter import TextSplitter  # imported late: takes 2 MB
 
-    # Handing over a callback is free; handing over the tokenizer costs a copy for every limit.
+    # A callback is free; passing the tokenizer would copy it for each limit.
     splitter = TextSplitter.from_callback(count, capacity, min(overlap, capacity // 2))
     found: list[Span] = []
     for first, last, fits in _stretches(text, breaks, count, capacity):
@@ -83,7 +84,7 @@ def _spans(
 def _stretches(
     text: str, breaks: Sequence[int], count: Count, capacity: int
 ) -> Iterator[tuple[int, int, bool]]:
-    """Stretches whose last chunk is filled well enough to end there, and whether each fits."""
+    """Stretches whose last chunk is full enough to end there, and whether each is one chunk."""
     blocks = list(pairwise([0, *breaks, len(text)]))
     sizes = [
         sum(count(text[at : min(at + SECTION, end)]) for at in range(start, end, SECTION))
@@ -91,7 +92,7 @@ def _stretches(
     ]
     first, size = 0, 0
     for (start, _), more in zip(blocks, sizes if sum(sizes) > capacity else (), strict=False):
-        filled = size if size <= capacity else size % capacity  # nearly: of the last chunk
+        filled = size if size <= capacity else size % capacity  # approximate size of the last chunk
         if filled > capacity * (FILLED if filled + more <= capacity else SMALL):
             yield first, start, size <= capacity
             first, size = start, 0
@@ -100,7 +101,7 @@ def _stretches(
 
 
 def _split(splitter: "TextSplitter", text: str, first: int, last: int, size: int) -> Iterator[Span]:
-    """The chunks of a stretch, each with the indentation of its first line."""
+    """The chunks of a stretch, including the indentation of their first lines."""
     reached = first
     for at, section in _sections(text[first:last], size):
         for offset, chunk in splitter.chunk_indices(section):
@@ -112,10 +113,10 @@ def _split(splitter: "TextSplitter", text: str, first: int, last: int, size: int
 
 
 def _paused(text: str) -> str:
-    """The text with line breaks only where it pauses; as long, so that places are the same.
+    """The text with line breaks only at good places to split, and with the same offsets.
 
-    A line that is wrapped goes on, and what leads to the next paragraph is one with it: a heading,
-    a question, a colon, a term that is explained. Rules are blank, since no model reads them.
+    Wrapped lines are joined, and so is an introduction with the next paragraph: a heading, a
+    question, a colon, a defined term. Rules are blanked, since no model reads them.
     """
     seen = RULES.sub(lambda rule: " " * len(rule[0]), text)
     parts, at, leads = list[str](), 0, False
@@ -134,7 +135,7 @@ def _joined(text: str) -> str:
 
 
 def _trimmed(text: str, first: int, last: int) -> Span:
-    """The stretch without the white space around it, but with the indentation of its first line."""
+    """The stretch without surrounding white space, but with its first line's indentation."""
     stretch = text[first:last]
     start = first + len(stretch) - len(stretch.lstrip())
     line = max(text.rfind("\n", first, start) + 1, first)
@@ -142,7 +143,7 @@ def _trimmed(text: str, first: int, last: int) -> Span:
 
 
 def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int, int]]:
-    """The spans with the white space around them, so that together they are the text."""
+    """Extend the spans by the white space between them, so that they cover the text."""
     following = [start for start, _ in spans[1:]] + [length]
     for number, ((start, end), after) in enumerate(zip(spans, following, strict=True)):
         first = 0 if number == 0 and start <= GAP else start
@@ -150,7 +151,7 @@ def _whole(spans: Sequence[tuple[int, int]], length: int) -> Iterator[tuple[int,
 
 
 def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
-    """The text in stretches of at most `size` characters that end at a line, else at a space."""
+    """Stretches of at most `size` characters, which end at a line or else at a space."""
     start = 0
     while len(text) - start > size:
         middle, end = start + size // 2, start + size
@@ -163,10 +164,10 @@ def _sections(text: str, size: int) -> Iterator[tuple[int, str]]:
 
 @lru_cache(maxsize=2)
 def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
-    """The tokens that the model adds to every text; a function that counts, and a quicker one.
+    """(number of special tokens, exact counter, fast counter).
 
-    The latter counts each word once in a life: a splitter asks again and again. Most tokenizers
-    take words one by one. Of others it is nearly right, and may be too low.
+    The fast counter caches counts per word, because a splitter counts the same words again and
+    again. That is exact for tokenizers that work word by word, and may be slightly low for others.
     """
     if tokenizer_json is None:
         return SPECIAL_TOKENS, _guess, _guess
@@ -188,10 +189,10 @@ def _counting(tokenizer_json: str | None) -> tuple[int, Count, Count]:
 
 
 def _guess(text: str) -> int:
-    """By the bytes, rather too many than too few."""
+    """An estimate by bytes, rather too high than too low."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN)
 
 
 def _least(text: str) -> int:
-    """What a text counts at least: a long word may be a single token, unknown to the model."""
+    """A lower bound: a long word may be a single unknown token."""
     return len(text) // CHARACTERS_PER_TOKEN

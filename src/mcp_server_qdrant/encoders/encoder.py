@@ -1,4 +1,4 @@
-"""The interface of dense encoders, wherever their models run."""
+"""The interface of dense encoders, local or remote."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ Vector = tuple[float, ...]
 
 
 class Encoder:
-    """One model. Vectors are unit vectors; whatever makes them raises EncoderUnavailable.
+    """One model. Vectors are unit vectors; methods that make them raise EncoderUnavailable.
 
-    This base class is for a model elsewhere: always ready, of unknown size, its tokenizer and
-    vocabulary not here. A subclass has at least `tokens`, and `query_vector` and `vectors`, which
-    get each text behind its prefix.
+    The defaults of this base class are for a remote model: always ready, of unknown size, without a
+    tokenizer and a vocabulary. A subclass must have `tokens`, `query_vector` and `vectors`; texts
+    are passed with their prefix.
     """
 
     name: str
@@ -23,33 +23,33 @@ class Encoder:
 
     @property
     def state(self) -> str:
-        """`loading` while vectors will be there soon, `ready` when they are."""
+        """`loading` while the model loads, `ready` when vectors can be made."""
         return "ready"
 
     @property
     def reason(self) -> str | None:
-        """In a sentence, why there are no vectors now."""
+        """A sentence on why no vectors can be made now."""
         return None
 
     @property
     def lacking(self) -> str | None:
-        """In a sentence, why there will be no vectors before somebody mends it."""
+        """A sentence on what the operator must fix before vectors can be made."""
         return self.reason if self.state == "failed" else None
 
     @property
     def vector_name(self) -> str:
-        """The name of its vector in collections of ours: the model's last part, lowercase.
+        """The name of its vector in our collections: the model's last part in lowercase.
 
-        Ollama's tags stay, apart from `latest`: they are other models.
+        Ollama's tags, except `latest`, are kept: they are different models.
         """
         last = self.name.rstrip("/").split("/")[-1].lower()
         return last.removesuffix(":latest").replace(":", "-")
 
     def start(self) -> None:
-        """Begin to load what has to be loaded."""
+        """Start loading the model."""
 
     async def ready(self, timeout: float) -> bool:  # noqa: ARG002
-        """Wait up to so many seconds; whether vectors can be made now."""
+        """Wait up to `timeout` seconds; True if vectors can be made now."""
         return self.state == "ready"
 
     async def encode_query(self, text: str) -> Any:
@@ -57,15 +57,15 @@ class Encoder:
         return await self.query_vector(self.prefixes.query + text)
 
     async def encode_documents(self, texts: Sequence[str]) -> list[Any]:
-        """One vector per text, in order; an empty one of a text that the model cannot read."""
+        """One vector per text, in order; empty for a text that the model cannot read."""
         return await self.vectors([self.prefixes.passage + text for text in texts])
 
     async def query_vector(self, text: str) -> Any:  # noqa: ARG002
-        """The vector of a query as it is."""
+        """The vector of a query that already has its prefix."""
         raise EncoderUnavailable(self.reason)
 
     async def vectors(self, texts: Sequence[str]) -> list[Any]:  # noqa: ARG002
-        """The vectors of passages as they are."""
+        """The vectors of passages that already have their prefix."""
         raise EncoderUnavailable(self.reason)
 
     async def size(self) -> int:
@@ -77,37 +77,37 @@ class Encoder:
         return known
 
     async def known_size(self) -> int | None:
-        """The dimensions, None where a service would have to be asked."""
+        """The dimensions; None if the service would have to be asked."""
         return None
 
     def token_limit(self) -> int | None:
-        """Tokens that a passage may have beside its prefix; a token has three bytes or more."""
+        """Token limit of a passage without its prefix, estimated at three bytes per token."""
         limit = self.tokens()
         taken = -(-len(self.prefixes.passage.encode()) // BYTES_PER_TOKEN)
         return None if limit is None else limit - taken
 
     def tokens(self) -> int | None:
-        """Tokens a text may have, special ones counted. None where that is not known yet."""
+        """Token limit of a text, including special tokens. None if not known yet."""
         return None
 
     async def tokenizer_json(self) -> str | None:
-        """The model's tokenizer without truncation and padding. None where it is not here."""
+        """The model's tokenizer without truncation and padding; None if not available."""
         return None
 
     async def split(self, text: str, limit: int, overlap: int) -> list[Span] | None:  # noqa: ARG002
-        """Where a text is cut, counted by the model's tokenizer. None where that is not here."""
+        """Split a text with the model's tokenizer; None if that is not available."""
         return None
 
     async def common(self, words: Sequence[str]) -> Collection[str]:  # noqa: ARG002
-        """Those of the words that the model's vocabulary has whole; none where it is not here."""
+        """The words that are single tokens in the model's vocabulary; empty if not available."""
         return ()
 
     async def close(self) -> None:
-        """Let go of what it holds."""
+        """Release its resources."""
 
 
 class NoEncoder(Encoder):
-    """Says in a sentence why there are no vectors of a model."""
+    """Stands for a missing model; has a sentence on why it is missing."""
 
     state = "failed"
     reason = None

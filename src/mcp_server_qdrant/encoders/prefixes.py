@@ -1,6 +1,6 @@
-"""The texts that a model was trained to read before a query and before a passage.
+"""The prefixes that models expect before queries and passages.
 
-fastembed adds none of these (0.9; only jina-embeddings-v3 has its tasks, which are no prefixes).
+fastembed 0.9 adds none of them (it only sets the tasks of jina-embeddings-v3).
 Sources: the model cards on huggingface.co of the makers named above each model.
 """
 
@@ -15,14 +15,14 @@ _TASK = (
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """Texts that are put before every query and every passage."""
+    """The texts put before each query and each passage."""
 
     query: str = ""
     passage: str = ""
 
 
 NO_PREFIXES = Prefixes()
-# The last part of a model's name, lowercase -> its prefixes; the first match counts.
+# The last part of a model's name, lowercase -> its prefixes; the first match wins.
 _KNOWN = (
     # intfloat/e5-*, intfloat/multilingual-e5-*
     (r"(multilingual-)?e5-.*instruct", Prefixes(f"{_TASK} ")),
@@ -45,6 +45,6 @@ _KNOWN = (
 
 
 def prefixes_of(model: str) -> Prefixes:
-    """The prefixes of a model by its name, whoever serves it; none where it is not known."""
+    """The prefixes of a model by its name, for any provider; empty if unknown."""
     last = model.rstrip("/").split("/")[-1].lower()
     return next((found for pattern, found in _KNOWN if re.match(pattern, last)), NO_PREFIXES)

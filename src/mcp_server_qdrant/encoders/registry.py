@@ -1,60 +1,56 @@
-"""The models of a server: an encoder each, loaded once; which one a collection is asked with."""
+"""The encoders of the models in use, and the choice of a model for a collection."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
+from shlex import quote
 from typing import Any, get_args
 
 from mcp_server_qdrant.core.datatypes import MODEL_KEY, ModelChoice, Provider
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.encoders.local.listed import LISTED
+from mcp_server_qdrant.encoders.language import is_read_by
+from mcp_server_qdrant.encoders.local.models import served
 from mcp_server_qdrant.encoders.prefixes import NO_PREFIXES
 from mcp_server_qdrant.encoders.remote.openai import SIZES as OPENAI_MODELS
-from mcp_server_qdrant.hosting.link import Link
 
-LOAD_SECONDS = 6.0  # that a query waits for a model that is being loaded, not downloaded
-# Ends the name of a model for collections whose passages were encoded without its prefix.
+LOAD_SECONDS = 6.0  # that a query waits for a model to load, not to download
+# Suffix of a model's name, for collections whose passages were encoded without its prefix.
 PLAIN = " without prefixes"
 PROVIDER_KEY = "embedding_provider"
 PREFIX_KEY = "embedding_passage_prefix"
 FAST = "fast-"
 NONE = "none"
-LOCAL = ("fastembed", NONE)  # texts go nowhere, so that a collection alone may name it
+LOCAL = ("fastembed", NONE)  # no text leaves the machine, so a collection's metadata may name it
 NO_MODEL = "keywords only: EMBEDDING_PROVIDER is none"
 
 
 class Registry:
-    """The default encoder, and others for collections that were filled by another model.
+    """The default encoder, and those for collections filled by other models.
 
-    `make` opens the encoder of a model, with its prefixes; `host` holds the local models. A model
-    is named `model`, or `provider:model` where that is not the server's own `provider`.
+    `make` opens the encoder of a model, with its prefixes. A model is named `model`, or
+    `provider:model` where that is not the server's own `provider`.
 
     A collection's model is that of COLLECTION_MODELS, else of its metadata, else the one that its
-    vector is named after, else the default. `mapping` are (name or glob, model); names count before
-    globs. `fixed_prefixes` says that a setting gives the default model's prefixes, which then hold
-    for collections of any maker.
+    vector is named after, else the default. `mapping` are (name or glob, model); names win over
+    globs.
     """
 
     def __init__(
         self,
         default: Encoder,
         make: Callable[[str], Encoder],
-        host: Link | None = None,
         *,
         provider: str = "fastembed",
         mapping: Sequence[tuple[str, str]] = (),
-        fixed_prefixes: bool = False,
     ) -> None:
         self._make = make
-        self.host = host
         self.default = default
         self._encoders = {default.name: default}
         self._provider = provider
         self._mapping = sorted(mapping, key=lambda pair: any(mark in pair[0] for mark in "*?["))
-        self._fixed = fixed_prefixes
 
     def known(self, model: str) -> Encoder:
-        """The encoder of a model, not started."""
+        """The encoder of a model, without starting it."""
         if model not in self._encoders:
             if model.endswith(PLAIN):
                 encoder = copy(self.known(model.removesuffix(PLAIN)))
@@ -65,7 +61,7 @@ class Registry:
         return self._encoders[model]
 
     def of(self, model: str | None) -> Encoder:
-        """The encoder of a model, started; None means the default one."""
+        """The started encoder of a model; None: the default one."""
         encoder = self.default if model is None else self.known(model)
         encoder.start()
         return encoder
@@ -78,11 +74,9 @@ class Registry:
         return await encoder.encode_query(text)
 
     async def close(self) -> None:
-        """Let all models go."""
+        """Release all models."""
         for encoder in self._encoders.values():
             await encoder.close()
-        if self.host is not None:
-            await self.host.close()
 
     async def choose(
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
@@ -92,31 +86,47 @@ class Registry:
         if model is None:
             if self._provider == NONE:
                 return ModelChoice(None, fault=NO_MODEL)
-            model = self._recorded(metadata) or self._named(vectors)
+            model = self._recorded(metadata) or await self._named(vectors)
         return self._prefixed(model or self.default.name, metadata, certain=model is not None)
 
     def mapped(self, collection: str) -> str | None:
-        """The model that COLLECTION_MODELS gives a collection, existing or new."""
+        """The collection's model in COLLECTION_MODELS, if any."""
         for pattern, model in self._mapping:
             if pattern == collection or fnmatchcase(collection, pattern):
                 return self._short(model)
         return None
 
     async def shape(self, model: str) -> tuple[str, int | None]:
-        """The name that a model's vector has in collections of ours, and its size if known."""
+        """The name of a model's vector in our collections, and its size if known."""
         encoder = self.known(model)
         return encoder.vector_name, await encoder.known_size()
+
+    async def hint(self, model: str, language: str, collection: str) -> str:
+        """A sentence suggesting a model for a language that the local one lacks, or ""."""
+        known = await served()
+        one = known.get(model.removesuffix(PLAIN).lower())
+        if language == "english" or one is None or is_read_by(one["description"], language):
+            return ""
+        fitting = [each for each in known.values() if is_read_by(each["description"], language)]
+        fitting = [each for each in fitting if "nimodal (text)" in each["description"]]
+        names = [each["model"] for each in sorted(fitting, key=lambda each: each["size_in_GB"])]
+        said = "its language" if language == NONE else language.capitalize()
+        return (
+            f"{_last(model)} does not know {said}: such texts are found by their words, hardly by "
+            f"meaning. {', '.join(names[:3])} would do: run mcp-server-qdrant upgrade --model "
+            f"{names[0]} {quote(collection)}, which makes all vectors anew"
+        )
 
     def _recorded(self, metadata: Mapping[str, Any]) -> str | None:
         model, provider = metadata.get(MODEL_KEY), metadata.get(PROVIDER_KEY)
         if not isinstance(model, str) or not model:
             return None
         if _last(model) == _last(self.default.name):
-            return self.default.name  # served by another provider, but the same model
+            return self.default.name  # the same model from another provider
         return self._short(f"{provider}:{model}" if _is_provider(provider) else model)
 
-    def _named(self, vectors: Sequence[str]) -> str | None:
-        """The model that a vector is named after."""
+    async def _named(self, vectors: Sequence[str]) -> str | None:
+        """The model whose vector name is among these."""
         if self.default.vector_name in vectors:
             return self.default.name
         for name in sorted(vectors):
@@ -124,39 +134,44 @@ class Registry:
                 return self.default.name
             if name in OPENAI_MODELS:
                 return self._short(f"openai:{name}")
-            if name.startswith(FAST) and (found := LISTED.get(name.removeprefix(FAST))):
-                return self._short(f"fastembed:{found}")
+            if name.startswith(FAST):
+                for model in (await served()).values():
+                    if _last(model["model"]) == name.removeprefix(FAST):
+                        return self._short(f"fastembed:{model['model']}")
         return None
 
     def _prefixed(self, model: str, metadata: Mapping[str, Any], *, certain: bool) -> ModelChoice:
-        """The model with or without its prefixes, as the collection's passages were encoded."""
+        """The model, with or without prefixes, to match the collection's passages."""
         wanted = self.known(model).prefixes.passage
         found = metadata.get(PREFIX_KEY, "") if self._records(metadata, model) else wanted
-        if found == wanted or (self._fixed and model == self.default.name and not found):
+        if found == wanted:
             return ModelChoice(model, certain)
         if not found:
             return ModelChoice(model + PLAIN, certain)
-        fault = f"its passages were encoded after {found!r}: set EMBEDDING_PASSAGE_PREFIX to that"
+        fault = (
+            f"its passages were encoded after {found!r}, which is not this model's prefix: run "
+            f"mcp-server-qdrant upgrade --model {model} for it"
+        )
         return ModelChoice(None, fault=fault)
 
     def _records(self, metadata: Mapping[str, Any], model: str) -> bool:
-        """True where the metadata is about this model, or names none.
+        """True if the metadata names this model or none.
 
-        An upgrade leaves the vectors of the model before, whose prefix is not written down.
+        After an upgrade the old model's vectors remain, whose prefix is not recorded.
         """
         recorded = metadata.get(MODEL_KEY)
         _, name = split_provider(model, self._provider)
         return not isinstance(recorded, str) or _last(recorded) == _last(name)
 
     def _short(self, model: str) -> str:
-        """The model's name without the server's own provider before it."""
+        """The model's name without the server's own provider."""
         return model.removeprefix(f"{self._provider}:")
 
 
 def split_provider(model: str, own: str) -> tuple[str, str]:
-    """(provider, model) of `provider:model`; the server's own provider where none is named.
+    """(provider, model) of `provider:model`; default: the server's own provider.
 
-    A server without a provider has local models where a setting names them.
+    For a server with provider `none`, a model without a provider is local.
     """
     before, colon, after = model.partition(":")
     if colon and _is_provider(before):
@@ -165,7 +180,7 @@ def split_provider(model: str, own: str) -> tuple[str, str]:
 
 
 def _is_provider(provider: object) -> bool:
-    """True where a model's name or a collection's metadata may name this provider."""
+    """True for a valid provider name."""
     return provider in get_args(Provider) and provider != NONE
 
 

@@ -1,1 +1,1 @@
-"""Labelled queries to figures of the ranking; measures the services of a server."""
+"""Measures the ranking of a server with labelled queries."""

@@ -1,4 +1,4 @@
-"""What was found -> figures, as tables to read and as JSON to keep."""
+"""Computes the metrics of a measurement; prints them as tables and as JSON."""
 
 import json
 import math
@@ -10,10 +10,10 @@ import numpy as np
 from mcp_server_qdrant.core.notation import some
 from mcp_server_qdrant.evaluation.run import JudgedQuery, Key, Measured, Run
 
-SHOWN = 10  # the results that the metrics look at, but for the recall
-NAMED = 10  # queries that missed
-FLIPS = 10_000
-AT_ONCE = 100
+SHOWN = 10  # results that count, except for the recall
+NAMED = 10  # queries without a hit that are listed
+FLIPS = 10_000  # rounds of the randomisation test
+AT_ONCE = 100  # rounds per array
 SIGNIFICANT = 0.05
 NOTE = (
     "Milliseconds inside the server. + -: better, worse than the first row "
@@ -23,13 +23,13 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Metric -> one number per query, in their order; and p against the first run, per metric."""
+    """Metric -> value per query, in order; and metric -> p against the first run."""
 
     per_query: Mapping[str, Sequence[float]]
     p_values: Mapping[str, float]
 
     def mean(self, metric: str, places: Sequence[int] | None = None) -> float:
-        """The mean over all queries, or over those at `places`."""
+        """The mean over all queries, or over those with the indexes `places`."""
         values = self.per_query[metric]
         chosen = values if places is None else [values[place] for place in places]
         return math.fsum(chosen) / len(chosen)
@@ -53,10 +53,10 @@ def score(measured: Measured) -> list[Scores]:
 def _metrics(
     grades: Mapping[Key, int], found: Sequence[Key], deep: Sequence[Key]
 ) -> dict[str, float]:
-    """The figures of one query. A result with any grade is a hit; best@1 asks for the best grade.
+    """The metrics of one query. Any grade is a hit; best@1 requires the best grade.
 
-    MRR and nDCG are those of trec_eval: the gains are the grades as they are (Järvelin and
-    Kekäläinen 2002).
+    MRR and nDCG are those of trec_eval: the gains are the plain grades (Järvelin and Kekäläinen
+    2002).
     """
     gains = [grades.get(key, 0) for key in dict.fromkeys(found)][:SHOWN]
     ideal = sorted(grades.values(), reverse=True)
@@ -74,9 +74,9 @@ def _dcg(gains: Sequence[int]) -> float:
 
 
 def p_value(first: Sequence[float], other: Sequence[float]) -> float:
-    """The probability of so great a difference by chance, by Fisher's randomisation test.
+    """The probability that chance makes such a difference: Fisher's randomisation test.
 
-    The same at every call (Smucker, Allan and Carterette 2007).
+    Deterministic. See Smucker, Allan and Carterette 2007.
     """
     differences = np.subtract(other, first)
     seen = abs(differences.sum()) - 1e-12
@@ -89,13 +89,13 @@ def p_value(first: Sequence[float], other: Sequence[float]) -> float:
 
 
 def latency(run: Run) -> dict[str, float]:
-    """Milliseconds per search: median, and what 95 of 100 stay below."""
+    """Milliseconds per search: median and 95th percentile."""
     p50, p95 = np.percentile(run.milliseconds, [50, 95])
     return {"p50": float(p50), "p95": float(p95)}
 
 
 def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
-    """Category -> the places of its queries."""
+    """Category -> the indexes of its queries."""
     found: dict[str, list[int]] = {}
     for place, query in enumerate(queries):
         if query.label.category is not None:
@@ -104,7 +104,7 @@ def categories(queries: Sequence[JudgedQuery]) -> dict[str, list[int]]:
 
 
 def tables(measured: Measured, scores: Sequence[Scores]) -> str:
-    """A row per algorithm, then one table per metric that is split by category, and what missed."""
+    """A table of the algorithms, some metrics by category, and the queries without a hit."""
     runs = [*zip(measured.runs, scores, strict=True)]
     metrics = list(scores[0].per_query)
     rows = [["", *metrics, "p50 ms", "p95 ms"]]
@@ -130,7 +130,7 @@ def tables(measured: Measured, scores: Sequence[Scores]) -> str:
 
 
 def as_json(measured: Measured, scores: Sequence[Scores]) -> str:
-    """By algorithm: means, p against the first one, latency, and the figures of each query."""
+    """By algorithm: means, p against the first one, latency, and the metrics of each query."""
     runs = {
         run.algorithm: {
             "mean": {metric: own.mean(metric) for metric in own.per_query},
@@ -160,7 +160,7 @@ def _mark(first: Scores, own: Scores, metric: str) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns of equal width, the first to the left and the others to the right."""
+    """Aligned columns: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()

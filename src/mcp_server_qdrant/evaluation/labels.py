@@ -1,4 +1,4 @@
-"""Labelled queries: a JSON list of them, each with what answers it."""
+"""Labelled queries: a JSON list of queries, each with its expected documents."""
 
 from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from mcp_server_qdrant.core.datatypes import TAG_KEYS
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, one_or_many, sound, wanted
 
-TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # of collections of any maker
+TITLE_KEYS = ("title", "metadata.title", "name", "metadata.name")  # in collections of any tool
 BEST, ALSO = 2, 1
 BEST_GRADE = 1_000_000
 
 
 def _graded(value: Any) -> Any:
-    """Ids with their grades; those of a list are all alike."""
+    """Ids with their grades; those of a list are equal."""
     if isinstance(value, dict):
         return value
     listed = one_or_many(value)
@@ -43,7 +43,7 @@ Grades = Annotated[dict[Id, Grade], BeforeValidator(_graded)]
 
 
 class Expect(BaseModel):
-    """The ids of documents or points with their grades, or what the documents have."""
+    """The expected documents or points: ids with grades, or properties."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,9 +60,9 @@ class Expect(BaseModel):
 
 
 class Label(BaseModel):
-    """A query and what answers it; `expected` are ids, the best first.
+    """A query with its expected documents; `expected` has ids, best first.
 
-    `collections` None: the default ones of the server.
+    `collections` None: the server's default.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -81,7 +81,7 @@ class Label(BaseModel):
 
     @property
     def ids(self) -> Mapping[str, int]:
-        """The ids that answer it, with their grades."""
+        """The expected ids with their grades."""
         if self.expect:
             return {key: grade for key, grade in self.expect.ids.items() if grade}
         best, *others = dict.fromkeys(self.expected or ())
@@ -89,7 +89,7 @@ class Label(BaseModel):
 
     @property
     def where(self) -> Mapping[str, Any] | None:
-        """The filter, in REST form, for the documents that answer it; None where ids do."""
+        """The filter (REST form) for the expected documents; None if they are given by id."""
         if self.expect is None:
             return None
         must = [_either(TAG_KEYS, (tag,)) for tag in self.expect.tags]
@@ -101,12 +101,12 @@ class Label(BaseModel):
 
 
 def _either(keys: Sequence[str], values: Sequence[str | int]) -> dict[str, Any]:
-    """The condition that one of the fields has one of the values."""
+    """The condition that any of the fields has any of the values."""
     return {"should": [{"key": key, "match": {"value": one}} for key in keys for one in values]}
 
 
 def read_labels(path: Path) -> list[Label]:
-    """The labelled queries of a file. Raises RequestError saying what is wrong."""
+    """Read the labelled queries of a file. Raises RequestError."""
     try:
         labels = TypeAdapter(list[Label]).validate_json(path.read_bytes().removeprefix(BOM_UTF8))
     except OSError as error:
@@ -119,7 +119,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def _fault(error: ValidationError) -> str:
-    """What is wrong first, and where."""
+    """The first error and its place."""
     first = error.errors(include_input=False, include_url=False)[0]
     if not first["loc"]:
         return f" is no JSON list of labelled queries ({first['msg']})"

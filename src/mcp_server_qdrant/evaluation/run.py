@@ -1,7 +1,7 @@
-"""The quality of the ranking: labelled queries through the pipeline that answers qdrant-find.
+"""Runs labelled queries through the pipeline of qdrant-find.
 
-Every query is searched twice: as a caller would (timed), and with the most that qdrant-find
-returns, for the recall.
+Every query is searched twice: as a caller would (timed), and with the largest limit, for the
+recall.
 """
 
 import time
@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mcp_server_qdrant.core.datatypes import Algorithm, Document, Result
+from mcp_server_qdrant.core.datatypes import Algorithm, Result
 from mcp_server_qdrant.core.errors import EncoderUnavailable, RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.notation import amount
+from mcp_server_qdrant.core.notation import amount, key_of
 from mcp_server_qdrant.evaluation.labels import Label
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ LIMIT = 10
 DEEP = 100
 MODEL_SECONDS = 600.0
 
-Key = tuple[str, str]  # collection and id of a document; the collection is "" where it is in none
+Key = tuple[str, str]  # collection and id of a document; "" if no collection has it
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A labelled query with the documents that answer it, of the collections it searches."""
+    """A labelled query with the expected documents in the collections it searches."""
 
     label: Label
     collections: tuple[str, ...]
@@ -37,9 +37,9 @@ class JudgedQuery:
 
 @dataclass(slots=True)
 class Run:
-    """One algorithm: per query what it found as asked and in depth, and its milliseconds.
+    """The results of one algorithm: per query `found`, `deep` (large limit) and milliseconds.
 
-    `lapses` holds how collections fared that were not searched as they should.
+    `lapses` counts the collections that failed or were degraded, with the reason.
     """
 
     algorithm: Algorithm
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All that was searched. `warnings` are sentences that say what the figures do not."""
+    """All runs. `warnings` are sentences on what limits the figures."""
 
     queries: Sequence[JudgedQuery]
     runs: Sequence[Run]
@@ -65,10 +65,10 @@ async def measure(
     *,
     searching: Callable[[int], Any] = lambda _: None,
 ) -> Measured:
-    """Search every query by every algorithm, one after the other.
+    """Search every query with every algorithm, one after the other.
 
-    `searching` is told how many searches are done. Raises UnknownCollection, RequestError where
-    nothing that is expected is there, and BackendError where a search fails.
+    `searching` gets the number of finished searches. Raises UnknownCollection, RequestError if no
+    expected document exists, and BackendError if a search fails.
     """
     queries = [await _judged(services, label) for label in labels]
     expected = [(query.label.query, key) for query in queries for key in query.grades]
@@ -81,8 +81,7 @@ async def measure(
     await _make_ready(services, queries, algorithms)
     runs = [Run(algorithm) for algorithm in algorithms]
     for place, query in enumerate(queries, 1):
-        # One query by all algorithms before the next: what else the machine does meanwhile meets
-        # them alike.
+        # All algorithms per query, so that other load on the machine affects them equally.
         for run in runs:
             await _search(services, run, query)
         searching(place * len(runs))
@@ -101,7 +100,7 @@ async def measure(
 
 
 async def _judged(services: "Services", label: Label) -> JudgedQuery:
-    """A query with the documents its label means. One that is nowhere stays expected."""
+    """The query with its expected documents. A missing document stays expected."""
     names = tuple(target.collection for target in await services.catalog.resolve(label.collections))
     if not names:
         which = f" that matches {', '.join(label.collections)}" if label.collections else ""
@@ -119,17 +118,12 @@ async def _judged(services: "Services", label: Label) -> JudgedQuery:
     return JudgedQuery(label, names, grades)
 
 
-def key_of(document: Document) -> Key:
-    """The key of a document: all its parts have the same."""
-    return document.collection, document.document or str(document.id)
-
-
 async def _make_ready(
     services: "Services", queries: Sequence[JudgedQuery], algorithms: Sequence[Algorithm]
 ) -> None:
-    """Wait for the models of all collections. Raises EncoderUnavailable where one is missing.
+    """Wait for the models of all collections, unless only keywords are searched.
 
-    Keyword and fuzzy search need none. The words that typos are corrected to are read first.
+    The vocabularies for typo correction are read first. Raises EncoderUnavailable.
     """
     names = tuple({name: None for query in queries for name in query.collections})
     targets = await services.catalog.resolve(names)
@@ -146,7 +140,7 @@ async def _make_ready(
 
 
 async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
-    """Search one query and note the result."""
+    """Search one query and record the result."""
     asked = SearchRequest(
         query=query.label.query,
         collections=query.label.collections,
@@ -154,7 +148,7 @@ async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
         score_threshold=0.0,
     )
     search = services.pipeline.search
-    # First in depth, so that the timed search meets the caches that a server has.
+    # The deep search comes first, so that the timed one has warm caches, as on a server.
     deep = await search(asked.model_copy(update={"limit": DEEP}))
     start = time.perf_counter()
     page = await search(asked.model_copy(update={"limit": LIMIT}))
@@ -169,7 +163,7 @@ async def _search(services: "Services", run: Run, query: JudgedQuery) -> None:
 
 
 def _seen(results: Sequence[Result], wanted: Mapping[Key, int]) -> list[Key]:
-    """The documents found; where a result stands for a copy that is wanted, that copy."""
+    """The documents found; for a result with an expected copy, that copy."""
     keys: list[Key] = []
     for result in results:
         key = key_of(result.document)

@@ -1,5 +1,6 @@
-"""A process that servers share: found, started, spoken to. Knows no models and no engine.
+"""Finding, starting and talking to the service over a private socket. No tools, no engine.
 
-`host` is one side and `link` the other; `wire` says where a host listens, and what the two say to
-each other. Who uses it: `qdrant/edge/host.py` and `encoders/local/serve.py`.
+`pipe` is the process that a client starts over stdio. It finds or starts the service of its store
+(`reach`, `rendezvous`) and forwards the client's lines (`relay`). These modules import only the
+standard library. `listen` is the service's side of the socket; the service is `app/service.py`.
 """

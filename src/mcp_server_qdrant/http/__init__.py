@@ -1,1 +1,1 @@
-"""The layers around /mcp over HTTP: who may call, how much, what is counted. No tools here."""
+"""The layers around /mcp over HTTP: authentication, limits, metrics. No tools here."""

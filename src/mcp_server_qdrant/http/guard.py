@@ -1,9 +1,8 @@
-"""The names and web pages that a server may be called by, whatever address it listens on.
+"""Checks the Host and Origin of requests.
 
-A page of a foreign site can have its own name point to this server (DNS rebinding): its requests
-then carry that name in Host. So a name has to be listed; IP addresses and localhost cannot be
-taken over like that. The SDK's own check guards /mcp alone and knows neither addresses nor
-patterns of names.
+A foreign web page can make its own host name resolve to this server (DNS rebinding); its requests
+then have that name in Host. So host names must be listed; IP addresses and localhost are safe. The
+SDK's own check covers /mcp only, and supports neither IP addresses nor patterns.
 """
 
 import ipaddress
@@ -19,11 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 METHODS = ("GET", "POST", "DELETE")
 EXPOSED = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
 SITE = re.compile(r"([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")  # name and port
-HOST_REFUSED = (
-    "This server is not called by that Host: its operator adds it to FASTMCP_ALLOWED_HOSTS."
-)
+HOST_REFUSED = "That Host is not allowed: the operator can add it to FASTMCP_ALLOWED_HOSTS."
 ORIGIN_REFUSED = (
-    "Web pages of that Origin may not call this server: its operator adds it to "
+    "Web pages of that Origin may not call this server: the operator can add it to "
     "FASTMCP_ALLOWED_ORIGINS."
 )
 
@@ -31,8 +28,8 @@ ORIGIN_REFUSED = (
 class Guard:
     """An ASGI application behind checks of Host and Origin, with CORS for the listed origins.
 
-    `open_paths` go to `app` unchecked, all other requests to `inner`: for probes, which know no
-    names, and for what is public.
+    `open_paths` go to `app` unchecked, for probes and public files; all other requests go to
+    `inner`.
     """
 
     def __init__(
@@ -80,7 +77,7 @@ class Guard:
 
 
 def allowed_host(given: str, allowed: Iterable[str]) -> bool:
-    """True of a Host that is an IP address, localhost, or listed, with its port or without."""
+    """True if Host is an IP address, localhost or listed, with or without a port."""
     name, port = _split(given)
     if name == "localhost" or _address(name):
         return True
@@ -89,7 +86,7 @@ def allowed_host(given: str, allowed: Iterable[str]) -> bool:
 
 
 def same_site(origin: str, host: str) -> bool:
-    """True where a page is of this very server, or both page and server are of this machine."""
+    """True if the page is from this server, or page and server are both on loopback."""
     scheme, _, page = origin.lower().partition("://")
     if scheme not in ("http", "https") or not _split(page)[0]:
         return False
@@ -97,13 +94,13 @@ def same_site(origin: str, host: str) -> bool:
 
 
 def is_loopback(name: str) -> bool:
-    """True where a host is this machine, for this machine alone."""
+    """True if a host is a loopback name or address."""
     address = _address(name)
     return name == "localhost" or (address is not None and address.is_loopback)
 
 
 def _split(given: str) -> tuple[str, str | None]:
-    """Name (lowercase, IPv6 without brackets) and port of a Host; no name: it is malformed."""
+    """Name (lowercase, IPv6 without brackets) and port of a Host; name "" if malformed."""
     match = SITE.fullmatch(given.lower())
     return (match[1].strip("[]").rstrip("."), match[2]) if match else ("", None)
 

@@ -1,7 +1,7 @@
-"""Limits on the requests, event streams and sessions of all callers and of each. Pure ASGI.
+"""Limits on requests, event streams and sessions, in total and per caller. Pure ASGI.
 
-A refusal is answered before anything is read, so callers within the limits keep their latency. The
-limits of uvicorn and of the SDK know no callers: one greedy caller would take them all.
+Requests are refused before their body is read, so other callers keep their latency. The limits of
+uvicorn and of the SDK are not per caller: one greedy caller could exhaust them.
 """
 
 import math
@@ -15,16 +15,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcp_server_qdrant.core.context import CALLER, Caller
 
 STREAMS = SESSIONS = 1000
-IDLE_SECONDS = 1800.0  # after which the SDK ends an unused session
+IDLE_SECONDS = 1800.0  # until the SDK ends an unused session
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
 STREAM_PATHS = (MCP, "/sse")
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
-SESSIONLESS = "2026"  # the first year of the protocol without sessions
+SESSIONLESS = "2026"  # protocol versions from this year on have no sessions
 RETRY_SECONDS = 1
 SERVER_ERROR = -32000  # JSON-RPC's
-SLOT = "mcp_server_qdrant.slot"  # key of the ASGI scope, for work in other tasks
+SLOT = "mcp_server_qdrant.slot"  # key in the ASGI scope, for other tasks
 
 TAKEN = "You, or all callers together, have as many {} as the server takes; {}, and try again."
 SENTENCES = {  # why a request is refused
@@ -38,9 +38,9 @@ SENTENCES = {  # why a request is refused
 
 
 class Slots:
-    """A number of slots, of which one caller has half at most.
+    """A number of slots, of which one caller can have at most half.
 
-    A slot is held until it is left, or for so many seconds.
+    A slot is held until it is released, or until it expires.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Slots:
         self._most = most
         self._seconds = seconds
         self._clock = clock
-        self._held: dict[Hashable, tuple[str, float]] = {}  # slot -> whose it is, until when
+        self._held: dict[Hashable, tuple[str, float]] = {}  # slot -> (caller, expiry)
 
     @property
     def count(self) -> int:
@@ -60,27 +60,27 @@ class Slots:
         return len(self._held)
 
     def full(self, who: str) -> bool:
-        """True where the caller may not have another."""
+        """True if the caller cannot get another slot."""
         now = self._clock()
         self._held = {slot: held for slot, held in self._held.items() if held[1] > now}
         own = sum(owner == who for owner, _ in self._held.values())
         return own >= math.ceil(self._most / 2) or self.count >= self._most
 
     def hold(self, slot: Hashable, who: str) -> None:
-        """Take a slot, or keep it for longer; it stays with the one who took it."""
+        """Take a slot, or extend it for its present holder."""
         owner, _ = self._held.get(slot, (who, 0.0))
         self._held[slot] = owner, self._clock() + self._seconds
 
     def leave(self, slot: Hashable) -> None:
-        """Make room."""
+        """Release a slot."""
         self._held.pop(slot, None)
 
 
 class Slot:
-    """The slot of one request, taken by whoever enters first and left by who leaves last.
+    """The slot of one request; counts its users and is released by the last one.
 
-    So it is held until the request was answered and the call that it began is done: over SSE, or
-    where the client went, a call lasts longer than its request.
+    So it is held until both the request and its call are done: over SSE, or after the client has
+    disconnected, a call outlives its request.
     """
 
     def __init__(self, slots: Slots, who: str) -> None:
@@ -99,10 +99,10 @@ class Slot:
 
 
 class Load:
-    """What a server has in hand, and whether it is draining.
+    """The load of a server, and whether it is draining.
 
-    Beyond so much at once, of all or of one caller, it answers 429, and 503 while it drains. Probes
-    are never refused, nor is a client that ends its session.
+    Beyond the limits, in total or per caller, it answers 429, and 503 while draining. Probes and
+    the end of a session are never refused.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Load:
         self.sessions = Slots(sessions, IDLE_SECONDS, clock)
 
     def around(self, app: ASGIApp, refused: Callable[[str], None]) -> ASGIApp:
-        """The application within the limits; `refused` gets the key of the sentence."""
+        """Wrap the application in the limits; `refused` gets the reason's key."""
 
         async def limited(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["path"] in HEALTH:
@@ -146,7 +146,7 @@ class Load:
         return "calls" if self.calls.full(who) else None
 
     async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application; an event stream that it leaves, as at its end, is completed."""
+        """Run the application; complete an event stream that it leaves unfinished."""
         unfinished = False
 
         async def sent(message: Message) -> None:
@@ -162,7 +162,7 @@ class Load:
             await send({"type": "http.response.body"})
 
     def _note(self, scope: Scope, answer: Message) -> None:
-        """Note by an answer whether a session began, goes on or is over."""
+        """Track from a response whether a session began, continues or has ended."""
         given = Headers(scope=scope).get(SESSION)
         session = Headers(raw=answer.get("headers", [])).get(SESSION)
         if answer["status"] == 404 or (answer["status"] < 300 and scope["method"] == "DELETE"):
@@ -172,7 +172,7 @@ class Load:
 
 
 def holder(scope: Scope) -> str:
-    """Whose limits a request counts against: a token's name, or else the client's address."""
+    """The key for per-caller limits: the token's name, or else the client's address."""
     who = scope.get(CALLER)
     if isinstance(who, Caller):
         return f"token {who.name}"
@@ -180,19 +180,19 @@ def holder(scope: Scope) -> str:
 
 
 def _is_stream(scope: Scope) -> bool:
-    """True where the answer is a stream that stays open, and no call waits for its end."""
+    """True for a request whose response is a long-lived event stream, not a call."""
     return scope["method"] == "GET" and scope["path"] in STREAM_PATHS
 
 
 def _opens_session(scope: Scope) -> bool:
-    """True where the request can only open a new session, by a protocol that has sessions."""
+    """True if the request opens a new session, in a protocol version with sessions."""
     headers = Headers(scope=scope)
     fresh = not headers.get(SESSION) and headers.get(VERSION, "") < SESSIONLESS
     return fresh and scope["method"] == "POST" and scope["path"] == MCP
 
 
 def _answer(reason: str) -> JSONResponse:
-    """The sentence of the reason, in the shape MCP clients know."""
+    """A refusal with the reason's sentence, as a JSON-RPC error."""
     error = {"code": SERVER_ERROR, "message": SENTENCES[reason]}
     status = 503 if reason == "draining" else 429
     headers = {"Retry-After": str(RETRY_SECONDS)}

@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in a registry of their own."""
+"""Prometheus metrics in a registry of their own."""
 
 import logging
 import time
@@ -43,9 +43,9 @@ ENCODER_STATES = ("ready", "loading", "downloading", "failed", "idle", "unknown"
 
 
 class Metrics(Recorder):
-    """Counts since the start, and the state now.
+    """Counters since the start, and the current state.
 
-    Labels are bounded: at most `named` collections are named, the first to fail; all others are
+    Labels are bounded: the first `named` collections that fail get their own label, all others are
     `other`.
     """
 
@@ -61,15 +61,15 @@ class Metrics(Recorder):
         self._call_seconds = histogram("call_seconds", "Time of a call.", ("tool",))
         self._phase_seconds = histogram("phase_seconds", "Time of a phase of a search.", ("phase",))
         self._errors = counter(
-            "collection_errors", "Searches of it that went wrong.", ("collection", "state")
+            "collection_errors", "Failed searches of a collection.", ("collection", "state")
         )
-        self._degraded = counter("degraded_searches", "Searches with less than was asked for.")
+        self._degraded = counter("degraded_searches", "Searches with degraded results.")
         self._answers = counter("answers", "Queries by what was found.", ("answer",))
         self._corrected = counter("corrected_searches", "Queries whose spelling was corrected.")
         self._refused = counter("refused_requests", "Requests that were refused.", ("reason",))
-        self._engine = gauge("engine", "1 for the state it is in.", ("state",))
-        self._encoder = gauge("encoder", "1 for the state it is in.", ("state",))
-        self._work = gauge("work", "Writes since the start; folders in step now.", ("kind",))
+        self._engine = gauge("engine", "1 for the current state.", ("state",))
+        self._encoder = gauge("encoder", "1 for the current state.", ("state",))
+        self._work = gauge("work", "Writes since the start; folders synced now.", ("kind",))
         gauge("calls_under_way", "Calls now.").set_function(lambda: load.calls.count)
         gauge("streams_open", "Event streams now.").set_function(lambda: load.streams.count)
         for phase in PHASES:
@@ -118,7 +118,7 @@ class Metrics(Recorder):
         self._refused.labels(reason).inc()
 
     def text(self, engine: str, encoder: str, work: Mapping[str, int]) -> bytes:
-        """All figures, with the state of engine and encoder, and what was written."""
+        """All metrics, with the state of engine and encoder, and the counts of writes."""
         for state in ENGINE_STATES:
             self._engine.labels(state).set(state == engine)
         for state in ENCODER_STATES:

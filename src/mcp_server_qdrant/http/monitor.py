@@ -1,4 +1,4 @@
-"""What an operator sees of a server: health, figures, a line for each request and call."""
+"""Monitoring for operators: health, metrics, and a log line per request and call."""
 
 import asyncio
 import logging
@@ -33,19 +33,19 @@ from mcp_server_qdrant.http.metrics import CONTENT_TYPE, Metrics
 from mcp_server_qdrant.settings.environment import Settings
 
 HEADER = "x-request-id"
-PATIENCE = 2.0  # seconds that the engine is waited for; probes usually give up soon after
-REQUEST_ID = "mcp_server_qdrant.request_id"  # key of the ASGI scope, for work in other tasks
+PATIENCE = 2.0  # seconds to wait for the engine; probes usually time out soon after
+REQUEST_ID = "mcp_server_qdrant.request_id"  # key in the ASGI scope, for other tasks
 
 logger = logging.getLogger(__name__)
 
 _SANE_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
-NAMED_COLLECTIONS = 20  # in /metrics; the rest are `other`
+NAMED_COLLECTIONS = 20  # with their own label in /metrics; the rest are `other`
 
 Next = Callable[[Any], Awaitable[Any]]
 
 
 class Monitor:
-    """The state that limits, /readyz and /metrics share; each message is handled for its caller."""
+    """The state shared by limits, /readyz and /metrics; also sets each message's caller."""
 
     def __init__(self, settings: Settings) -> None:
         self.load = Load(settings.http_max_calls)
@@ -53,7 +53,7 @@ class Monitor:
         self._scopes: Mapping[str, str] = {}
         named = settings.tenant_claim or settings.tenant_field
         self._claim = named if settings.tenant_field else None
-        # Who reads the figures of all tenants need not know what theirs are called.
+        # A reader of all tenants' metrics must not see their collections' names.
         self.metrics = Metrics(self.load, 0 if settings.tenant_field else NAMED_COLLECTIONS)
 
     def register(
@@ -61,7 +61,7 @@ class Monitor:
     ) -> None:
         """Add /healthz, /readyz and /metrics. `scopes` maps a tool's name to the scope it needs.
 
-        `begin` is the task that opens the services, started where it is not yet.
+        `begin` returns the task that opens the services, starting it if needed.
         """
         self._scopes = scopes
 
@@ -70,7 +70,7 @@ class Monitor:
             return readiness(parts)
 
         async def metrics(_: Request) -> Response:
-            """Figures for Prometheus; of all tenants, hence for none of them."""
+            """Metrics of all tenants, so no tenant may read them."""
             if self._of_a_tenant():
                 return Response(
                     "/metrics needs a token with the scope admin and without a tenant.",
@@ -86,18 +86,17 @@ class Monitor:
             mcp.custom_route(path, methods=["GET"])(handler)
 
     def _of_a_tenant(self) -> bool:
-        """True where the caller is one of several tenants, or may not administer."""
+        """True if the caller is a tenant, or lacks the scope admin."""
         who = caller()
         if self._claim is None or who is None:
             return False
         return self._claim in who.claims or ADMIN not in who.scopes
 
     async def observe(self, ctx: Any, call_next: Next) -> Any:
-        """MCP middleware: each message in the slot and for the caller of its own request.
+        """MCP middleware: restores the slot and the caller of the message's own request.
 
-        The SDK handles messages in other tasks than the requests that brought them, and a session's
-        messages in the task of its first one. Tools that the caller may not call are left out of a
-        list.
+        The SDK handles messages outside the task of their request, and a session's messages in the
+        task of its first one. Tools that the caller may not use are removed from lists.
         """
         scope = ctx.request.scope if ctx.request is not None else {}
         who: Caller | None = scope.get(CALLER)
@@ -119,9 +118,9 @@ class Monitor:
 
 
 class Identified:
-    """Takes the id that a client or a proxy gave, or makes one; returns it; logs the request.
+    """Sets the request id (from the client, a proxy, or new), returns it, and logs the request.
 
-    The line has the path without its query, which may hold what is looked for. Health checks are
+    The log has the path without its query string, which may contain search text. Health checks are
     logged at DEBUG.
     """
 
@@ -134,7 +133,7 @@ class Identified:
             await self._app(scope, receive, send)
             return
         given = Headers(scope=scope).get(HEADER, "")
-        request = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex  # it is logged
+        request = given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex  # because it is logged
         began, status = time.perf_counter(), 0
 
         async def marked(message: Message) -> None:
@@ -172,15 +171,15 @@ class Part(NamedTuple):
 
 
 async def healthz(_: Request) -> Response:
-    """The process answers."""
+    """Liveness: the process answers."""
     return JSONResponse({"status": "ok"})
 
 
 def readiness(parts: Mapping[str, Part]) -> Response:
-    """200 where a call would be answered now, at least by keyword; else 503, and why."""
+    """200 if a call would be answered now, at least by keyword; else 503 with the reason."""
     model = parts["encoder"].state
     up = parts["server"].state == parts["engine"].state == "up"
-    # Without a model there is search by keyword; one that is being loaded is awaited.
+    # Without a model keyword search works; a model that is loading counts as not ready.
     if not up or model in ("loading", "unknown"):
         status = "not ready"
     else:
@@ -192,7 +191,7 @@ def readiness(parts: Mapping[str, Part]) -> Response:
 async def examined(
     opening: "Task[Any]", *, draining: bool, patience: float = PATIENCE
 ) -> tuple[dict[str, Part], Any]:
-    """Server, engine and encoder; and the services that `opening` opens, None until it has."""
+    """The parts server, engine and encoder, and the services; None until `opening` is done."""
     server, engine = Part("up", "The server takes calls."), Part("up", "The engine answers.")
     if draining:
         server = Part("draining", "The server is shutting down: it takes no more calls.")

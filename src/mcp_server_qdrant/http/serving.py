@@ -1,5 +1,6 @@
-"""The application around /mcp, and how it is served from start to end."""
+"""Builds the ASGI application around /mcp, and serves it until shutdown."""
 
+import asyncio
 import os
 import socket
 import time
@@ -28,11 +29,11 @@ from mcp_server_qdrant.settings.values import revealed
 
 HttpTransport = Literal["sse", "streamable-http"]
 
-BODY = 4 * 1024 * 1024  # bytes of a request
+BODY = 4 * 1024 * 1024  # bytes of a request body
 PROBES = ("/healthz", "/readyz")
 DRAIN_SECONDS = 10.0  # for calls to finish after SIGTERM
 STREAMS_SECONDS = 1  # for event streams to close
-QUIET_TICKS = 2  # of a tenth of a second: an answer is written a moment after its call is done
+QUIET_TICKS = 2  # of 0.1 s each: a response is written a moment after its call is done
 
 
 def app(
@@ -44,11 +45,11 @@ def app(
 ) -> ASGIApp:
     """The ASGI application: /mcp, or /sse with /messages/ for the older transport.
 
-    With a `key`, all but the probes needs it (`http.page.key`).
+    With a `key`, all requests except probes need it (`http.page.key`).
 
-    A request passes, from the outside in: its id and log line, the guard and who calls, the
-    limits, the size of its body. So a caller without a token takes up no room.
-    The SDK's own check of Host and Origin, which holds on loopback alone, is left to `http.guard`.
+    A request passes these layers: request id and log, guard, authentication, limits, body size. So
+    a caller without a token uses up no slots. `http.guard` replaces the SDK's own check of Host and
+    Origin, which only allows loopback.
     """
     monitor = monitor or Monitor(settings)
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -63,7 +64,7 @@ def app(
             session_idle_timeout=IDLE_SECONDS,
             max_sessions=SESSIONS,
         )
-    zipped = GZipMiddleware(served, minimum_size=1_000, compresslevel=6)  # but for event streams
+    zipped = GZipMiddleware(served, minimum_size=1_000, compresslevel=6)  # except event streams
     bounded = RequestBodyLimitMiddleware(zipped, BODY)
     limited = monitor.load.around(bounded, monitor.metrics.refused)
     inner = Keyed(limited, key) if key else limited
@@ -71,10 +72,10 @@ def app(
 
 
 def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) -> ASGIApp:
-    """The application behind the guard and, with AUTH_MODE token or oauth, behind a token.
+    """Wrap the application in the guard and, with AUTH_MODE token or oauth, in authentication.
 
-    `inner` is `app` with the layers that come after the token, `path` that of the MCP endpoint.
-    Raises ConfigError where the tokens' file cannot be used.
+    `inner` is `app` with the layers after authentication, `path` that of the MCP endpoint.
+    Raises ConfigError if the token file cannot be used.
     """
     names = [*settings.fastmcp_allowed_hosts, settings.fastmcp_host]
     routes, challenge = list[Route](), None
@@ -94,7 +95,7 @@ def _protected(app: Starlette, inner: ASGIApp, settings: Settings, path: str) ->
 
 
 def _verifier(settings: Settings) -> Verifier | None:
-    """Each kind imports its own libraries."""
+    """The verifier for AUTH_MODE; its libraries are imported only here."""
     if settings.auth_mode == "token":
         from mcp_server_qdrant.http.auth.tokens import NamedTokens
 
@@ -106,20 +107,19 @@ def _verifier(settings: Settings) -> Verifier | None:
             Keys(settings.auth_issuer, settings.auth_jwks_url),
             issuer=settings.auth_issuer,
             audience=settings.auth_audience,
-            scope_claims=settings.auth_scope_claims,
             scope_prefix=settings.auth_scope_prefix,
         )
     return None
 
 
 def _resource_url(settings: Settings, path: str) -> str:
-    """What the issuer's clients call this server by."""
+    """The URL of this server for the issuer's clients."""
     urls = (url for url in settings.auth_audience if url.startswith(("https://", "http://")))
     here = _url(settings.fastmcp_host, settings.fastmcp_port, path)
     return settings.auth_resource_url or next(urls, here)
 
 
-def serve(
+async def serve(
     mcp: MCPServer[Any],
     transport: HttpTransport,
     settings: Settings,
@@ -127,16 +127,23 @@ def serve(
     listener: socket.socket,
     key: str | None = None,
 ) -> None:
-    """Serve on a socket until SIGINT or SIGTERM; calls under way get a few seconds to finish."""
+    """Serve on a socket until SIGINT or SIGTERM; pending calls get a few seconds to finish."""
     config = configured(app(mcp, transport, settings, monitor, key), settings)
-    Server(config, monitor.load, DRAIN_SECONDS).run(sockets=[listener])
+    server = Server(config, monitor.load, DRAIN_SECONDS)
+    ending = asyncio.ensure_future(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(ending)
+    except asyncio.CancelledError:  # a client of the service interrupted its command
+        server.should_exit = True
+        await ending
+        raise
 
 
 class Server(uvicorn.Server):
-    """Keeps listening while it drains, so that health checks and refusals are heard.
+    """Keeps listening while it drains, to answer health checks and refuse new calls.
 
-    The first SIGTERM or SIGINT begins it, a second one ends the process. Calls get `seconds`, then
-    they are cancelled.
+    The first SIGTERM or SIGINT starts draining, a second one exits. Calls get `seconds`, then they
+    are cancelled.
     """
 
     def __init__(self, config: uvicorn.Config, load: Load, seconds: float) -> None:
@@ -148,7 +155,7 @@ class Server(uvicorn.Server):
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal came."""
+        """Handle a signal."""
         if self._load.draining:
             os._exit(128 + sig)
         self._until = time.monotonic() + self._seconds
@@ -156,33 +163,33 @@ class Server(uvicorn.Server):
 
     @override
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: stop or go on."""
+        """Called ten times a second; True to stop."""
         if self._load.draining:
             self._quiet = self._quiet + 1 if self._load.calls.count == 0 else 0
             if self._quiet >= QUIET_TICKS or time.monotonic() >= self._until:
-                self.should_exit = True  # which ends the event streams, too
+                self.should_exit = True  # also ends the event streams
         return await super().on_tick(counter)
 
 
 def configured(served: ASGIApp, settings: Settings) -> uvicorn.Config:
-    """How uvicorn serves the application."""
+    """The uvicorn configuration for the application."""
     return uvicorn.Config(
         served,
-        http="h11",  # bounds the heads of requests, httptools does not
+        http="h11",  # bounds request headers; httptools does not
         log_level=settings.fastmcp_log_level.lower(),
-        log_config=None,  # as the root logger is set up
-        access_log=False,  # its lines have queries; http/monitor.py logs each request
+        log_config=None,  # use the root logger's setup
+        access_log=False,  # it would log query strings; http/monitor.py logs requests
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
         timeout_graceful_shutdown=STREAMS_SECONDS,
     )
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any free one. Raises ConfigError without one."""
+    """Open a listening socket; port 0: any free one. Raises ConfigError if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         made = socket.create_server((host, port), family=family)
-        # asyncio turns off Nagle's delay, 40 ms for each answer in two parts, only of what says TCP
+        # asyncio sets TCP_NODELAY (saves 40 ms per two-part response) only if the protocol is TCP
         return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, made.detach())
     except OSError as error:
         unknown_name = isinstance(error, socket.gaierror)
@@ -194,7 +201,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket, path: str) -> str:
-    """The URL of a path there."""
+    """The URL of a path on the listener."""
     host, port = listener.getsockname()[:2]
     return _url(host, port, path)
 
@@ -204,7 +211,7 @@ def _url(host: str, port: int, path: str) -> str:
 
 
 def check_exposure(host: str, auth_mode: str | None) -> None:
-    """Raise ConfigError where others could reach the server and nobody said that they may."""
+    """Raise ConfigError if others can reach the server and AUTH_MODE is not set."""
     if auth_mode is None and not is_loopback(host):
         raise ConfigError(
             f"FASTMCP_HOST is {host}, which others can reach: set AUTH_MODE=token or oauth to ask "

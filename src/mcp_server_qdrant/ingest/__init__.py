@@ -1,1 +1,1 @@
-"""The write path: texts to chunks that fit the model, chunks to points. Nothing here searches."""
+"""The write path: texts become chunks that fit the model, chunks become points. No searches."""

@@ -1,4 +1,4 @@
-"""Metadata, tags, title and id of a text: their limits, and those that an update keeps."""
+"""Metadata, tags, title and id of a text: limits, and what an update keeps."""
 
 import json
 import math
@@ -10,7 +10,8 @@ from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.ingest.formats.base import FEWEST, MOST, Loaded
 
-MAX_METADATA = 65_536  # bytes of JSON; every part of a text carries them
+MAX_TEXT = 2_000_000  # characters
+MAX_METADATA = 65_536  # bytes of JSON, stored with every part of a text
 MAX_TAGS = 100
 MAX_TAG = 128  # characters
 MAX_TITLE = 1_000
@@ -18,17 +19,14 @@ MAX_ID = 1_000
 
 
 def check(said: NewDocument) -> None:
-    """Refuse what would not be stored as it is, or is more than a text should carry.
-
-    Raises RequestError naming what is wrong.
-    """
+    """Raise RequestError for attributes that are too large or cannot be stored unchanged."""
     if found := fault(said):
         raise RequestError(f"The text {found}.")
     _check_numbers(said.metadata)
 
 
 def fault(said: NewDocument | Loaded) -> str | None:
-    """The limit that a text exceeds, in words that follow its name."""
+    """The limit that a text exceeds, as a predicate; None if there is none."""
     tags = said.tags or ()
     if len(said.title or "") > MAX_TITLE:
         return f"has a title of more than {MAX_TITLE:,} characters: shorten it"
@@ -48,7 +46,7 @@ def fault(said: NewDocument | Loaded) -> str | None:
 
 
 def _size(metadata: Mapping[str, Any] | None) -> int:
-    """Bytes that metadata take as JSON."""
+    """The size of metadata as JSON, in bytes."""
     if not metadata:
         return 0
     try:
@@ -73,10 +71,10 @@ def _check_numbers(metadata: Mapping[str, Any] | None) -> None:
 
 
 def kept(new: NewDocument, before: Document | None) -> tuple[NewDocument, tuple[str, ...]]:
-    """The new text, with what its caller left out as it was before, and the names of that.
+    """The new text, with omitted attributes taken from the old one, and their names.
 
-    What was given empty ("", [], {}) is removed. A title, source or tags that the old metadata
-    gave are kept only together with it.
+    Empty values ("", [], {}) remove an attribute. A title, source or tags that came from the old
+    metadata are kept only together with it.
     """
     if before is None:
         return new, ()

@@ -1,4 +1,4 @@
-"""Deleting: documents by ids, or what a filter matches, once its number is confirmed."""
+"""Deletes documents by id, or the points that match a filter after their count is confirmed."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,18 +14,18 @@ from mcp_server_qdrant.ingest.store import Store, check_seen
 from mcp_server_qdrant.qdrant.filters import parse
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 
-EXAMPLES = 3
-BATCH = 1_000
-MOST_KEPT = 10_000  # points of one call whose texts are kept as earlier versions
-AT_ONCE = 16  # texts that are kept
+EXAMPLES = 3  # points shown with a request for confirmation
+BATCH = 1_000  # points per request
+MOST_KEPT = 10_000  # points per call up to which texts are kept as earlier versions
+AT_ONCE = 16  # texts kept concurrently
 
 
 @dataclass(eq=False)
 class Deletion:
-    """Deletes, and has all that is cached of a collection follow at once.
+    """Deletes, and invalidates the caches of a collection at once.
 
-    The store's locks keep the parts of one document together; `deleted` is called with each
-    collection that changed.
+    The store's locks protect the parts of a document; `deleted` is called with each changed
+    collection.
     """
 
     store: Store
@@ -35,11 +35,11 @@ class Deletion:
     async def named(
         self, ids: Sequence[str], collection: str | None = None, seen: str | None = None
     ) -> Named:
-        """The documents of these ids; the id of a part stands for its whole document.
+        """The documents with these ids; the id of a part means its whole document.
 
-        Raises RequestError where an id is in several collections and none was named, BackendError
-        where a collection that may have it could not be looked in, Outdated where one is not of
-        the revision that was `seen`.
+        Raises RequestError if an id is in several collections and none was named, BackendError if a
+        collection that may have it could not be read, Outdated if a document's revision is not
+        `seen`.
         """
         found, missing = await self.lookup.located(ids, collection)
         whole: dict[tuple[str, str], Document] = {}
@@ -49,7 +49,7 @@ class Deletion:
         return Named(tuple(whole.values()), missing)
 
     async def by_ids(self, seen: Named) -> list[Kept]:
-        """Delete these documents, each if it is still as it was seen: how each is kept.
+        """Delete these documents unless they have changed; returns how each is kept.
 
         Raises Outdated.
         """
@@ -60,10 +60,10 @@ class Deletion:
         return kept
 
     async def delete(self, seen: Document, *, keep: bool = False) -> Kept:
-        """Delete a whole document unless it has changed since it was seen. Raises Outdated.
+        """Delete a whole document unless it has changed since it was read. Raises Outdated.
 
-        All its parts go in one step, after leftovers of earlier versions, which would be shown
-        without its first part. `keep` it as an earlier version.
+        All its parts are deleted in one step, after orphans of earlier versions, which searches
+        would show once the first part is gone. `keep`: keep it as an earlier version.
         """
         kept = Kept()
         name, points = seen.collection, self.store.points
@@ -72,14 +72,14 @@ class Deletion:
                 first, *others = points.part_ids(seen)
                 further = await points.placed(name, others)
                 now = next(iter(await points.by_id(name, [seen.head or seen.id])), None)
-                if now is not None and now.updated_at != seen.updated_at:
-                    raise Outdated
                 if now is not None or seen.head is None:
-                    check_seen(now, seen.revision)
+                    check_seen(now, str(seen.revision))
                 if now is not None and keep:
                     kept = await self.store.history.keep(now, deleted=True)
                 if now is not None and now.writing is not None:
-                    await points.delete_seen(await points.leftovers(now))
+                    every, again = await points.settled(now), await points.by_id(name, [now.id])
+                    orphans = [one for one in every if again and not one.current(again[0])]
+                    await points.delete_seen(orphans)
                 await points.delete_seen([(now or seen)._replace(id=first), *further])
                 if await points.by_id(name, [seen.id if now is None else now.id]):
                     raise Outdated
@@ -89,7 +89,7 @@ class Deletion:
 
     async def matching(self, where: Mapping[str, Any], collection: str) -> Matching:
         """The points to confirm. Raises UnknownCollection, InvalidFilter."""
-        await self.store.catalog.check_exists(collection)
+        collection = await self.store.catalog.check_exists(collection)
         points, condition = self.store.points, parse(where)
         count = await points.count(collection, condition)
         examples = tuple(await points.matching(collection, condition, EXAMPLES, whole=True))
@@ -101,13 +101,13 @@ class Deletion:
         return Matching(collection, count, examples, days, tuple(partly), going)
 
     async def by_filter(self, where: Mapping[str, Any], collection: str, count: int) -> Deleted:
-        """Delete what the filter matches if that is exactly `count` points, else nothing.
+        """Delete the points that match the filter if there are exactly `count`, otherwise nothing.
 
-        Those very points are deleted: what comes to match meanwhile stays, and so does what is
-        written meanwhile. A text goes as a whole: one of which only some parts match stays. Of
-        more than `MOST_KEPT` points no text is kept.
+        Points that are written or begin to match meanwhile stay. Texts are deleted only as a whole:
+        if only some parts match, the text stays. Above `MOST_KEPT` points no texts are kept as
+        earlier versions.
         """
-        await self.store.catalog.check_exists(collection)
+        collection = await self.store.catalog.check_exists(collection)
         points, condition = self.store.points, parse(where)
         listed = await points.matching(collection, condition, count + 1)
         if len(listed) != count:
@@ -134,10 +134,9 @@ class Deletion:
     async def _texts(
         self, collection: str, listed: Sequence[Document]
     ) -> tuple[list[list[Document]], list[Document]]:
-        """The points by text, and the first parts of the texts of which others are not listed.
+        """The points grouped by text, and the first parts of texts that are listed incompletely.
 
-        Parts without a first one are what is left of a text. Those that no reader sees, of a
-        version that was replaced, are in neither.
+        Parts whose first part is gone count as a text. Orphans of replaced versions are ignored.
         """
         texts: dict[tuple[PointId, str | None], list[Document]] = {}
         for one in listed:
@@ -170,7 +169,7 @@ class Deletion:
 
 
 def _together(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
-    """The points of texts, of so many texts at a time that there are about `BATCH` points."""
+    """The points of whole texts, in batches of about `BATCH`."""
     some: list[Document] = []
     for parts in texts:
         some += parts
@@ -183,7 +182,7 @@ def _together(texts: Sequence[Sequence[Document]]) -> Iterator[list[Document]]:
 
 @contextmanager
 def _after(done: int, count: int, what: str) -> Iterator[None]:
-    """Say with a failure what was deleted before it."""
+    """Add to an error what was deleted before it."""
     try:
         yield
     except (BackendError, Outdated) as error:

@@ -1,4 +1,4 @@
-"""The demo's texts, with vectors made by the default model, so that none has to be loaded."""
+"""The demo's texts, with precomputed vectors of the default model, which is not loaded."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -21,9 +21,9 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 async def store_demo(store: Store, name: str) -> int:
-    """Store one of the demo's collections, and count its texts; those that are there stay.
+    """Store the missing texts of a demo collection; returns the number of all its texts.
 
-    With another model vectors are made, as of all texts. Raises RequestError for another name.
+    With another model the texts are encoded. Raises RequestError for an unknown name.
     """
     if name not in NAMES:
         raise RequestError(f"The demo's collections are {', '.join(NAMES)}.")
@@ -55,7 +55,7 @@ async def store_demo(store: Store, name: str) -> int:
 
 
 def demo_texts(name: str) -> list[NewDocument]:
-    """The texts of a collection."""
+    """The texts of a demo collection."""
     rows = map(json.loads, (TEXTS / f"{name}.jsonl").read_text("utf-8").splitlines())
     return [
         NewDocument(
@@ -71,7 +71,7 @@ def demo_texts(name: str) -> list[NewDocument]:
 
 
 def demo_parts(name: str, texts: Sequence[NewDocument]) -> list[tuple[list[Span], Sequence[Dense]]]:
-    """Start and end of the parts of each of its texts, and their vectors."""
+    """For each text, the spans of its parts and their vectors."""
     with np.load(VECTORS) as held:
         spans, vectors = held[f"{name} spans"], held[name].astype(float)
     found = []

@@ -1,26 +1,26 @@
-"""The texts that the encoders read of a chunk, and their vectors."""
+"""The encoder's input for a chunk, and keyword vectors."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 from itertools import starmap
 
-from mcp_server_qdrant.core.datatypes import Document, PointId, Sparse
+from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.datatypes import Document, Sparse
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.notation import chain
 from mcp_server_qdrant.core.sentences import RULES
 from mcp_server_qdrant.core.writes import TITLE_FACTOR
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
-from mcp_server_qdrant.qdrant.write.points import Points
 
-HEAD = 120
+HEAD = 120  # bytes of a title or section
 
 
 def encoded_text(chunk: Document, times: int = 1) -> str:
     """The title and section of a chunk, shortened, and its text without rules and underlines.
 
-    A title read several times counts so often in BM25's term frequencies, whose part of a score
-    stays below k1 + 1 (Robertson et al. 2004, BM25 of weighted fields).
+    `times` repeats the title, which multiplies its BM25 term frequencies; a term's part of a score
+    stays below k1 + 1 (Robertson et al. 2004, BM25 with weighted fields).
     """
     text = RULES.sub("", chunk.text)
     if not chunk.heading:
@@ -30,7 +30,7 @@ def encoded_text(chunk: Document, times: int = 1) -> str:
 
 
 def shortened(title: str) -> str:
-    """The ends of a title in a number of bytes, since a CJK character can be three tokens."""
+    """Both ends of a title, in `HEAD` bytes, because a CJK character can be three tokens."""
     size = len(title.encode("utf-8", "ignore"))
     if size > HEAD:
         title = chain(title, HEAD * len(title) // size)
@@ -38,24 +38,15 @@ def shortened(title: str) -> str:
 
 
 async def keywords(bm25: Bm25Encoder, chunks: Iterable[Document]) -> list[Sparse]:
-    """One BM25 vector per chunk, made in a thread."""
+    """One BM25 vector per chunk, computed in a thread."""
     texts = [(encoded_text(chunk, TITLE_FACTOR), day_of(chunk)) for chunk in chunks]
     return await asyncio.to_thread(lambda: list(starmap(bm25.encode_document, texts)))
 
 
 def day_of(chunk: Document) -> date | None:
-    """The day that a text is of: `metadata.date`, or the `created_at` that came with it.
+    """The date of a text: `metadata.date`, or the `created_at` that came with it.
 
-    The day of storing does not count: by its name everything stored on it would be found.
+    The day of storing is not used: searching for it would find everything stored on it.
     """
     when = own_date(chunk)
-    return when.date() if when else None
-
-
-async def still_same(points: Points, before: Sequence[Document]) -> list[PointId]:
-    """The points that were not written since: they may get what was made of their texts."""
-    if not before:
-        return []
-    now = await points.by_id(before[0].collection, [one.id for one in before])
-    present = {one.id: one for one in now}
-    return [one.id for one in before if present.get(one.id) == one]
+    return local(when).date() if when else None

@@ -1,38 +1,79 @@
-"""The memory that a new text nearly repeats."""
+"""Finds memories that a new text nearly repeats or may correct."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, LegQuery, Target
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.subjects import beyond, same_subject, unrelated
+from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.qdrant.write.points import Points
 
-LOOKED_AT = 8  # the text itself and its parts may be among them
-COSINE = 0.8
-# Similarity of the words: with some models all texts have cosines of 0.8.
+LOOKED_AT = 16  # candidates; the text itself and its parts may be among them
+MOST = 3  # memories returned
+COSINE = 0.8  # of a near repetition at least
+# Similarity of the words, of 100: with some models all texts have cosines of 0.8.
 ALIKE = 70
+SAME = 95  # the same for a superseded text that is stored again
 
 
-async def near_memory(
-    queries: Queries, points: Points, new: Document, target: Target, dense: Dense
-) -> tuple[Document, float] | None:
-    """The nearest other memory and its cosine, if it is near; None where that is unknown.
+class Near(NamedTuple):
+    """Another memory and its cosine; `heir` is the text that superseded it."""
 
-    `dense` is the vector of the new text's first part. Only the collection that is
-    written to is searched.
+    document: Document
+    cosine: float
+    heir: Document | None = None
+
+
+async def near_memories(
+    queries: Queries,
+    points: Points,
+    tokens: Callable[[str], Collection[int]],
+    new: Document,
+    targets: Sequence[Target],
+    dense: Dense,
+) -> tuple[Near, ...]:
+    """The nearest memories about the same subject; none if the search fails.
+
+    `dense` is the vector of the new text's first part, `tokens` gives the terms of a text.
+    A superseded memory is included only if it says the same.
     """
-    asked = target, LegQuery(dense, None)
     try:
-        answers, _ = await queries.search([asked], depth=LOOKED_AT, condition=None)
-        others = (one for answer in answers for one in answer.candidates if one.id != new.id)
-        near = {one.id: cosine for one in others if (cosine := one.dense or 0.0) >= COSINE}
-        found = {one.id: one for one in await points.by_id(target.collection, [*near])}
+        answers, _ = await queries.search(
+            [([one], LegQuery(dense, None)) for one in targets], depth=LOOKED_AT, condition=None
+        )
+        found = [one for answer in answers for one in answer.candidates if one.id != new.id]
+        floor = unrelated(one.dense or 0.0 for one in found)
+        cosines = {(one.collection, one.id): one.dense or 0.0 for one in found}
+        nearest = sorted(cosines, key=lambda place: -cosines[place])[:LOOKED_AT]
+        known: dict[tuple[str, object], Document] = {}
+        for name in dict.fromkeys(place for place, _ in nearest):
+            ids = [point for place, point in nearest if place == name]
+            known |= {(name, one.id): one for one in await points.by_id(name, ids)}
+        near: list[Near] = []
+        for place in nearest:
+            one = known.get(place)
+            if one is None or one.chunk or _is(one, new) or len(near) == MOST:
+                continue
+            cosine = cosines[place]
+            alike = fuzz.token_set_ratio(one.text.casefold(), new.text.casefold())
+            heir = await points.heir(one)
+            if heir is not None and (heir.id == new.id or alike < SAME):
+                continue
+            if cosine >= COSINE and alike >= ALIKE:
+                near.append(Near(one, cosine, heir))
+            elif one.chunks == new.chunks == 1 and one.file is None:
+                terms = tokens(encoded_text(one)), tokens(encoded_text(new))
+                if same_subject(beyond(cosine, floor), *terms):
+                    near.append(Near(one, cosine, heir))
     except QdrantMcpError:
-        return None
-    for known in (found[point] for point in near if point in found):
-        own = known.document is not None and known.document == new.document
-        in_use = known.chunk == 0 and known.superseded_by is None  # a part may be of an old version
-        alike = fuzz.token_set_ratio(known.text.casefold(), new.text.casefold()) >= ALIKE
-        if in_use and alike and not own:
-            return known, near[known.id]
-    return None
+        return ()
+    return tuple(near)
+
+
+def _is(one: Document, new: Document) -> bool:
+    same = one.document is not None and one.document == new.document
+    return same and one.collection == new.collection

@@ -1,4 +1,4 @@
-"""The parts of one text: where they should begin, their sections, their version, and their ids."""
+"""The parts of a text: preferred starts, sections, version and ids."""
 
 import json
 from bisect import bisect_left, bisect_right
@@ -15,11 +15,11 @@ from mcp_server_qdrant.ingest.formats.base import VERSION, Mark
 from mcp_server_qdrant.qdrant.payload import MOST_PARTS
 
 Span = tuple[int, int]  # start and end of a part
-Section = tuple[int, str]  # where it starts, and its name behind those around it
+Section = tuple[int, str]  # start, and the path of headings
 
 
 def breaks(text: str, marks: Sequence[Mark]) -> list[int]:
-    """The places where parts should begin: headings, but not those right below another one."""
+    """Where parts should begin: at headings, except those directly below another one."""
     places: list[int] = []
     above: Mark | None = None
     for mark in marks:
@@ -32,18 +32,18 @@ def breaks(text: str, marks: Sequence[Mark]) -> list[int]:
 
 
 def _says(section: str) -> bool:
-    """True where there is more than the line of the heading."""
+    """True if a section has more than its heading's line."""
     return "\n" in section.strip()
 
 
 def sections(marks: Sequence[Mark]) -> list[Section]:
-    """Every section in order. The name is empty where one ended and none goes on."""
+    """All sections in order. The name is empty after a section's end if no other one continues."""
     found: list[Section] = []
     path: list[Mark] = []
     for mark in marks:
         level = mark.level
         if version := VERSION.match(mark.name):
-            # Changelogs put a patch below the release before it: it lies beside that.
+            # Changelogs may nest a patch release below the one before it; make it a sibling.
             level = min([level, *(one.level for one in path if _other(one, version[1]))])
         path = [*(one for one in path if one.level < level), replace(mark, level=level)]
         name = " > ".join(one.name for one in path if one.name)
@@ -52,7 +52,7 @@ def sections(marks: Sequence[Mark]) -> list[Section]:
 
 
 def _other(mark: Mark, number: str) -> bool:
-    """True for a version that the number is no part of, as 2.3.1 is of 2.3."""
+    """True for a heading of another version; 2.3.1 belongs to 2.3."""
     version = VERSION.match(mark.name)
     return version is not None and not number.startswith(f"{version[1]}.")
 
@@ -60,7 +60,7 @@ def _other(mark: Mark, number: str) -> bool:
 def sections_of(
     text: str, marks: Sequence[Mark], chunks: Sequence[Span]
 ) -> Iterator[tuple[str | None, tuple[Section, ...]]]:
-    """Of each chunk the section that it starts in, and those that start within its text."""
+    """For each chunk, the section in which it starts and those that start within it."""
     found = sections(marks)
     starts = [start for start, _ in found]
     for begin, close in chunks:
@@ -77,7 +77,7 @@ def sections_of(
 
 
 def parts_of(whole: Document, text: str, chunks: Sequence[Span], offset: int = 0) -> list[Document]:
-    """The parts of a text that begins at `offset`, each with what is stored of the whole."""
+    """The parts of a text that begins at `offset`, each with the fields of the whole."""
     return [
         whole._replace(
             text=text[start:end],
@@ -91,9 +91,9 @@ def parts_of(whole: Document, text: str, chunks: Sequence[Span], offset: int = 0
 
 
 def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:
-    """The parts of one text with their ids, those of several with their version.
+    """The parts of a text with ids, and with a version if there are several.
 
-    Raises UnusableFile where there are more than can be read as one text.
+    Raises UnusableFile if there are more than can be read as one text.
     """
     if len(parts) > MOST_PARTS:
         raise UnusableFile(f"has {len(parts):,} parts, of {MOST_PARTS:,} at most: split it")
@@ -112,23 +112,18 @@ def numbered(parts: Sequence[Document], identify: Identify) -> list[Document]:
     ]
 
 
-def content_of(head: Document) -> tuple[str | None, str | None]:
-    """What differs in the first parts of two versions of a text that a reader can tell apart."""
-    return head.version or version_of([head]), head.created_at
-
-
 def version_of(parts: Sequence[Document]) -> str:
-    """A hash of all that a reader sees of the parts, but for when they were written.
+    """A hash of all that a reader sees of the parts, except the time of writing.
 
-    The same text written again is the same version, and has the same points.
+    The same text written again has the same version and the same points.
     """
     dumped = partial(json.dumps, sort_keys=True, default=str)
-    metadata = {id(part.metadata): dumped(part.metadata) for part in parts[:1]}  # all share it
+    metadata = {id(part.metadata): dumped(part.metadata) for part in parts[:1]}  # shared by all
     each = []
     for a in parts:
         kept = metadata.get(id(a.metadata)) or dumped(a.metadata)
         known = [*map(dumped, (a.text, a.start, a.end, a.section, a.title, a.source)), kept]
-        # Without sections the version is that of texts stored before there were any.
+        # Without sections the hash is that of texts stored before sections existed.
         each.append(f"[{', '.join([*known, *map(dumped, (a.tags, *a.sections))])}]")
     written = f"[{', '.join(each)}]"
     return blake2b(written.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Points that were stored while there was no model get their dense vector later."""
+"""Backfills the dense vectors of points that were stored while no model was available."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from mcp_server_qdrant.core.errors import (
     contained,
 )
 from mcp_server_qdrant.encoders.registry import Registry
-from mcp_server_qdrant.ingest.encoding import encoded_text, still_same
+from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.writer import Encode, try_model
 from mcp_server_qdrant.qdrant.payload import PENDING_KEY
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
@@ -28,9 +28,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Backfill:
-    """Fills pending points in the background, from `run` until it is cancelled.
+    """Fills pending points in the background, until `run` is cancelled.
 
-    What is left of writes that were cut short is removed. `pace` slows a model down.
+    Also removes orphans of interrupted writes. `pace` throttles a model.
     """
 
     catalog: Catalog
@@ -38,19 +38,19 @@ class Backfill:
     encoders: Registry
     pace: Callable[[Encode], Encode] = lambda encode: encode
     _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    filling: set[str] = field(default_factory=set, init=False)  # collections, while it is at work
-    # Points of each collection that the model will not have; it is asked again by the next server.
+    filling: set[str] = field(default_factory=set, init=False)  # collections being filled
+    # Points of each collection that the model rejects; they are retried after a restart.
     _refused: dict[str, set[PointId]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self.wake()
 
     def wake(self) -> None:
-        """There are new pending points."""
+        """Announce new pending points."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Fill what earlier runs left, then what `wake` tells of. Raises Unforeseen."""
+        """Fill what earlier runs left, then whenever `wake` is called. Raises Unforeseen."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -65,10 +65,9 @@ class Backfill:
                 self._wanted.set()
 
     async def fill_all(self) -> int:
-        """Fill every pending point; returns how many.
+        """Fill all pending points and return their number.
 
-        What stops one collection does not stop the others; it is raised at the end, to be tried
-        again.
+        An error in one collection does not stop the others; it is raised at the end.
         """
         filled, failure = 0, None
         for name in await self.catalog.names():
@@ -101,23 +100,23 @@ class Backfill:
             await encoder.ready(RETRY_SECONDS)
             encode = self.pace(encoder.encode_documents)
             made = await _encoded(encode, chunks, refused)
-            same = set(await still_same(self.points, [one for one, _ in made]))
+            same = set(await self.points.unchanged([one for one, _ in made]))
             made = [(one, vector) for one, vector in made if one.id in same]
             await self.points.fill(target, made)
             self.filling.add(target.collection)
             filled += len(made)
-            # One that still waits, though nobody replaced it, would be made again without end.
-            refused |= {one.id for one, _ in made if (one.id, one.revision) in tried}
-            tried |= {(one.id, one.revision) for one, _ in made}
+            # A point that is still pending after two attempts would loop forever.
+            refused |= {one.id for one, _ in made if (one.id, str(one.revision)) in tried}
+            tried |= {(one.id, str(one.revision)) for one, _ in made}
         return filled
 
 
 async def _encoded(
     encode: Encode, chunks: Sequence[Document], refused: set[PointId]
 ) -> list[tuple[Document, Dense]]:
-    """The chunks with their vectors. Those that the model will not have go to the `refused`.
+    """The chunks with their vectors. Those that the model rejects are added to `refused`.
 
-    Raises EncoderUnavailable where it will have no text at all.
+    Raises EncoderUnavailable if the model rejects every text.
     """
     try:
         vectors = await encode([encoded_text(chunk) for chunk in chunks])

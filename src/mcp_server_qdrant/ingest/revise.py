@@ -1,25 +1,34 @@
 """Changes to a text that is stored, without the text: its title, tags and metadata, and its place.
 
 Its parts are written as they are, so that a text of many sections keeps them, and so are its dates
-and what supersedes it.
+and what supersedes it. An edit changes the parts that it touches.
 """
 
+import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
-from mcp_server_qdrant.core.context import ADMIN, caller
+from mcp_server_qdrant.core.context import ADMIN, caller, speaker
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_IN, SUPERSEDED_KEY, Document
 from mcp_server_qdrant.core.dates import date_of
 from mcp_server_qdrant.core.errors import BackendError, Outdated, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.expiry import expired
 from mcp_server_qdrant.core.notation import as_point_id, called, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored, Version
+from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.delete import Deletion
+from mcp_server_qdrant.ingest.edits import Edited, edited, kept_spans
+from mcp_server_qdrant.ingest.parts import parts_of
+from mcp_server_qdrant.ingest.secrets import spans, without
 from mcp_server_qdrant.ingest.store import Store, check_seen
+from mcp_server_qdrant.qdrant.read.lookup import joined
 
 
 @dataclass(eq=False)
-class Revision:
+class Reviser:
     """Changes texts where they are, moves them, and brings earlier versions back."""
 
     store: Store
@@ -33,25 +42,38 @@ class Revision:
         to: str | None = None,
         create: bool = False,
         seen: str | None = None,
+        edit: Mapping[str, str] | None = None,
     ) -> Stored:
         """Change what is stored with a text; all of its parts carry it. `to`: move it as well.
 
+        `edit`: change the text, too.
         Raises Outdated where it is not of the revision that was `seen`, or is not any more,
-        RequestError where the caller may not delete or the id is taken.
+        RequestError where the caller may not delete, the id is taken or the edit is not clear.
         """
         given = changes.title, changes.metadata, changes.tags
         (title, metadata, tags), secrets = self.store.masked(*given)
         tags = None if tags is None else tuple(dict.fromkeys(tags))
         changes = replace(changes, title=title, metadata=metadata, tags=tags)
-        if to and to != one.collection:
+        if edit is not None and to not in (None, one.collection):
+            raise RequestError(
+                f"The text is in {called(one.collection)}: an edit does not move it. Nothing was "
+                "changed: move it in a call of its own."
+            )
+        if edit is not None:
+            back = changes.expires is not None and expired(one, self.store.now())
+            done = await self._edit(one, edit, changes, seen)
+            secrets, done = secrets + done.masked, replace(done, restored=back)
+        elif to and to != one.collection:
             done = await self._move(one, changes, to, seen, create=create)
         elif changes != Changes():
-            done = await self._change(one, changes, seen)
+            back = changes.expires is not None and expired(one, self.store.now())
+            done = replace(await self._change(one, changes, seen), restored=back)
         else:
             raise RequestError(
                 f"This text is in {called(one.collection)} already: nothing was changed."
                 if to
-                else "Nothing was changed: give title, tags, metadata or another collection_name."
+                else "Nothing was changed: give title, tags, metadata, expires or another "
+                "collection_name."
             )
         return replace(done, masked=secrets)
 
@@ -82,6 +104,8 @@ class Revision:
             }
             if before is not None:  # what was superseded since stays so
                 kept |= {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
+            if expired(first, self.store.now()):
+                kept["expires"] = None
             parts = [part._replace(**kept) for part in version.parts]
             done = await self.store.put(self.store.numbered(parts, before), before)
         return replace(done, created_collection=made, restored=True)
@@ -95,6 +119,74 @@ class Revision:
             now = stamp(self.store.now())
             new = [changes.made(part)._replace(updated_at=now) for part in parts]
             return await self.store.put(self.store.numbered(new, parts[0]), parts[0])
+
+    async def _edit(
+        self, one: Document, edit: Mapping[str, str], changes: Changes, seen: str | None
+    ) -> Stored:
+        """Change the text itself: parts that the edit does not touch keep their vectors."""
+        document = one.document or str(one.id)
+        async with self.store.lock(one.collection, document):
+            parts = await self._parts(one, seen)
+            first = parts[0]
+            if first.file is not None:
+                raise RequestError(
+                    "The text is from a file: nothing was changed. Edit the file, and the next "
+                    "sync or ingest stores it; texts that were stored with this tool take edits."
+                )
+            if first.textless:
+                raise RequestError(f"{called(str(first.id))} has no text that could be edited.")
+            whole = joined(parts, first) if len(parts) > 1 else first
+            done, secrets = await asyncio.to_thread(self._edited, whole.text, edit)
+            if first.document is None:
+                stored = await self.store.alter(first, changes, done.text)
+            else:
+                made = changes.made(first)._replace(
+                    updated_at=stamp(self.store.now()),
+                    stored_by=speaker() or first.stored_by,
+                    version=None,
+                    head=None,
+                )
+                new = await self._split_again(parts, made, done, len(whole.text))
+                stored = await self.store.put(self.store.numbered(new, first), first, compared=True)
+            return replace(stored, masked=secrets, lines=done.lines)
+
+    def _edited(self, text: str, edit: Mapping[str, str]) -> tuple[Edited, int]:
+        """The text after the edit, with the secrets masked that it brings; how many there were."""
+        done = edited(text, edit)
+        if len(done.text) > MAX_TEXT:
+            raise RequestError(
+                f"The text would be longer than {MAX_TEXT:,} characters: nothing was changed. "
+                "Store what is new as a text of its own."
+            )
+        found = spans(done.text) if self.store.mask else []
+        found = [one for one in found if one[0] < done.end and one[1] > done.start]
+        if not found:
+            return done, 0
+        start, end = min(done.start, found[0][0]), max(done.end, found[-1][1])
+        masked = without(done.text, found)
+        return Edited(masked, start, end + len(masked) - len(done.text)), len(found)
+
+    async def _split_again(
+        self, parts: Sequence[Document], made: Document, done: Edited, length: int
+    ) -> list[Document]:
+        """The parts of an edited text: those apart from the edit as they were, the others new."""
+        _, encoder = await self.store.ready(made.collection)
+        base = parts[0].start or 0
+        old = [((part.start or 0) - base, (part.end or 0) - base) for part in parts]
+        grown = len(done.text) - length
+        before, after, (start, end) = 0, 0, (0, len(done.text))
+        whole = all(begin <= close for (_, close), (begin, _) in pairwise(old))
+        if len(parts) > 1 and whole and old[-1][1] == length:  # without a gap
+            before, after, (start, end) = kept_spans(old, done, grown)
+        stretch = done.text[start:end]
+        cut = await self.store.spans(encoder, made._replace(text=stretch)) if stretch else []
+        rest = [(begin + grown, close + grown) for begin, close in old[len(old) - after :]]
+        bounds = [*old[:before], *((start + a, start + b) for a, b in cut), *rest]
+        new = parts_of(made._replace(section=parts[before].section, sections=()), done.text, bounds)
+        last = enumerate(parts[len(parts) - after :], len(new) - after)
+        for number, was in (*enumerate(parts[:before]), *last):
+            new[number] = new[number]._replace(section=was.section, sections=was.sections)
+        return new
 
     async def _move(
         self, one: Document, changes: Changes, to: str, seen: str | None, *, create: bool

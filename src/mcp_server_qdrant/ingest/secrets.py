@@ -1,27 +1,27 @@
-"""Keys, tokens and passwords in a text, by their known forms: nothing is guessed from randomness.
+"""Finds keys, tokens and passwords in a text by their known forms; entropy is not used.
 
-The forms stand in secrets.toml. Libraries that look for secrets find the lines that have one, for a
-person to look at; what is to be masked has to be found from its first character to its last, and
-nothing beside it.
+The forms are in secrets.toml. Secret scanners report lines for a person to review; masking needs
+the exact span of each secret.
 """
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 
 MASK = "[masked]"
-BELOW = 300  # characters below the line of a name in which its value may be
+BELOW = 300  # characters after the line of a name in which its value may be
+NAME = 20  # characters before and after the start of such a word that are searched for a name
 STRETCHES = re.compile(r"[\s\S]{1,50000}(?:\n|\Z)|[\s\S]{1,50000}")
-# Words that every name of a secret has one of, in lower case: other lines need no closer look.
+# Every name of a secret contains one of these, in lower case; other lines are skipped.
 WORDS = re.compile(
     r"pass|pwd|secret|token|key|psk|credential|kennwort|wacht|contrase|senha|mdp|has[łl]o|heslo"
     r"|lösen|salas|parola|şifre|пароль|密码|密碼|口令|パスワード|비밀번호"
 )
-# A key that begins so. It begins not within a word, but may behind an escape such as \n, or a %20.
-# The literal comes first, which is found fast; what is before it is looked at from behind.
+# A key with a known prefix, not within a word, but possibly after an escape such as \n or %20.
+# The literal comes first because that is fast; a lookbehind checks what precedes it.
 BEGUN = (
     r"({0}(?:(?<![A-Za-z0-9]{0})|(?<=\\[nrt]{0})|(?<=%[0-9A-F][0-9A-F]{0}))(?:{1}))(?![A-Za-z0-9])"
 )
@@ -30,9 +30,9 @@ SIGN = r"(?::=|=>|[:=\uff1a])"
 BOLD = r"[\"'`*]{0,3}"
 BARE = r"([^\s\"'`,;&(){}\[\]<>$|\\]{4,200}+)(?![({\[<$\\])"
 SURE = r"(?=\S{6})(?=\S{0,200}?\d)(?=\S{0,200}?[A-Za-z])"
-# In prose: of all three sorts.
+# In prose: digits, capitals and small letters.
 MIXED = r"(?=\S{8})(?-i:(?=\S{0,99}?\d)(?=\S{0,99}?[A-Z])(?=\S{0,99}?[a-z]))"
-# What may stand between the name of a secret and the secret.
+# What may be between the name of a secret and its value, and the value.
 BETWEEN = rf"""
 (?:[_-]?(?:base(?:64)?|data|value|plain|text))?[_-]?\d{{0,2}}
 (?: {QUOTE}?\]?\*{{0,2}}\s{{0,3}}{SIGN}\*{{0,2}}\s{{0,3}}{QUOTE}([^\s\"'`]{{4,200}}?){QUOTE}
@@ -46,17 +46,17 @@ BETWEEN = rf"""
 | (?:\s[\w'-]{{1,20}}){{0,4}}\s(?:is|was|ist|lautet|war|est|es|è)[:\ ]\s*{BOLD}{SURE}{BARE}
 | [\ \t]+(?:(?:to|as|auf|als|\d)\s)?{BOLD}{MIXED}(?![a-z_]\w*=\w){BARE}
 )"""
-ENDING = r"(?:(?<!token)s)?[_-]?\d{0,2}\s*\Z"  # of a name that is nothing more
-# An option of a command, a variable in a Dockerfile, a setting that is set.
+ENDING = r"(?:(?<!token)s)?[_-]?\d{0,2}\s*\Z"  # the end of a complete name
+# A command-line option, a variable in a Dockerfile, a `set` or `config` command.
 OPTION = r"(?:(?<!\S)--?(?:[a-z][\w-]{0,50}?)?|(?:^ENV|\bset|\bconfig)\ +[\w./:@-]{0,100}?)"
-# A variable of an environment: whatever stands there.
+# An environment variable with any value.
 VARIABLE = (
     r"(?<![A-Za-z0-9_-])([A-Z0-9_]*?(?:PASSWORD|PASSWD|(?<![A-Z])PASS|SECRET|TOKEN|_KEY)=)"
     rf"(?:[\"']([^\s\"']{{6,200}})[\"']|{BARE})"
 )
 PEM = r"----[- ]{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?[- ]----"
 HEADERS = r"(?:(?:\s|\\n)*(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset):[^\n\\]{0,200})*"
-# A private key, or as much of it as is there: its lines without the first or the last one.
+# A private key, also if its first or its last line is missing.
 BLOCK = (
     rf"(?:{PEM.format('BEGIN')}(?:(?:[^-]|-(?!----)){{40,20000}}?-{{0,3}}{PEM.format('END')}"
     rf"|{HEADERS}(?:(?:[\s>|#*]|\\n)*[A-Za-z0-9+/=]{{16,}})+))"
@@ -64,10 +64,10 @@ BLOCK = (
     rf"{PEM.format('END')}"
 )
 
-# Capitals as in random letters: not as in camelCase.
+# Capitals as in random letters, not as in camelCase.
 UNEVEN = re.compile(r"[A-Z][a-z][A-Z]|[a-z][A-Z]{2,}[a-z]")
 HEX = re.compile(r"[0-9a-fA-F-]+\Z")
-# What separates the cells of a row, in the order in which they are looked for.
+# The cells of a row for each separator, in the order of trying.
 CELLS = tuple(map(re.compile, (r"[^|\n]+", r"[^\t\n]+", r"[^;\n]+", r"[^,\n]+", r"\S+(?: \S+)*")))
 HEAD, RULE = re.compile(r"[\w .#-]{1,40}\Z"), re.compile(r"[\s|:+=-]*\Z")
 CELL = re.compile(r"[^\s()\[\]{};,<>]+")
@@ -83,7 +83,7 @@ def _table() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def _forms() -> list[tuple[str, str]]:
-    """Keywords, and the pattern that is tried where one occurs."""
+    """(keyword, pattern to try on texts that contain it)."""
     begun = _table()["prefixes"].items()
     keys = [(key, BEGUN.format(re.escape(key), rest)) for key, rest in begun]
     return [*keys, *_table()["forms"].items()]
@@ -96,12 +96,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _tests() -> Mapping[str, re.Pattern[str]]:
-    """The patterns by which names and values are told, by what they tell."""
+    """The patterns that classify names and values, by kind."""
     flags = re.VERBOSE | re.MULTILINE | re.IGNORECASE
     names = _table()["names"]
     name = f"(?:{'|'.join(names.values())})"
     tests = {
         **_table()["tests"],
+        "begun": name,
         "assigned": name + BETWEEN,
         "option": rf"{OPTION}{name}[\ =]\s{{0,3}}{QUOTE}?{BARE}",
         "name": rf".*{name}{ENDING}",
@@ -111,36 +112,36 @@ def _tests() -> Mapping[str, re.Pattern[str]]:
 
 
 def spans(text: str, known: Sequence[str] = ()) -> list[Span]:
-    """Where the secrets of a text begin and end, in order and apart from each other.
+    """The spans of the secrets in a text, in order and without overlaps.
 
-    What is `known` to be one is, wherever it stands.
+    Every occurrence of a `known` secret is included.
     """
     found = [match.span() for match in _compiled(BLOCK).finditer(text)]
     for one in known:
         found += [one.span() for one in re.finditer(rf"(?<!\w){re.escape(one)}(?!\w)", text)]
-    # In stretches: a search holds Python's lock, and others wait.
+    # In pieces, because a regex search holds the GIL.
     for stretch in STRETCHES.finditer(text):
         piece, (start, end) = stretch[0], stretch.span()
         for keyword, pattern in _forms():
             if keyword in piece:
                 found += _known(_compiled(pattern), text, start, end)
-        lower, last = piece.replace("İ", "I").lower(), start
-        for word in WORDS.finditer(lower):
-            if start + word.start() >= last:
-                first = text.rfind("\n", start, start + word.start()) + 1 or start
-                last = text.find("\n", start + word.start(), end) + 1 or end
-                found += _named(text, first, last)
-    apart: list[Span] = []
-    for start, end in sorted(found):
-        if apart and start < apart[-1][1]:
-            apart[-1] = apart[-1][0], max(end, apart[-1][1])
+        found += _called(text, start, end)
+    return apart(found)
+
+
+def apart(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, with overlapping ones merged."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
         else:
-            apart.append((start, end))
-    return apart
+            found.append((start, end))
+    return found
 
 
 def _known(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterator[Span]:
-    """The secrets of one kind in a stretch of a text, but for those of examples."""
+    """The secrets of one form in a piece of a text, without placeholders."""
     for match in pattern.finditer(text, start, end):
         span = match.span(match.lastindex or 0)
         value = text[slice(*span)]
@@ -148,14 +149,32 @@ def _known(pattern: re.Pattern[str], text: str, start: int, end: int) -> Iterato
             yield span
 
 
+def _called(text: str, start: int, end: int) -> Iterator[Span]:
+    """The values in a piece of a text that are named like a secret."""
+    lower, last, done = text[start:end].replace("İ", "I").lower(), start, start
+    for word in WORDS.finditer(lower):
+        at = start + word.start()
+        if at >= last:
+            first = text.rfind("\n", start, at) + 1 or start
+            last = text.find("\n", at, end) + 1 or end
+            yield from _named(text, first, last)
+        for name in _tests()["begun"].finditer(text, max(at - NAME, first, done), at + NAME):
+            if match := _tests()["assigned"].match(text, name.start(), last + BELOW):
+                yield from _assigned(match)
+                done = match.end()
+
+
+def _assigned(match: re.Match[str]) -> Iterator[Span]:
+    """The value assigned to a name such as password, if it looks like a secret."""
+    start, value = match.start(match.lastindex or 0), match[match.lastindex or 0].rstrip(".,:;")
+    if likely(value):
+        yield start, start + len(value)
+
+
 def _named(text: str, first: int, last: int) -> Iterator[Span]:
-    """What is assigned to a name such as password in a line, or stands below it in a table."""
-    for kind in ("assigned", "option"):
-        for match in _tests()[kind].finditer(text, first, last + BELOW):
-            start, end = match.span(match.lastindex or 0)
-            end = start + len(text[start:end].rstrip(".,:;"))
-            if match.start() < last and likely(text[start:end]):
-                yield start, end
+    """The secrets in options and variables of a line, or in the table below it."""
+    for match in _tests()["option"].finditer(text, first, last):
+        yield from _assigned(match)
     for match in _compiled(VARIABLE).finditer(text, first, last):
         name, value = match[1], match[match.lastindex or 0]
         known = _tests()["name"].match(name.rstrip("=")) is not None
@@ -174,7 +193,7 @@ def _named(text: str, first: int, last: int) -> Iterator[Span]:
 def _cells(
     text: str, at: int, pattern: re.Pattern[str], count: int, columns: Sequence[int]
 ) -> Iterator[Span]:
-    """The secrets in these columns of the rows that follow a table's head."""
+    """The secrets in these columns of the rows below a table's header."""
     while at < len(text):
         end = text.find("\n", at) + 1 or len(text)
         cells = list(pattern.finditer(text, at, end))
@@ -189,9 +208,9 @@ def _cells(
 
 
 def likely(value: str, *, whatever: bool = False) -> bool:
-    """True where what has the name of a secret looks like one: no word, variable or placeholder.
+    """True if a value named like a secret looks like one: no word, variable or placeholder.
 
-    `whatever`: a word is one, too.
+    `whatever`: words count too.
     """
     short = value[:300].strip().rstrip(".,:;?")
     if len(short) < (4 if whatever else 6) or " " in short or _placeholder(short):
@@ -203,22 +222,22 @@ def likely(value: str, *, whatever: bool = False) -> bool:
 
 
 def _placeholder(value: str) -> bool:
-    """True for what an example has in the place of a secret."""
+    """True for a placeholder in the place of a secret, as in examples."""
     begins, part, whole = (_tests()[kind] for kind in ("begins", "part", "whole"))
     return bool(begins.match(value) or part.search(value) or whole.fullmatch(value))
 
 
-def without(text: str, secrets: Sequence[Span]) -> str:
-    """The text with `[masked]` in the place of each of these secrets."""
-    ends = [0, *(end for _, end in secrets)]
-    starts = [*(start for start, _ in secrets), len(text)]
-    return MASK.join(text[end:start] for end, start in zip(ends, starts, strict=True))
+def without(text: str, parts: Sequence[Span], put: str = MASK) -> str:
+    """The text with each of these spans replaced by `put`."""
+    ends = [0, *(end for _, end in parts)]
+    starts = [*(start for start, _ in parts), len(text)]
+    return put.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def masked(value: Any, name: str = "") -> tuple[Any, int]:
-    """A text, or all texts in metadata, without secrets, and how many there were.
+    """A text, or all texts in metadata, with secrets masked, and their number.
 
-    What is called as a secret is (`name`) is one as a whole, if it looks like one.
+    If `name` is that of a secret, a value that looks like one is masked as a whole.
     """
     if name and is_secret(name, value):
         return MASK, 1
@@ -239,7 +258,7 @@ def masked(value: Any, name: str = "") -> tuple[Any, int]:
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """True where a value of metadata is a secret by its name: a word, a phrase or a number."""
+    """True if a metadata value is a secret by its name: a word, a phrase or a number."""
     phrase = _tests()["password"].match(name) is not None
     if isinstance(value, str) and value.strip():
         if " " in value.strip():

@@ -4,22 +4,29 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
-from mcp_server_qdrant.core.datatypes import Document, NewDocument, Target
+from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_IN,
+    SUPERSEDED_KEY,
+    Document,
+    NewDocument,
+    Target,
+)
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import (
-    BackendError,
-    EncoderUnavailable,
     EngineFailure,
     Outdated,
+    QdrantMcpError,
     RequestError,
     UnknownCollection,
     UnusableFile,
 )
+from mcp_server_qdrant.core.expiry import expired, expiry
 from mcp_server_qdrant.core.notation import (
     as_point_id,
     called,
@@ -32,13 +39,15 @@ from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split
 from mcp_server_qdrant.encoders.encoder import Encoder
+from mcp_server_qdrant.encoders.language import certain
 from mcp_server_qdrant.encoders.registry import Registry
 from mcp_server_qdrant.ingest import attributes
 from mcp_server_qdrant.ingest.encoding import encoded_text, shortened
-from mcp_server_qdrant.ingest.near import near_memory
-from mcp_server_qdrant.ingest.parts import Span, content_of, numbered, parts_of
+from mcp_server_qdrant.ingest.near import Near, near_memories
+from mcp_server_qdrant.ingest.parts import Span, numbered, parts_of
 from mcp_server_qdrant.ingest.secrets import masked
-from mcp_server_qdrant.ingest.writer import Encode, Job, Writer
+from mcp_server_qdrant.ingest.supersede import lift, retire
+from mcp_server_qdrant.ingest.writer import Encode, Outcomes, Replacement, Writer, vectors_of
 from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.query import Queries
@@ -49,6 +58,7 @@ RACES = 5  # how often a text is stored again that another process has written m
 FALLBACK_TOKENS = 128
 UNREAD = "the model does not know its characters"
 OVERLAP = 0.15
+MOST_COMPARED = 64  # other collections that a new text is compared with
 NUMBER = re.compile(r"\d+")
 LAST_LETTER = re.compile(r"(?<=[-_. ])[a-z]$", re.IGNORECASE)
 
@@ -77,6 +87,7 @@ class Store:
     _locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = field(
         default_factory=WeakValueDictionary, init=False
     )
+    _told: set[tuple[str, str]] = field(default_factory=set, init=False)  # models and languages
 
     async def store(
         self,
@@ -84,17 +95,18 @@ class Store:
         collection: str,
         *,
         create: bool = False,
-        supersedes: Document | None = None,
+        supersedes: Sequence[Document] = (),
         seen: str | None = None,
     ) -> Stored:
         """Write one text into one collection, which is made where it is new on purpose.
 
         Raises RequestError where the name looks like a mistyped one or the collection cannot hold
         what this server writes, Outdated where the text is not of the revision that was `seen`.
-        Without a model the text is stored for keyword search, marked. The text that it
-        `supersedes` is kept.
+        Without a model the text is stored for keyword search, marked. The texts that it
+        `supersedes` are kept.
         """
         attributes.check(new)
+        collection = await self.catalog.real(collection)
         given = new.text, new.title, new.metadata, new.tags, new.source
         values, secrets = await asyncio.to_thread(self.masked, *given)
         text, title, metadata, tags, source = values
@@ -116,11 +128,24 @@ class Store:
                     if not more or (isinstance(error, Outdated) and seen is not None):
                         raise
                     self.catalog.forget(collection)
-        if supersedes is not None:
-            await self._retire(supersedes, done)
-            if done.near and done.near[0].id == supersedes.id:
-                done = replace(done, near=None)
-        return replace(done, created_collection=made, retired=supersedes, masked=secrets)
+        heir = done.heir
+        if supersedes:
+            for own in await self.points.by_id(collection, done.ids[:1]):
+                await self.retire(own, supersedes)
+                heir = await self.points.heir(own)
+        near = tuple(one for one in done.near if one[0] not in supersedes and one[0] != heir)
+        hint = await self._language(text, collection)
+        done = replace(done, near=near, retired=tuple(supersedes), heir=heir, hint=hint)
+        return replace(done, created_collection=made, masked=secrets)
+
+    async def _language(self, text: str, collection: str) -> str:
+        """Once of each language, that the collection's model does not know it."""
+        dense = (await self.catalog.target(collection)).dense
+        language = await asyncio.to_thread(certain, text) if dense else None
+        if dense is None or language is None or (dense.model, language) in self._told:
+            return ""
+        self._told.add((dense.model, language))
+        return await self.encoders.hint(dense.model, language, collection)
 
     def masked(self, *values: Any) -> tuple[list[Any], int]:
         """The values without secrets, and how many there were; as they are, unless `mask`."""
@@ -131,18 +156,13 @@ class Store:
         if self.masked(name)[1]:
             raise RequestError(f"The {what} holds a secret: nothing was stored. Choose another.")
 
-    async def _retire(self, old: Document, done: Stored) -> None:
-        """Mark the text that the stored one supersedes. Raises BackendError."""
-        if (old.collection, old.document) == (done.collection, done.document):
-            raise RequestError("supersedes is the id of the text itself: it was stored, unmarked.")
-        try:
-            async with self.lock(old.collection, old.document or str(old.id)):
-                await self.points.retire(old, done.document, done.collection)
-        except BackendError as error:
-            raise BackendError(
-                f"The text was stored (id {called(done.document)}), the one that it supersedes was "
-                f"not marked: {error} Store it again to mark it."
-            ) from error
+    async def retire(self, new: Document, olds: Sequence[Document]) -> None:
+        """Mark the texts that a stored one supersedes. Raises RequestError, BackendError."""
+        await retire(self.points, self.lock, new, olds)
+
+    async def lift(self, new: Document) -> list[Document]:
+        """Take the marks off what a text supersedes: these texts, which hold again."""
+        return await lift(self.points, self.lock, new, await self.catalog.names())
 
     async def _document(self, new: NewDocument, collection: str) -> tuple[str, Document | None]:
         """The document that is written, by the caller's id or the content's; another tool's point.
@@ -184,10 +204,32 @@ class Store:
         check_seen(before, seen)
         new, kept = attributes.kept(new, before)
         ready = await self.ready(collection)
-        spans = await self._cut(ready[1], new)
+        new = replace(new, expires=await self._expiry(new, before, collection))
+        spans = await self.spans(ready[1], new)
         parts = self.parts(new, collection, document, before, spans)
+        heir = await self.points.heir(before) if before else None
+        if heir:  # it does not hold again by itself
+            mark = {key: getattr(before, key) for key in (SUPERSEDED_KEY, SUPERSEDED_IN)}
+            parts = [part._replace(**mark) for part in parts]
         done = await self.put(parts, before, ready=ready, compared=True)
-        return replace(done, kept=kept, replaced=before.chunks if before else 0)
+        return replace(done, kept=kept, replaced=before.chunks if before else 0, heir=heir)
+
+    async def _expiry(
+        self, new: NewDocument, before: Document | None, collection: str
+    ) -> str | None:
+        """When the text expires: as it says, as before, or as the collection's texts do.
+
+        One that has expired, and is stored again, is a new one.
+        """
+        now = self.now()
+        if new.expires is not None:
+            return new.expires
+        if before is not None and not expired(before, now):
+            return before.expires
+        usual = await self.catalog.default_expiry(collection)
+        with suppress(RequestError):  # a date that is past by now
+            return expiry(usual or "", now)
+        return None
 
     async def _correct(self, foreign: Document, new: NewDocument, seen: str | None) -> Stored:
         """Give a point of another tool another text."""
@@ -195,22 +237,29 @@ class Store:
         if not now or now[0].document is not None:
             raise Outdated
         check_seen(now[0], seen)
-        done = await self.alter(now[0], Changes(new.title, new.tags, new.metadata), new.text)
-        return replace(done, kept=attributes.kept(new, now[0])[1])
+        changes = Changes(new.title, new.tags, new.metadata, expires=new.expires)
+        done = await self.alter(now[0], changes, new.text)
+        heir = await self.points.heir(now[0])
+        return replace(done, kept=attributes.kept(new, now[0])[1], heir=heir)
 
     async def alter(self, one: Document, changes: Changes, text: str | None = None) -> Stored:
         """Change a point of another tool in place: keys of its payload, its text with its vectors.
 
         Raises RequestError where that cannot be done, Outdated where it is not as it was seen.
         """
+        if changes.expires:
+            raise RequestError(
+                f"Another tool stored {called(one.id)}: only texts of this server expire. Store it "
+                f"without id, with expires and supersedes={called(one.id)}."
+            )
         record = await self.points.record(one)
-        edits = self.points.edits(record, changes)
+        edits = self.points.edits(one.collection, record, changes)
         new, encoded = changes.made(one), None
         if text is not None and text != one.text:
             new = new._replace(text=text)
             target, encoder = await self.ready(one.collection)
             self.points.check_replaceable(target, record)
-            if len(await self._cut(encoder, new)) > 1:
+            if len(await self.spans(encoder, new)) > 1:
                 raise RequestError(
                     f"The text is too long for {called(one.id)}, which another tool stored: store "
                     f"it without id, with supersedes={called(one.id)}."
@@ -224,16 +273,22 @@ class Store:
         self.written(one.collection, [encoded_text(new)] if encoded else [])
         return Stored(one.collection, str(one.id), (one.id,), updated=True, before=kept)
 
-    async def _cut(self, encoder: Encoder, new: NewDocument | Document) -> list[Span]:
+    async def spans(self, encoder: Encoder, new: NewDocument | Document) -> list[Span]:
         """The parts of a text, with room for its title in each."""
         limit = (encoder.token_limit() or FALLBACK_TOKENS) - _reserve(new.title)
         return await cut(encoder, new.text, limit, int(limit * OVERLAP))
 
     def writer(
-        self, target: Target, encode: Encode | None, retries: Sequence[float] = ()
+        self,
+        target: Target,
+        encode: Encode | None,
+        retries: Sequence[float] = (),
+        outcomes: Outcomes[Any] | None = None,
     ) -> Writer:
         """What writes into that collection, with the vectors of that model."""
-        return Writer(target, encode, self.bm25, self.points, self.written, retries)
+        return Writer(
+            target, encode, self.bm25, self.points, self.written, retries, outcomes or Outcomes()
+        )
 
     async def put(
         self,
@@ -248,27 +303,32 @@ class Store:
         Raises Outdated where somebody else has written the text since.
         `compared`: the text that it nearly repeats is looked for.
         """
-        name, job = parts[0].collection, Job(parts=parts, before=before, exact=True)
+        name = parts[0].collection
         target, encoder = ready or await self.ready(name)
+        if parts[0].expires and not target.expiring:
+            await self.points.expect_expiry(name)
+            self.catalog.forget(name)
         writer = self.writer(target, encoder.encode_documents if target.dense else None)
-        kept = Kept()
-        if before is not None:
-            if content_of(before) != content_of(parts[0]):
-                kept = await self.history.keep(before)
-                kept = replace(kept, file=kept.file and parts[0].file is None)
-            job.earlier = self.points.part_ids(before)
-        try:
-            try:
-                await writer.store([job])
-            except EncoderUnavailable as error:
-                await writer.do_without(error)
-                await writer.store([job])
-        finally:
-            if parts[0].writing is not None:
-                await asyncio.shield(writer.tidy(job))
-        near = None
+        kept, found = Kept(), []
+        known = before is not None and encoded_text(before) == encoded_text(parts[0])
+        if before and target.dense and (known or before.chunks > 1):
+            with suppress(QdrantMcpError):
+                found = await self.points.with_vectors(target, self.points.part_ids(before))
+        if before and not before.revision.same_content(parts[0].revision):
+            kept = await self.history.keep(before, parts=[one for one, _ in found])
+            kept = replace(kept, file=kept.file and parts[0].file is None)
+        job = Replacement(parts=parts, before=before, known=vectors_of(found))
+        await writer.replace(job)
+        near: tuple[Near, ...] = ()
         if compared and job.head and job.head.dense:
-            near = await near_memory(self.queries, self.points, parts[0], target, job.head.dense)
+            near = await near_memories(
+                self.queries,
+                self.points,
+                self.bm25.tokens,
+                parts[0],
+                await self._compared(target),
+                job.head.dense,
+            )
         without = target.note if target.dense is None else UNREAD if job.unread else None
         if without and 0 < job.unread < len(parts):
             without = f"{without} in {job.unread} parts"
@@ -286,7 +346,21 @@ class Store:
             without_vector=without,
             near=near,
             before=kept,
+            expires=parts[0].expires,
         )
+
+    async def _compared(self, target: Target) -> list[Target]:
+        """The collection, and the others of the model that a search without names covers here."""
+        others: Sequence[Target] = ()
+        with suppress(QdrantMcpError):
+            others = await self.catalog.covered()
+        model = target.dense and target.dense.model
+        others = [
+            one
+            for one in others
+            if one.dense and one.dense.model == model and one.collection != target.collection
+        ]
+        return [target, *(others if len(others) <= MOST_COMPARED else ())]
 
     async def _holds(self, one: Document, text: str) -> bool:
         """True where the document that begins with this chunk is that text."""
@@ -379,6 +453,7 @@ class Store:
             updated_at=written,
             dated=said is not None or (before is not None and before.dated),
             document=document,
+            expires=new.expires or None,
         )
         return self.numbered(parts_of(whole, new.text, spans), before)
 
@@ -406,7 +481,7 @@ async def cut(encoder: Encoder, text: str, limit: int, overlap: int) -> list[Spa
 
 def check_seen(now: Document | None, seen: str | None) -> None:
     """Raise Outdated where a text is not what its caller has seen."""
-    if seen is not None and (now is None or now.revision != seen):
+    if seen is not None and (now is None or str(now.revision) != seen):
         raise Outdated
 
 

@@ -7,10 +7,11 @@ so writing it replaces the old text by the new one, for every reader, in one ste
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from mcp_server_qdrant.core.datatypes import Dense, Document, PointId, Target
 from mcp_server_qdrant.core.errors import (
@@ -47,37 +48,55 @@ Encode = Callable[[Sequence[str]], Awaitable[Sequence[Dense]]]  # raises Encoder
 class Job:
     """The parts of texts that are stored together: one text, or those of a file.
 
-    `before` is the first part of the version that a single text replaces; with `exact` it is
-    replaced only if it is still as it was. `earlier` are points of which unchanged parts take
-    their vectors. `head` is the first part of the text that is being written; `unread` counts the
-    parts that the model cannot read.
+    Unchanged parts take their vectors from the `earlier` points, or from `known`, by what the
+    encoder reads. The writer sets `head`, the first part of the text that is being written, and
+    `unread`, the number of parts that the model cannot read.
     """
 
     parts: Sequence[Document]
-    before: Document | None = None
-    exact: bool = False
     earlier: Sequence[PointId] = ()
+    known: Mapping[str, Dense] = field(default_factory=dict)
     head: Encoded | None = None
     unread: int = 0
 
-    def wrote(self, count: int) -> None:
-        """So many of its parts were written just now."""
 
-    async def finished(self) -> None:
-        """All its parts are written."""
+@dataclass(eq=False, kw_only=True)
+class Replacement(Job):
+    """One text that is stored in the place of `before` (its first part), if that is unchanged.
 
-    def failed(self, reason: str) -> None:
-        """One of its parts cannot be written. Raises RequestError."""
+    Once it has `read` them the writer sets `now`, the first part that is there after the commit,
+    and `orphans`, parts of the replaced version.
+    """
+
+    before: Document | None
+    read: bool = False
+    now: Document | None = None
+    orphans: Sequence[Document] = ()
+
+
+J = TypeVar("J", bound=Job)
+
+
+class Outcomes(Generic[J]):
+    """What a writer tells of many jobs; by default a job that fails raises RequestError."""
+
+    async def replacing(self, heads: Sequence[Document]) -> None:
+        """These first parts are about to be written in the place of whatever is there."""
+
+    def wrote(self, job: J, count: int) -> None:
+        """So many parts of the job were written just now."""
+
+    async def stored(self, job: J) -> None:
+        """All parts of the job are written, and marked until this returns."""
+
+    def failed(self, job: J, reason: str) -> None:  # noqa: ARG002
+        """A part of the job cannot be written."""
         raise RequestError(reason)
 
 
 async def try_model(encode: Encode) -> None:
     """Raise EncoderUnavailable where a model that failed on some texts fails on any."""
     await encode(["Is it this text, or every one?"])
-
-
-async def _nothing(_: Sequence[Document]) -> None:
-    return None
 
 
 @dataclass(eq=False)
@@ -87,8 +106,7 @@ class Writer:
     `encode` makes dense vectors; None where the collection has none, or where they are `pending`:
     once there is no model, points are marked to get them later. `written` is called with the
     collection and what the encoders read of each batch. An engine that is away is asked again
-    after each of the `retries`. `before_swap` is called with the first parts of texts that are to
-    take the place of whatever is there.
+    after each of the `retries`.
     """
 
     target: Target
@@ -97,7 +115,7 @@ class Writer:
     points: Points
     written: Callable[[str, Sequence[str]], None]
     retries: Sequence[float] = ()
-    before_swap: Callable[[Sequence[Document]], Awaitable[None]] = _nothing
+    outcomes: Outcomes[Any] = field(default_factory=Outcomes)
     pending: bool = False
 
     async def run(self, jobs: AsyncIterator[Job]) -> None:
@@ -133,13 +151,13 @@ class Writer:
             if isinstance(error, EncoderUnavailable) and await self._modelless():
                 await self._store_some(jobs)
             elif len(jobs) == 1:
-                jobs[0].failed(str(error))
+                self.outcomes.failed(jobs[0], str(error))
             else:
                 for job in jobs:
                     await self._store_some([job])
             return
         for job in jobs:
-            await job.finished()
+            await self.outcomes.stored(job)
         parts = [part for job in jobs for part in job.parts]
         await self._settle([part.id for part in parts if part.writing is not None])
 
@@ -162,13 +180,30 @@ class Writer:
         await self.points.expect_pending(self.target.collection)
         self.encode, self.pending = None, True
 
+    async def replace(self, job: Replacement) -> None:
+        """Store one text, for keywords where there is no model, and remove what it replaced.
+
+        Raises as `store` does.
+        """
+        try:
+            try:
+                await self.store([job])
+            except EncoderUnavailable as error:
+                await self.do_without(error)
+                await self.store([job])
+        finally:
+            if job.parts[0].writing is not None:
+                await asyncio.shield(self._tidy(job))
+
     async def store(self, jobs: Sequence[Job]) -> None:
         """Encode and write the parts of jobs, the first one of each text after all its others.
 
         Raises EncoderUnavailable, RequestError for a text that nothing could find, and Outdated
-        where an `exact` write came too late.
+        where a Replacement came too late.
         """
         known = await self._vectors([point for job in jobs for point in job.earlier])
+        for job in jobs:
+            known |= job.known
         items = [(job, part) for job in jobs for part in job.parts]
         for start in range(0, len(items), BATCH):
             some = items[start : start + BATCH]
@@ -188,14 +223,13 @@ class Writer:
             await self._swap(due)
             self.written(self.target.collection, [encoded_text(part) for _, part in some])
             for job, count in Counter(job for job, _ in some).items():
-                job.wrote(count)
+                self.outcomes.wrote(job, count)
 
     async def _vectors(self, ids: Sequence[PointId]) -> dict[str, Dense]:
         """The vectors of these points, by what the encoder read; none where they cannot be had."""
         if self.encode is not None and ids:
             with contextlib.suppress(QdrantMcpError):
-                found = await self.points.vectors(self.target, ids)
-                return {encoded_text(part): vector for part, vector in found}
+                return vectors_of(await self.points.with_vectors(self.target, ids))
         return {}
 
     async def encoded(
@@ -212,20 +246,15 @@ class Writer:
         return list(map(Encoded, parts, dense, words))
 
     async def _swap(self, due: Sequence[tuple[Job, Encoded]]) -> None:
-        """Write first parts, the one of an `exact` job only in the place of what it replaces."""
-        plain = [one for job, one in due if not job.exact]
+        """Write first parts: this commits their texts."""
+        plain = [one for job, one in due if not isinstance(job, Replacement)]
         if plain:
-            prepare = partial(self.before_swap, [one.part for one in plain])
+            prepare = partial(self.outcomes.replacing, [one.part for one in plain])
             await retried(prepare, self.retries, AWAY)
             await self._upsert(plain)
         for job, one in due:
-            if not job.exact:
-                continue
-            await self.points.exchange(self.target, one, job.before)
-            head = one.part
-            now = await self.points.first(head.collection, head.document or "")
-            if now is None or _written(now) != _written(self.points.as_read(head)):
-                raise Outdated
+            if isinstance(job, Replacement):
+                await self._commit(job, one)
 
     async def _upsert(self, parts: Sequence[Encoded]) -> None:
         for start in range(0, len(parts), WRITTEN):
@@ -237,42 +266,64 @@ class Writer:
         for start in range(0, len(ids), WRITTEN):
             await self.points.settle(self.target.collection, ids[start : start + WRITTEN])
 
-    async def tidy(self, job: Job) -> None:
+    async def _commit(self, job: Replacement, head: Encoded) -> None:
+        """Write the first part where what it replaces is unchanged. Raises Outdated if it is not.
+
+        The parts that it replaces are read before that, and the first part that is there after it.
+        """
+        further = await self._replaced(job)
+        await self.points.exchange(self.target, head, job.before)
+        await self._look(job, further)
+        made = self.points.as_read(head.part).revision
+        if job.now is None or job.now.revision.changed_since(made):
+            raise Outdated
+
+    async def _replaced(self, job: Replacement) -> Sequence[Document]:
+        """The further parts that are orphans once the text is replaced."""
+        head, before = job.parts[0], job.before
+        if before is None:
+            return ()
+        if before.writing is not None:  # its write was cut short
+            return await self.points.settled(head)
+        if head.version and before.version == head.version:  # the same parts are written again
+            return ()
+        return await self.points.settled(head, self.points.part_ids(before, 1))
+
+    async def _look(self, job: Replacement, further: Sequence[Document]) -> None:
+        head = job.parts[0]
+        now = await self.points.first(head.collection, head.document or "")
+        job.orphans = [one for one in further if now is not None and not one.current(now)]
+        job.read, job.now = True, now
+
+    async def _tidy(self, job: Replacement) -> None:
         """Remove what one text replaced, or the text itself where it is not the present version.
 
         No reader sees either; what fails here is left to the next sweep. Another server may
-        replace the text meanwhile: parts are removed only as they were seen.
+        replace the text meanwhile: parts are removed only as they were read.
         """
         head, *further = job.parts
-        ids = [part.id for part in further]
+        ids = [part.id for part in job.parts]
         with contextlib.suppress(QdrantMcpError):
-            now = await self._version(head)
-            if job.before and (now == head.version or now != job.before.version):
-                await self.points.delete_seen(await self._replaced(head, job.before))
-            if now == head.version:
-                await self._settle([head.id, *ids])
-                now = await self._version(head)
-            if now != head.version:
+            if not job.read:
+                await self._look(job, await self._replaced(job))
+            await self.points.delete_seen(job.orphans)
+            now = job.now
+            if now is not None and now.version == head.version:
+                await self._settle(ids)
+                if not further or await self.points.is_whole(head, ids[1:]):
+                    return
+                now = await self.points.first(head.collection, head.document or "")
+            if now is None or now.version != head.version:
                 settled = [part._replace(writing=None) for part in further]
                 await self.points.delete_seen([*further, *settled])
-            elif await self.points.existing(head.collection, ids) < len(ids):  # taken for leftovers
+            else:  # a sweep took some for orphans
                 await self._upsert(await self.encoded(further))
-                await self._settle(ids)
-
-    async def _version(self, head: Document) -> str | None:
-        """The version of the text that is there now: None if it has one part, "" if it is gone."""
-        now = await self.points.first(head.collection, head.document or "")
-        return "" if now is None else now.version
-
-    async def _replaced(self, head: Document, before: Document) -> list[Document]:
-        """The further parts of the version before, of all where its write was cut short."""
-        ids = None if before.writing is not None else self.points.part_ids(before, 1)
-        return await self.points.leftovers(head, ids)
+                await self._settle(ids[1:])
 
 
-def _written(one: Document) -> tuple[str | None, ...]:
-    """What tells one write of a first part from another."""
-    return one.version, one.updated_at, one.text
+def vectors_of(found: Iterable[tuple[Document, Dense | None]]) -> dict[str, Dense]:
+    """The vectors of parts, by what the encoder read."""
+    return {encoded_text(part): vector for part, vector in found if vector is not None}
 
 
 async def _together(jobs: AsyncIterator[Job]) -> AsyncIterator[Sequence[Job]]:

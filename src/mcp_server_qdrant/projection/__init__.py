@@ -1,1 +1,1 @@
-"""Maps of collections: axes, places, panels and their encodings; knows no tool and no page."""
+"""Maps of collections: axes, positions, panels and their encodings. No tools, no page."""

@@ -1,31 +1,31 @@
-"""A map as JSON for a browser, which the page and the MCP App read:
+"""Encodes a map as JSON for the page and the MCP App:
 
 {
   "panels": [{
     "model": "all-MiniLM-L6-v2", "explained": [0.12, 0.08, 0.05],
-    "groups": [{"collection": "notes", "total": 1250, "count": 300}],  `count` are drawn
-    "scale": 0.000021,             a stored coordinate times this is the real one
-    "xyz": "<base64>",             int16, little endian, x y z of each, group after group
+    "groups": [{"collection": "notes", "total": 1250, "count": 300}],  `count` are sampled
+    "scale": 0.000021,             factor from stored to real coordinates
+    "xyz": "<base64>",             int16, little endian, x y z of each point, group by group
     "ids": [...], "documents": [...],  of each point, and of its text
-    "titles": [...],               or how the text begins; 60 characters
+    "titles": [...],               or the beginning of the text; 60 characters
     "snippets": [...],             100 characters; absent above `SNIPPETS` points
-    "facets": [{                   what points can be coloured by
+    "facets": [{                   properties to colour points by
       "key": "tags", "values": ["a", "b"],
-      "codes": "<base64>"          a byte for each point: its place in `values`, or beyond
+      "codes": "<base64>"          a byte per point: its index in `values`, or larger
     }],
     "neighbours": {                the layout by neighbours, or null
       "scale": 0.01, "xy": "<base64>",
-      "region_of": "<base64>",     a byte for each point: its region's place, 255: none
-      "regions": [{"name", "words", "size", "point"}]   as `core.maps.Region`
+      "region_of": "<base64>",     a byte per point: the index of its region, 255: none
+      "regions": [{"name", "words", "size", "point"}]   as `projection.shapes.Region`
     }
   }],
-  "coming": true,                  that layout is being made: ask again
+  "coming": true,                  that layout is being computed: ask again
   "query": "the words searched for" or null,
   "queries": [{"panel": 0, "at": [0.1, -0.2, 0.05], "neighbours": [0.3, 0.1] or null}],
   "hits": [{                       the results in the order of qdrant-find
     "rank": 1, "collection": "notes", "id": "7c9e...", "document": "7c9e...",
     "relevance": 0.83, "title": "...", "snippet": "...",
-    "panel": 0, "at": [0.1, -0.2, 0.05], "neighbours": [0.3, 0.1]   null where it has no place
+    "panel": 0, "at": [0.1, -0.2, 0.05], "neighbours": [0.3, 0.1]   null if not on the map
   }],
   "notes": ["a sentence", ...]     what is not on the map, and why
 }
@@ -36,8 +36,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mcp_server_qdrant.core.datatypes import Result
-from mcp_server_qdrant.core.maps import SEEN, Panel, Place, Position, View
 from mcp_server_qdrant.core.notation import document_id
+from mcp_server_qdrant.projection.shapes import SEEN, Panel, Place, Position, View
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ STEPS = 32_767  # of an int16
 
 
 def encode(view: View, *, points: bool = True) -> Json:
-    """A map as the JSON above; without `points` only the search, and what tells whether it fits."""
+    """A map as the JSON above; without `points` only the search and the panels' groups."""
     panels = view.map.panels
     short = sum(panel.count for panel in panels) <= SNIPPETS
     return {

@@ -1,23 +1,23 @@
-"""A map as a PNG, for clients that show images and render no apps."""
+"""A map as a PNG, for clients that show images but no apps."""
 
 import io
 from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.maps import Panel, View
+from mcp_server_qdrant.projection.shapes import Panel, View
 
 WIDTH, HEIGHT, LEGEND, MARGIN = 720, 540, 190, 30  # pixels of one panel
-SCALE = 2  # drawn twice as large and made smaller: smooth edges
-PANELS, NAMES, TITLE, NAME = 4, 18, 60, 22  # that have room; characters
-DOT, HIT, KEY, ARM, LINE = 8, 16, 12, 18, 48  # pixels as they are drawn
+SCALE = 2  # drawn larger, then reduced for smooth edges
+PANELS, NAMES, TITLE, NAME = 4, 18, 60, 22  # most panels and collections; characters
+DOT, HIT, KEY, ARM, LINE = 8, 16, 12, 18, 48  # pixels before the reduction
 PAPER, INK, PALE, MARK = "#ffffff", "#1b1f24", "#6b7280", "#d00000"
-# Okabe and Ito's colours, told apart by the colour-blind too; without the one of the query.
+# Okabe and Ito's colours, distinct for the colour-blind too; without the query's.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d00", "#7a5195", "#444444")
 
 
 def png(view: View) -> bytes:
-    """The first panels, one below the other, on their first two axes; at least one panel."""
+    """Draw the first panels, one below the other, on two axes. Needs at least one panel."""
     from PIL import Image, ImageDraw, ImageFont
 
     wide, high = WIDTH + LEGEND, HEIGHT * len(view.map.panels[:PANELS])
@@ -33,7 +33,7 @@ def png(view: View) -> bytes:
 
 
 def _draw(canvas: Any, view: View, index: int, panel: Panel) -> None:
-    """Points, names of regions, hits with their ranks, the query; title and legend."""
+    """Draw points, names of regions, hits with their ranks, the query, title and legend."""
     top = index * HEIGHT * SCALE
     hits = [(rank, place) for rank, _, place in view.hits if place and place.panel == index]
     marks = [place for _, place in hits] + [one for one in view.queries if one.panel == index]
@@ -58,7 +58,7 @@ def _draw(canvas: Any, view: View, index: int, panel: Panel) -> None:
 
 
 def _name_regions(canvas: Any, panel: Panel, spots: Any) -> None:
-    """The names of the regions, each inside its own, the largest first; none over another."""
+    """Draw the regions' names, the largest region first; overlapping names are left out."""
     taken = list[tuple[float, float, float, float]]()
     for one in panel.regions:
         box = canvas.textbbox(spots[one.point], one.name, anchor="mm")
@@ -73,7 +73,7 @@ def _name_regions(canvas: Any, panel: Panel, spots: Any) -> None:
 
 
 def _key(canvas: Any, names: list[str], top: int) -> None:
-    """The collections with their colours."""
+    """Draw the legend: the collections with their colours."""
     left = WIDTH * SCALE + 28
     for number, name in enumerate(names[:NAMES]):
         middle = top + 32 + number * LINE
@@ -85,7 +85,7 @@ def _key(canvas: Any, names: list[str], top: int) -> None:
 
 
 def _fitted(spots: Any) -> Any:
-    """Places (n, 2) as pixels of a panel, as it is drawn."""
+    """Positions (n, 2) in pixels of a panel, before the reduction."""
     low, high = spots.min(axis=0), spots.max(axis=0)
     room = np.array([WIDTH - 2 * MARGIN, HEIGHT - 3 * MARGIN]) * SCALE
     scale = float((room / np.maximum(high - low, 1e-9)).min())

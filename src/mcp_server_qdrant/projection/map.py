@@ -1,4 +1,4 @@
-"""Maps of collections: drawn, laid out and kept, with the query and its hits placed on them."""
+"""Samples, lays out and caches maps, and places the query and its hits on them."""
 
 import asyncio
 from collections import Counter, OrderedDict
@@ -11,7 +11,6 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import PointId, Result, SearchPage, Target
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.core.notation import called
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.encoders.registry import Registry
@@ -19,12 +18,13 @@ from mcp_server_qdrant.projection.encode import encode
 from mcp_server_qdrant.projection.image import png
 from mcp_server_qdrant.projection.neighbours import COMING, LEAST, installed, neighbours, put_among
 from mcp_server_qdrant.projection.panels import lay_out, near, unit
+from mcp_server_qdrant.projection.shapes import SEEN, USUAL_POINTS, Map, Panel, Place, View
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 
-Point = tuple[str, PointId]  # of a collection
+Point = tuple[str, PointId]  # collection, id
 
-KEPT = 16  # of all tenants together
+KEPT = 16  # cached maps, of all tenants together
 DRAWN_AT_ONCE = 4
 AT_ONCE = 4  # collections read at the same time
 LACKING = (
@@ -35,37 +35,37 @@ LACKING = (
 
 @dataclass(slots=True)
 class _KeptMap:
-    state: Any  # of the collections, when it was drawn
+    state: Any  # of the collections when they were sampled; another one makes the map stale
     drawing: "asyncio.Task[Map]"
-    laid: Map | None  # the newest one that has its layout by neighbours
-    laying: "asyncio.Task[None] | None" = None  # gives that to what was drawn
+    laid: Map | None  # the newest map with a layout by neighbours
+    laying: "asyncio.Task[None] | None" = None  # computes that layout
 
     @property
     def tasks(self) -> "list[asyncio.Task[Any]]":
-        """What makes it."""
+        """The tasks that make the map."""
         return [one for one in (self.drawing, self.laying) if one]
 
     @property
     def busy(self) -> bool:
-        """Whether that layout is still being made."""
+        """True while the layout by neighbours is computed."""
         return self.laying is not None and not self.laying.done()
 
     @property
     def failed(self) -> bool:
-        """True once there will be no map."""
+        """True if a task failed or was cancelled."""
         return any(one.done() and (one.cancelled() or one.exception()) for one in self.tasks)
 
     def stop(self) -> None:
-        """Nobody needs it any more."""
+        """Cancel the tasks."""
         for task in self.tasks:
             task.cancel()
 
 
 @dataclass(eq=False)
 class Shelf:
-    """What the projectors of all tenants share: the last maps, and the turns to make one.
+    """Shared by the projectors of all tenants: the cached maps, and the locks to make one.
 
-    A layout by neighbours is a process of some 450 MB: there is one at a time.
+    A layout by neighbours takes a process of about 450 MB, so only one runs at a time.
     """
 
     maps: OrderedDict[Any, _KeptMap] = field(default_factory=OrderedDict)
@@ -75,13 +75,13 @@ class Shelf:
 
 @dataclass(eq=False)
 class Projector:
-    """Maps of any collections, the last ones kept while what they show stays as it is.
+    """Makes maps of any collections, and caches the last ones until a collection changes.
 
-    What tells that: how many points each collection holds, what this process wrote, and, where
-    that is indexed, when its newest point was written. `search` is the read path.
+    A change is seen by the number of points, by this process's writes and, if that is indexed, by
+    the time of the newest point. `search` is the read path.
 
-    While a layout by neighbours is made, who does not wait for it gets the last map that has one:
-    texts that are stored meanwhile come with the next, and no stream of them puts it off for ever.
+    While a layout by neighbours is computed, callers that do not wait get the last map that has
+    one. Texts stored meanwhile appear in the next map, so a stream of them cannot delay it forever.
     """
 
     catalog: Catalog
@@ -92,7 +92,7 @@ class Projector:
     _writes: Counter[str] = field(default_factory=Counter, init=False)
 
     def changed(self, collection: str) -> None:
-        """The collection was written to."""
+        """Note that the collection was written to."""
         self._writes[collection] += 1
 
     async def view(
@@ -102,10 +102,10 @@ class Projector:
         search: SearchRequest | None = None,
         patience: float = 0.0,
     ) -> View:
-        """The map of the collections, of `limit` points in all, and on it the search, if any.
+        """The map of the collections, with `limit` points in all, and the search on it, if any.
 
-        The search says itself which collections it searches. The layout by neighbours is waited for
-        `patience` seconds. Raises UnknownCollection, and BackendError where nothing could be read.
+        The search has its own collections. The layout by neighbours is waited for up to `patience`
+        seconds. Raises UnknownCollection, and BackendError if nothing could be read.
         """
         targets = await self.catalog.resolve(collections)
         drawing = self._map(targets, limit, patience)
@@ -119,11 +119,11 @@ class Projector:
         return await asyncio.to_thread(encode, view, points=points)
 
     async def picture(self, view: View) -> bytes:
-        """The view, which has a panel, as a PNG."""
+        """The view as a PNG; it must have a panel."""
         return await asyncio.to_thread(png, view)
 
     async def close(self) -> None:
-        """Stop drawing."""
+        """Cancel this projector's tasks."""
         own = [entry for (owner, *_), entry in self.shelf.maps.items() if owner is self]
         if tasks := [task for entry in own for task in entry.tasks]:
             for entry in own:
@@ -131,7 +131,7 @@ class Projector:
             await asyncio.wait(tasks)
 
     async def _map(self, targets: Sequence[Target], limit: int, patience: float) -> Map:
-        """The map of the targets: the kept one, or one that is being made, or a new one."""
+        """The map of the targets: cached, in progress, or new."""
         names = [one.collection for one in targets]
         maps, key = self.shelf.maps, (self, limit, *names)
         newest = await asyncio.gather(*map(self.catalog.changed_at, names))
@@ -146,7 +146,7 @@ class Projector:
             entry = maps[key] = _KeptMap(state, drawing, laid)
         maps.move_to_end(key)
         drawn_ones = [one for one, kept in maps.items() if kept.drawing.done()]
-        for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # somebody waits for the others
+        for old in drawn_ones[: max(len(maps) - KEPT, 0)]:  # callers wait for the others
             maps.pop(old).stop()
         drawn = await asyncio.shield(entry.drawing)
         if not (installed() and any(map(_large, drawn.panels))):
@@ -159,7 +159,7 @@ class Projector:
         return replace(drawn, coming=True, notes=(*drawn.notes, COMING))
 
     async def _lay(self, entry: _KeptMap, drawn: Map) -> None:
-        """Give a map its layout by neighbours, or a note why it has none."""
+        """Add the layout by neighbours to a map, or a note that it failed."""
         try:
             async with self.shelf.laying:
                 panels = [
@@ -171,7 +171,7 @@ class Projector:
             entry.laid = replace(drawn, notes=(*drawn.notes, str(error)))
 
     async def _draw(self, targets: Sequence[Target], limit: int) -> Map:
-        """The map of the targets on the axes along which they differ most."""
+        """The map of the targets on their principal components."""
         notes = [
             f"{called(target.collection)}: {target.note or 'it has no dense vector'}"
             for target in targets
@@ -195,7 +195,7 @@ class Projector:
         return made
 
     async def _placed(self, found: Map, page: SearchPage, targets: Mapping[str, Target]) -> View:
-        """The map with the query and the results, in their order, where they lie on it."""
+        """The map with the positions of the query and the results, in the results' order."""
         queries = [self._query(n, panel, page.searched) for n, panel in enumerate(found.panels)]
         hits = self._hits(found, page, targets)
         spots, placed = await asyncio.gather(hits, asyncio.gather(*queries))
@@ -208,7 +208,7 @@ class Projector:
         return View(found, page, shown, places, tuple(notes))
 
     async def _query(self, index: int, panel: Panel, query: str) -> Place | str:
-        """The query in one panel, or why it is not there."""
+        """The position of the query in a panel, or a note why it has none."""
         try:
             made = await self.encoders.encode_query(panel.model, query)
         except BackendError as error:
@@ -222,13 +222,13 @@ class Projector:
     async def _hits(
         self, found: Map, page: SearchPage, targets: Mapping[str, Target]
     ) -> dict[Point, Place]:
-        """The places of the results on the map; points that were not drawn are read and placed."""
+        """The positions of the results; vectors of points outside the sample are read."""
         wanted = set(map(_point, page.results))
         spots: dict[Point, Place] = {}
 
         async def read(index: int, panel: Panel, name: str) -> None:
             left = [id_ for where, id_ in wanted - spots.keys() if where == name]
-            with suppress(QdrantMcpError):  # told by the count of results without a place
+            with suppress(QdrantMcpError):  # a note counts the results without a position
                 vectors = await self.drawer.vectors(targets[name], left) if left else {}
                 for point, vector in vectors.items():
                     spots[name, point] = _further(index, panel, unit([vector])[0])
@@ -251,21 +251,21 @@ def _point(one: Result) -> Point:
 
 
 def _further(index: int, panel: Panel, vector: Any) -> Place:
-    """The place of a unit vector that was not drawn."""
+    """The position of a unit vector that is not in the sample."""
     reduced = panel.basis.project(vector)
     return Place(index, reduced[:SEEN].tolist(), put_among(panel, reduced))
 
 
 def _large(panel: Panel) -> bool:
-    """Whether it has so many points that they have a layout by neighbours."""
+    """True if the panel has enough points for a layout by neighbours."""
     return panel.count >= LEAST
 
 
 def shares(sizes: Sequence[int], most: int) -> list[int]:
-    """The number of points to draw of each collection: as even as can be, `most` in all.
+    """The sample size of each collection: as even as possible, `most` in all.
 
-    A collection smaller than its share is taken whole; the others have what it leaves. Each that
-    holds points gives one at least, also where that makes more than `most`.
+    A collection smaller than its share is taken whole, and the others share the rest. Each
+    non-empty one gives at least one point, even beyond `most`.
     """
     drawn = [0] * len(sizes)
     left = most

@@ -1,7 +1,7 @@
-"""Names of clusters of texts: phrases, as they stand there, that tell one from every other.
+"""Names clusters of texts by phrases that distinguish each from all others.
 
-The worth of a phrase: in how many texts of a cluster it is, times the logarithm of how much more
-frequent it is there than in all texts (a term of the Kullback-Leibler divergence).
+The score of a phrase: its number of texts in the cluster, times the logarithm of its frequency
+there relative to all texts (a term of the Kullback-Leibler divergence).
 """
 
 import re
@@ -13,31 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.bm25 import ENGLISH, NEUTRAL
-from mcp_server_qdrant.encoders.bm25 import PAIRED, Bm25Encoder
+from mcp_server_qdrant.core.forms import PAIRED
+from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.language import stop_words, sure
 
-PHRASES = 8  # of a cluster
-WORDS = 3  # of a phrase
-CHARACTERS = range(2, 5)  # of a phrase in a script without spaces
-FEWEST, SHARE = 3, 0.1  # texts of a cluster that have a phrase of its name
-MOST, LARGE = 0.8, 0.3  # share of those that are in other languages, and in each that is its name
-TITLE = 2.0  # times as much as elsewhere weighs a phrase in a title
-CLEARLY = 2.0  # times as frequent as in any other cluster
-SPOKEN = 0.003  # share of the texts from which on their language counts
-ALIKE = 5  # letters by which forms of a word are known
+PHRASES = 8  # per cluster
+WORDS = 3  # longest phrase
+CHARACTERS = range(2, 5)  # lengths of a phrase in a script without spaces
+FEWEST, SHARE = 3, 0.1  # texts of a cluster that have the phrase: number and share
+# Share of a cluster's texts in minority languages, and in each language of its name.
+MOST, LARGE = 0.8, 0.3
+TITLE = 2.0  # weight of a phrase in a title
+CLEARLY = 2.0  # frequency relative to any other cluster
+SPOKEN = 0.003  # smallest share of a language whose stop words are used
+ALIKE = 5  # first letters that forms of a word share
 
-LANGUAGE = " texts"  # after its name
+LANGUAGE = " texts"  # follows the name of a language
 CODE = {"def", "self", "none", "null", "str", "int", "bool", "return", "import", "elif"}
 
 WORD = re.compile(r"[^\W\d_]{3,30}")
-BREAK = re.compile(r"[^\w\s'\u2019-]+|\n|[\d_]+")  # no phrase goes across it
-# Addresses, ids such as log-26-a, names of fields before their values, suffixes of files.
+BREAK = re.compile(r"[^\w\s'\u2019-]+|\n|[\d_]+")  # ends a phrase
+# URLs, ids such as log-26-a, field names before values, file extensions.
 FOREIGN = re.compile(
     r"\w+://\S+|%\w+|\b[^\W\d_]+-\d+[-_]\w\S*"
     r"|^[^\W\d][\w -]{0,30}:(?=\s)|\b[A-Z]{6,}(?= [A-Z][a-z])|(?<=\w)\.[a-z]\w{1,3}\b",
     re.MULTILINE,
 )
-# Words without spaces around them that tell nothing, Chinese and Japanese.
+# Chinese and Japanese function words, which end a phrase.
 PARTICLES = re.compile(
     "他们|她们|它们|我们|你们|因为|所以|但是|可能|可以|没有|包括|这些|那些|一些|一个|许多|以及|部分"
     "|[的了是在和與与為为有于之不也就以及其这這那上到被對对由而等并將将從从个個年月日のはをにがとでも]"
@@ -45,9 +47,9 @@ PARTICLES = re.compile(
 
 
 class Phrases:
-    """The phrases of texts, counted once, to name clusters of them in any way they are cut.
+    """The phrases of texts, counted once, to name the clusters of several clusterings.
 
-    A text is its title, a line of its own, and how it begins.
+    The first line of a text is its title, the rest its beginning.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -72,7 +74,7 @@ class Phrases:
         self._length = np.sqrt([_length(phrase) for phrase in self._words])
 
     def names(self, clusters: NDArray[np.int64]) -> list[list[str]]:
-        """The phrases of each cluster (-1: none), the best first, if any tells it from others."""
+        """The distinctive phrases of each cluster, best first; may be empty. Cluster -1 is none."""
         inside = (clusters == np.arange(-1, clusters.max() + 1)[:, None]).astype(np.float32)
         sizes = np.maximum(inside.sum(axis=1, keepdims=True), 1)
         share, own = inside @ self._held / sizes, inside @ self._own
@@ -81,7 +83,7 @@ class Phrases:
         enough = (own >= FEWEST) & (own >= np.where(self._spoken, LARGE, SHARE) * sizes)
         enough &= ~self._spoken | (own @ self._spoken[:, None] >= MOST * sizes)
         tells = enough & (own >= CLEARLY * elsewhere * sizes)
-        # Where one of its languages tells, all that it is in are its name.
+        # If one of its languages is distinctive, all its languages are in the name.
         tells |= enough & self._spoken & (tells & self._spoken).any(axis=1, keepdims=True)
         lift = np.log1p(share / self._everywhere)
         score = tells * (own + (TITLE - 1) * (inside @ self._titled)) * lift * self._length
@@ -94,9 +96,9 @@ class Phrases:
 
 
 def called(phrases: Sequence[str]) -> str:
-    """What a cluster is called: its best phrase; with a single word the next, which may have it.
+    """The name of a cluster: its best phrase, or its languages.
 
-    Or the languages that it is in.
+    A single word is joined with the next phrase, or replaced by it if that contains the word.
     """
     if phrases and phrases[0].endswith(LANGUAGE):
         return ", ".join(one for one in phrases if one.endswith(LANGUAGE))
@@ -107,7 +109,7 @@ def called(phrases: Sequence[str]) -> str:
 
 
 def _parted(texts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The title of each text, and the whole; parts of one document repeat it, which counts once."""
+    """The titles and the texts; a title repeated by other parts of a document counts once."""
     seen = set[str]()
     titles, bodies = [], []
     for text in texts:
@@ -139,7 +141,7 @@ def _length(phrase: str) -> float:
 
 
 def _distinct(phrases: Sequence[str]) -> list[str]:
-    """The first phrases that share half of their words at most with those before."""
+    """The first phrases, at most half of whose words occur in earlier ones."""
     known, kept = set[str](), list[str]()
     for phrase in phrases:
         parts = [*phrase] if PAIRED.match(phrase) else [word[:ALIKE] for word in phrase.split()]
@@ -155,20 +157,20 @@ def _distinct(phrases: Sequence[str]) -> list[str]:
 
 
 def _written(phrase: str, text: str) -> str:
-    """As it is written most often."""
+    """The most frequent spelling of a phrase."""
     found = re.findall(rf"\b{re.escape(phrase)}\b", text, re.IGNORECASE)
     return Counter(found).most_common(1)[0][0] if found else phrase
 
 
 def _foreign(spoken: Sequence[str | None]) -> list[str]:
-    """What tells a text by its language; "" where that is the one of most, or not known."""
+    """A phrase for each text's language; "" if that is the most frequent one or unknown."""
     known = Counter(one for one in spoken if one not in (None, NEUTRAL))
     others = [language for language, _ in known.most_common()[1:]]
     return [f"{one.title()}{LANGUAGE}" if one and one in others else "" for one in spoken]
 
 
 def _telling(spoken: Sequence[str | None]) -> Callable[[str], bool]:
-    """Whether a word is one, and no stop word of a language of the texts."""
+    """A test for words that are not stop words in any language of the texts."""
     found = Counter(language or ENGLISH for language in spoken)
     encoders = [Bm25Encoder(name) for name, count in found.items() if count >= SPOKEN * len(spoken)]
 

@@ -1,8 +1,8 @@
-"""The layout by neighbours of a panel: points that are alike lie near each other, in named regions.
+"""The layout by neighbours of a panel: similar points are near each other, in named regions.
 
-t-SNE by openTSNE, seeded, begun from the principal components; regions are HDBSCAN's clusters of
-what is seen. Both are the extra `map`. This file is also the process of its own that makes it: a
-gentle one, and its libraries never weigh on the server.
+t-SNE by openTSNE, seeded, starts from the principal components; regions are HDBSCAN's clusters of
+the layout. Both come with the extra `map`. This module is also the child process that computes it,
+with a low priority, so the server never loads the libraries.
 """
 
 import asyncio
@@ -16,32 +16,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcp_server_qdrant.core.errors import BackendError
-from mcp_server_qdrant.core.maps import Neighbours, Panel, Region
 from mcp_server_qdrant.projection.names import Phrases, called
 from mcp_server_qdrant.projection.panels import Vectors
+from mcp_server_qdrant.projection.shapes import Neighbours, Panel, Region
 
-LEAST = 20  # points from which on there is such a layout
-BESIDE = 5  # neighbours that a further point lies among
+LEAST = 20  # points of a panel that gets a layout
+BESIDE = 5  # nearest points that place a further one
 PERPLEXITY = 30
 EARLY, LATE = 125, 350  # iterations
-FEWEST, LARGEST = 6, 0.125  # points of a region; its share of them all, where it can be split
-MUCH = 0.25  # of a cluster's points
-DENSE = 5  # neighbours by which density is told
-NONE = 255  # the number of no region
+FEWEST, LARGEST = 6, 0.125  # points of a region; share of all points from which it is split
+MUCH = 0.25  # share of a cluster's points in named parts, for a split
+DENSE = 5  # neighbours that define the density
+NONE = 255  # index of points without a region
 COMING = "The layout by neighbours and its regions are being made: there in a minute or two."
 FAILED = "The layout by neighbours failed."
 
 
 def installed() -> bool:
-    """Whether the extra is there."""
+    """True if the extra is installed."""
     return find_spec("openTSNE") is not None
 
 
 async def neighbours(panel: Panel) -> Neighbours:
-    """The layout of the panel's points; takes seconds to a minute.
-
-    Raises BackendError.
-    """
+    """The layout of the panel's points. Takes up to a minute. Raises BackendError."""
     texts = [text for group in panel.groups for text in group.points.texts]
     try:
         process = await asyncio.create_subprocess_exec(
@@ -60,12 +57,12 @@ async def neighbours(panel: Panel) -> Neighbours:
             await process.wait()
     if process.returncode:
         raise BackendError(FAILED)
-    found: Neighbours = pickle.loads(made)  # noqa: S301 - what our own process wrote
+    found: Neighbours = pickle.loads(made)  # noqa: S301 - from our own child process
     return found
 
 
 def put_among(panel: Panel, reduced: Vectors) -> list[float] | None:
-    """The place of a further point (axes,): in the middle of the nearest ones."""
+    """The position of a further point (axes,): the median of the nearest ones."""
     if panel.neighbours is None:
         return None
     far = np.linalg.norm(panel.reduced - reduced, axis=1)
@@ -75,15 +72,15 @@ def put_among(panel: Panel, reduced: Vectors) -> list[float] | None:
 
 
 def main() -> None:
-    """Reads vectors (n, axes) and texts, writes the layout."""
+    """Read vectors (n, axes) and texts from stdin, write the layout to stdout."""
     if sys.platform != "win32":
-        os.nice(5)  # somebody waits for it
-    vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - the server's own
+        os.nice(5)  # not lower: a person waits
+    vectors, texts = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own server
     sys.stdout.buffer.write(pickle.dumps(regions(laid_out(vectors), texts)))
 
 
 def laid_out(vectors: Vectors) -> Vectors:
-    """The places (n, 2) at which points that are alike are neighbours."""
+    """Positions (n, 2) that make similar points neighbours."""
     from openTSNE import TSNE
 
     made = TSNE(
@@ -99,15 +96,15 @@ def laid_out(vectors: Vectors) -> Vectors:
 
 
 def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
-    """The layout of these places with its regions, the largest first.
+    """The layout with its regions, the largest first.
 
-    A large cluster is its parts, where phrases tell enough of it apart. One that no phrase tells
-    from the others is no region.
+    A large cluster is split if enough of its points are in parts with distinctive phrases. A
+    cluster without a distinctive phrase is no region.
     """
     phrases = Phrases(texts)
     fewest = max(FEWEST, int(len(places) ** 0.5 / 2))
     largest = max(2 * FEWEST, int(len(places) * LARGEST))
-    # What is seen as one must not fall in two: its halves would have the same phrases, and no name.
+    # Halves of one visible cluster would share their phrases, so that neither had a name.
     whole, clusters = _clusters(places, 2 * fewest, None), _clusters(places, fewest, largest)
     told = np.array([*map(bool, phrases.names(clusters)), False])[clusters]
     for one in range(whole.max() + 1):
@@ -126,7 +123,7 @@ def regions(places: Vectors, texts: Sequence[str]) -> Neighbours:
 
 
 def _clusters(places: Vectors, fewest: int, largest: int | None) -> NDArray[np.int64]:
-    """The number of each point's cluster, -1 for none; a cluster has so many points."""
+    """The cluster of each point, -1 for none; sizes from `fewest` to `largest`."""
     from sklearn.cluster import HDBSCAN
 
     found: NDArray[np.int64] = HDBSCAN(

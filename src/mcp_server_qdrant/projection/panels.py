@@ -1,7 +1,4 @@
-"""Drawn points -> panels: one per embedding model, never mixed, on their principal components.
-
-And what their points can be coloured by.
-"""
+"""Sampled points -> panels: one per embedding model, on its principal components, with facets."""
 
 import math
 from collections import Counter
@@ -11,27 +8,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mcp_server_qdrant.core.datatypes import Target
-from mcp_server_qdrant.core.maps import SEEN, Drawn, Facet, Group, Map, Panel
+from mcp_server_qdrant.core.datatypes import Drawn, Target
 from mcp_server_qdrant.core.notation import called
+from mcp_server_qdrant.projection.shapes import SEEN, Facet, Group, Map, Panel
 
 EPSILON = float(np.finfo(np.float32).eps)
-REDUCED = 50  # axes on which neighbours are looked for
-# Facets:
-VALUES = 8
-KEYS = 8
-COVERED = 0.2  # share of the points that have a value
+REDUCED = 50  # axes of the layout by neighbours
+VALUES = 8  # shown of a facet
+KEYS = 8  # facets
+COVERED = 0.2  # share of the points that must have a value
 DAY = "created_at"
-MANY_VALUED = ("tags", DAY)  # shown by their most frequent or newest values, however many
-UNITS = (10, 7, 4)  # characters of a date: its day, month, year
+MANY_VALUED = ("tags", DAY)  # facets even with many values: the most frequent or newest
+UNITS = (10, 7, 4)  # characters of an ISO date to the day, month, year
 
 Vectors = NDArray[np.float32]
-Part = tuple[Target, Drawn, Vectors]  # with vectors one long
+Part = tuple[Target, Drawn, Vectors]  # with unit vectors
 Facts = Sequence[Mapping[str, Sequence[str]]]
 
 
 def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) -> Map:
-    """The map of what was drawn of each target. All vectors are made one long, as cosines are."""
+    """The map of each target's sample. Vectors are normalised, so distances follow cosines."""
     said = list(notes)
     models: dict[tuple[str, int], list[Part]] = {}
     for target, points in drawn:
@@ -43,13 +39,15 @@ def lay_out(drawn: Sequence[tuple[Target, Drawn]], notes: Sequence[str] = ()) ->
             said.append(f"{name}: it is empty")
         if points.ids:
             parts = models.setdefault((target.dense.model, target.dense.size), [])
-            kept = replace(points, vectors=points.vectors[:0].copy())  # maps are kept
+            kept = replace(
+                points, vectors=points.vectors[:0].copy()
+            )  # drops the vectors, as maps are cached
             parts.append((target, kept, unit(points.vectors)))
     return Map(tuple(_panel(model, parts) for (model, _), parts in models.items()), tuple(said))
 
 
 def near(middles: Mapping[str, Vectors], vector: Vectors) -> dict[str, float]:
-    """The names by the cosine of their middle to `vector`, nearest first."""
+    """Name -> cosine of its mean to `vector`, nearest first."""
     length = float(np.linalg.norm(vector))
     cosines = {
         name: float(middle @ vector) / (length * float(np.linalg.norm(middle)) or 1.0)
@@ -88,7 +86,7 @@ def _panel(model: str, parts: Sequence[Part]) -> Panel:
 
 
 def facets(facts: Facts) -> tuple[Facet, ...]:
-    """Tags and age first, then the keys, those that most points have first."""
+    """The facets: tags and age, then the most frequent keys."""
     held = Counter(key for one in facts for key in one)
     keys = [key for key, count in held.most_common() if count >= COVERED * len(facts)]
     keys.sort(key=lambda key: key not in MANY_VALUED)
@@ -115,7 +113,7 @@ def _facet(key: str, facts: Facts) -> Facet | None:
 
 
 def _periods(days: Sequence[list[str]]) -> list[list[str]]:
-    """The dates by day, month or year: the finest of them that makes few values."""
+    """The dates by day, month or year: the finest that has at most VALUES values."""
     for length in UNITS:
         cut = [[day[:length] for day in one] for one in days]
         if len({day for one in cut for day in one}) <= VALUES:
@@ -127,8 +125,8 @@ def _periods(days: Sequence[list[str]]) -> list[list[str]]:
 class Basis:
     """The axes of a map: `mean` of shape (d,), `components` (axes, d) of unit length, float32.
 
-    `explained` is each axis's share of the variance, in [0, 1], falling; 0 for an axis along which
-    nothing differs, whose component is zero.
+    `explained` is each axis's share of the variance, in [0, 1], descending. An axis without
+    variance has 0 and a zero component.
     """
 
     mean: Vectors
@@ -136,13 +134,13 @@ class Basis:
     explained: tuple[float, ...]
 
     def project(self, vectors: ArrayLike) -> Vectors:
-        """(n, d) vectors, or one of (d,), on the axes: (n, axes), or (axes,); float32."""
+        """Project vectors (n, d), or one (d,), onto the axes: (n, axes) or (axes,); float32."""
         moved = np.asarray(vectors, np.float32) - self.mean
         return np.asarray(moved @ self.components.T, np.float32)
 
 
 def unit(vectors: ArrayLike) -> Vectors:
-    """(n, d) vectors made one long; a vector that is not finite becomes zero, and zero stays so."""
+    """Normalise (n, d) vectors; those that are zero or not finite become zero."""
     held = np.array(vectors, np.float64)
     held[~np.isfinite(held).all(axis=1)] = 0.0
     length = np.linalg.norm(held, axis=1, keepdims=True)
@@ -150,10 +148,10 @@ def unit(vectors: ArrayLike) -> Vectors:
 
 
 def principal(vectors: ArrayLike, axes: int) -> Basis:
-    """The axes along which (n, d) finite vectors differ most, n and d at least 1.
+    """The principal components of (n, d) finite vectors, n and d at least 1.
 
-    The eigenvectors of the covariance. Signs: the largest entry of each component is positive.
-    Fewer dimensions than axes leave the last components zero.
+    They are eigenvectors of the covariance, with signs that make the largest entry positive. If
+    there are fewer dimensions than axes, the last components are zero.
     """
     held = np.asarray(vectors, np.float32)
     mean: Vectors = held.mean(axis=0, dtype=np.float64).astype(np.float32)

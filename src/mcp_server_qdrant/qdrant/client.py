@@ -10,38 +10,25 @@ from urllib.parse import urlsplit
 
 from mcp_server_qdrant.core.errors import ConfigError, EngineFailure, EngineUnavailable
 from mcp_server_qdrant.core.lean import without
-from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.engine import WholeEngine
 from mcp_server_qdrant.qdrant.server.remote import RemoteClient, SearchClient
 
 LOCAL = ":memory:"
 INSECURE = (
-    "QDRANT_API_KEY goes over plain http, where others on the way can read it; let QDRANT_URL "
-    "begin with https."
+    "QDRANT_API_KEY is sent over plain HTTP, where others can read it: use a QDRANT_URL that "
+    "begins with https."
 )
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 logger = logging.getLogger(__name__)
 
 
-async def open_client(
-    *,
-    url: str | None,
-    api_key: str | None = None,
-    local_path: Path,
-    timeout: float,
-    host: Link | None = None,
-) -> WholeEngine:
-    """The engine that the settings name; `timeout` in seconds bounds each request.
+async def open_client(url: str, *, timeout: float, api_key: str | None = None) -> WholeEngine:
+    """A client of the Qdrant server at a URL, or of an in-memory engine.
 
-    `host` is the line to the embedded engine where there is one already.
-
-    A server that cannot be reached is no error here: each call says so, and works once it is back.
-    Raises EngineUnavailable when the embedded engine cannot be started, ConfigError on a bad URL.
+    `timeout`: seconds per request. It does not connect yet: calls raise an error while the server
+    is unreachable. Raises ConfigError for a bad URL.
     """
-    if url is None:
-        return await EdgeClient.open(local_path, timeout=timeout, link=host)
     if url == LOCAL:
         return _local_client()
     if api_key and urlsplit(url).scheme == "http" and urlsplit(url).hostname not in _LOOPBACK:
@@ -49,7 +36,7 @@ async def open_client(
     warnings.filterwarnings("ignore", message="Api key is used with an insecure connection")
     try:
         with without("fastembed"):
-            # Its points have the names of ours: `Point`.
+            # qdrant-client's points have the attributes of our `Point`.
             client = RemoteClient(
                 url=url.rstrip("/"),
                 timeout=timeout,
@@ -62,14 +49,14 @@ async def open_client(
 
 
 def is_local_mode(folder: Path) -> bool:
-    """True for a folder that qdrant-client's local mode wrote."""
+    """True for a folder written by qdrant-client's local mode."""
     return (folder / "meta.json").is_file()
 
 
 def open_local_mode(folder: Path) -> WholeEngine:
-    """A folder that qdrant-client's local mode wrote, to be written to, by this process alone.
+    """Open a folder of qdrant-client's local mode for writing, locked for this process.
 
-    Raises EngineUnavailable where another process has it, EngineFailure where it is damaged.
+    Raises EngineUnavailable if another process has it open, EngineFailure if it is damaged.
     """
     try:
         return cast("WholeEngine", SearchClient(path=str(folder)))
@@ -82,7 +69,7 @@ def open_local_mode(folder: Path) -> WholeEngine:
 
 
 def _local_client() -> WholeEngine:
-    """qdrant-client's local mode, which warns of each thing that it does more slowly."""
+    """qdrant-client's local mode, without its warnings about speed."""
     for message in ("Payload indexes have no effect", "Local mode performs exact"):
         warnings.filterwarnings("ignore", message=message)
     with without("fastembed"):

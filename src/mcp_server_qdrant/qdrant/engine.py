@@ -1,7 +1,7 @@
-"""What an engine is asked and what it answers; imports no client.
+"""The interface of engines, with their requests and results; imports no client.
 
 An engine is a Qdrant server, qdrant-client's local mode, or the embedded engine. `guard` is a
-filter on everything that is read: no other point is found, or moves a score.
+filter on everything that is read: other points are never found, nor do they influence a score.
 """
 
 from __future__ import annotations
@@ -19,31 +19,33 @@ if TYPE_CHECKING:
     Chosen = list[PointId] | models.Filter
 
 Plain = Mapping[str, Any]  # REST-shaped
-Shown = bool | Sequence[str]  # of a point: all, nothing, or these fields or vectors
+Shown = bool | Sequence[str]  # parts of a point: all, none, or these fields or vectors
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
     """A ranked list: the vector's name ("" when unnamed), the query, and a filter.
 
-    The query is a list, or {"indices", "values"}. `scored`: its exact scores are wanted; those of a
-    leg over tags are not.
+    The query is a list, or {"indices", "values"}. `scored`: exact scores are computed; not for a
+    leg over tags. `worth` (share, most): the weight of the leg in a point's worth, and the highest
+    possible score on it.
     """
 
     vector: str
     query: Any
     where: Plain | None = None
     scored: bool = True
+    worth: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
     """The best points by RRF over the legs, of collections that share a vector space.
 
-    One collection on a server, any number on the embedded engine. `limit` is for all of them
-    together, `fields` are those of the payload that are wanted: none means all. `corpus` are the
-    collections over which the engine takes the idf of sparse legs: those that were searched, of
-    which only some may be in this ask.
+    A server takes one collection, the embedded engine any number. `limit` is for all of them
+    together; `fields` are the payload fields to return, empty for all. `corpus` are the collections
+    that the IDF of sparse legs is computed over: all that the search covers, of which this ask may
+    have only some. `kept`: return at most this many, those of the highest worth; 0: no limit.
     """
 
     collections: tuple[str, ...]
@@ -53,15 +55,16 @@ class Ask:
     fields: tuple[str, ...] = ()
     guard: Plain | None = None
     corpus: tuple[str, ...] = ()
+    kept: int = 0
 
 
 @dataclass(slots=True)
 class Found:
     """One candidate.
 
-    `scores` has one for each scored leg: None where the point lacks the vector, or shares no term
-    with the query. `current` says of a further part of a text whether it belongs to its present
-    version: None of any other point, and where nobody can tell.
+    `scores` has a score per scored leg: None if the point lacks the vector or shares no term with
+    the query. `current`: whether a further part belongs to the current version of its text; None
+    for other points, and if that is unknown.
     """
 
     collection: str
@@ -76,8 +79,8 @@ class Found:
 class Answer:
     """The candidates, by (-rrf, id), and a sentence on each damaged collection.
 
-    `failed` are collections that could not be asked while the others were, as one that is gone. A
-    fault of all of them is raised.
+    `failed` are the collections that failed while others answered, such as deleted ones. If all
+    fail, the error is raised.
     """
 
     points: list[Found]
@@ -87,7 +90,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Terms of a sparse vector whose idf over these collections together is asked for."""
+    """A request for the IDF of terms of a sparse vector over these collections together."""
 
     collections: tuple[str, ...]
     vector: str
@@ -97,7 +100,7 @@ class Corpus:
 
 @dataclass(slots=True)
 class Point:
-    """A point with the names that qdrant-client's models have; `vector` holds those asked for."""
+    """A point with the attributes of qdrant-client's models; `vector` has the requested ones."""
 
     id: PointId
     score: float
@@ -106,16 +109,17 @@ class Point:
 
 
 class Engine(Protocol):
-    """The calls that are confined to a tenant's points where there are tenants.
+    """The calls of an engine; with tenants, restricted to the tenant's points.
 
-    But for the first two they are those of qdrant-client, with the arguments that are used here;
-    counts are exact. All raise our errors.
+    All but the first two are calls of qdrant-client, with the arguments used here; counts are
+    exact. All raise our errors.
     """
 
     async def candidates(self, ask: Ask) -> Answer: ...
     async def idfs(self, corpus: Corpus) -> dict[int, float]: ...  # absent terms are left out
 
     async def get_collections(self) -> models.CollectionsResponse: ...
+    async def get_aliases(self) -> models.CollectionsAliasesResponse: ...
     async def collection_exists(self, collection_name: str) -> bool: ...
     async def get_collection(self, collection_name: str) -> models.CollectionInfo: ...
     async def create_collection(
@@ -175,7 +179,7 @@ class Engine(Protocol):
 
 
 class WholeEngine(Engine, Protocol):
-    """An engine with what no tenant asks: most of it concerns whole collections."""
+    """An engine without tenants: it also has calls on whole collections."""
 
     async def facet(
         self,

@@ -1,10 +1,12 @@
-"""The one map of qdrant-client's errors to ours."""
+"""Translates qdrant-client's errors to ours; the only place that does."""
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from shlex import quote
 from typing import Any
 
 import httpx
@@ -36,14 +38,15 @@ FORBIDDEN = "Qdrant refused access: check QDRANT_API_KEY and its permissions."
 OVERLOADED = "Qdrant is overloaded or starting; try again shortly."
 NO_POINT = "No point with id"  # in Qdrant's refusal
 LATE = "Qdrant did not answer in time; try again in a moment."
-TOO_LARGE = "Qdrant sent a larger answer than is read at once."
-# Of a server and the way to it; those of qdrant-client's local mode and of its models.
+TOO_LARGE = "Qdrant's response is too large to read."
+# Errors of a server and its transport; then those of local mode and of qdrant-client's models.
 FOREIGN = (ApiException, QdrantException, OSError)
 _LOCAL = (TooLarge, ValueError, KeyError, RecursionError, AssertionError)
 _WRITES = frozenset({"upsert", "update_vectors", "delete", "set_payload", "delete_payload"})
 _UNSURE = (408, 500, 502, 504)
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, ConnectionRefusedError)
 
+_NO_INDEX = re.compile(r"Index required but not found for \W*([^\s\"]+)\W* of .*?\[(\w+)")
 _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
     401: (KeyRefused, FORBIDDEN),
     403: (AccessRefused, FORBIDDEN),
@@ -60,7 +63,7 @@ _STATUS: dict[int, tuple[type[QdrantMcpError], str]] = {
 def foreign_errors(collection: str | None = None, *, writing: bool = False) -> Iterator[None]:
     """Turn errors of qdrant-client, its transports and its local mode into ours.
 
-    One of a write says if the server may have done it all the same.
+    The error of a write says if the write may have happened.
     """
     try:
         yield
@@ -68,13 +71,13 @@ def foreign_errors(collection: str | None = None, *, writing: bool = False) -> I
         raise
     except (*FOREIGN, *_LOCAL) as error:
         if isinstance(error, AssertionError) and "returned None" not in str(error):
-            raise  # not qdrant-client's check of an answer
+            raise  # not raised by qdrant-client's check of a response
         ours = translated(error, collection)
         raise (unsure(ours) if writing and may_have_happened(error) else ours) from error
 
 
 def translated(error: Exception, collection: str | None = None) -> QdrantMcpError:
-    """Our error for one of qdrant-client's, of a call to that collection."""
+    """Translate an error of qdrant-client, raised by a call for that collection."""
     match cause_of(error):
         case UnexpectedResponse() as answer:
             return _answered(answer, collection)
@@ -95,14 +98,14 @@ def translated(error: Exception, collection: str | None = None) -> QdrantMcpErro
 
 
 class TranslatedClient(AsyncQdrantClient):
-    """qdrant-client's client, all of whose calls raise our errors."""
+    """qdrant-client's client, with all errors translated to ours."""
 
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Do the call of that name."""
+        """Call the method of that name."""
         return await getattr(AsyncQdrantClient, name)(self, *args, **kwargs)
 
     async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None:
-        """Index payload fields, one after the other: a server does no more of them at once."""
+        """Index payload fields one by one: a server accepts one field per call."""
         for field, schema in schemas.items():
             await self.create_payload_index(collection, field, schema)
 
@@ -125,7 +128,7 @@ for _name, _inner in inspect.getmembers(AsyncQdrantClient, inspect.iscoroutinefu
 
 
 def may_have_happened(error: Exception) -> bool:
-    """True where the server may have done the write, though it did not say so."""
+    """True if the write may have happened despite the error."""
     if isinstance(error, UnexpectedResponse):
         return error.status_code in _UNSURE
     on_the_way = isinstance(error, ResponseHandlingException | OSError)
@@ -133,17 +136,23 @@ def may_have_happened(error: Exception) -> bool:
 
 
 def cause_of(error: Exception) -> Exception:
-    """What the transport raised."""
+    """The transport's error."""
     return error.source if isinstance(error, ResponseHandlingException) else error
 
 
 def status_of(error: BaseException | None) -> int | None:
-    """The HTTP status that the server answered with."""
+    """The HTTP status of the server's response, if any."""
     return error.status_code if isinstance(error, UnexpectedResponse) else None
 
 
 def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpError:
     status, reason = error.status_code, _reason(error)
+    if missing := _NO_INDEX.search(reason):
+        name, index = quote(collection or "COLLECTION"), quote(f"{missing[1]}:{missing[2]}")
+        return RequestError(
+            f"Qdrant is in strict mode and has no index of {missing[1]}: run mcp-server-qdrant "
+            f"upgrade {name} --index {index}"
+        )
     if status in (400, 409, 422) or (status == 404 and NO_POINT in reason):
         return RequestError(f"Qdrant refused the request{reason}")
     if status == 404 and collection is not None:
@@ -155,7 +164,7 @@ def _answered(error: UnexpectedResponse, collection: str | None) -> QdrantMcpErr
 
 
 def _reason(error: UnexpectedResponse) -> str:
-    """The reason that Qdrant gives; nothing of a page that a proxy answers with."""
+    """Qdrant's own reason; empty for the error page of a proxy."""
     try:
         return f": {_clean(str(json.loads(error.content)['status']['error']))}"
     except (ValueError, LookupError, TypeError, RecursionError):

@@ -1,24 +1,29 @@
-"""Filters that callers send, checked and turned into Qdrant's own."""
+"""Validates callers' filters and turns them into Qdrant's."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Literal
 
 from pydantic import ValidationError
 from qdrant_client import models
 
+from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.dates import DATE_KEY, LATEST, Period
 from mcp_server_qdrant.core.errors import InvalidFilter
-from mcp_server_qdrant.core.notation import as_point_id
+from mcp_server_qdrant.core.notation import as_point_id, moment
+from mcp_server_qdrant.core.revision import Revision
+from mcp_server_qdrant.qdrant.payload import EXPIRES
 
 MAX_DEPTH = 16
 MAX_CONDITIONS = 64
-MAX_LENGTH = 100_000  # characters as JSON: the ids of a list of the page, and more
-SHOWN = 80  # characters of what a caller wrote that a sentence repeats
-MAX_WORDS = 500  # characters of a text to match: engines split it again for every value
+MAX_LENGTH = 100_000  # characters as JSON; must hold the ids of a list on the page
+SHOWN = 80  # characters of the caller's text quoted in an error
+MAX_WORDS = 500  # characters of a text to match, which engines tokenise for every value
 
-CHANGED = "updated_at"
+BEGUN, CHANGED = "created_at", "updated_at"
 CLAUSES = ("must", "should", "must_not")
 _WORDS = ("text", "text_any", "phrase", "prefix", "substring")
 FieldType = Literal["keyword", "integer", "float", "boolean"]
@@ -27,7 +32,7 @@ FieldType = Literal["keyword", "integer", "float", "boolean"]
 def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
     """Qdrant's REST filter as sent by a caller. None or empty: no filter.
 
-    Raises InvalidFilter with what is wrong and an example that works.
+    Raises InvalidFilter with the fault and a working example.
     """
     if not raw:
         return None
@@ -38,19 +43,19 @@ def parse(raw: Mapping[str, Any] | None) -> models.Filter | None:
         raise InvalidFilter(_sentence(_fault(raw, error))) from error
     for _, condition in conditions(raw):
         _check_condition(condition)
-    return models.Filter.model_validate(_apart(raw))
+    return models.Filter.model_validate(_split_tests(raw))
 
 
-def _apart(raw: Any) -> Any:
-    """The filter with one test per condition: of several, a server takes any, or the first."""
+def _split_tests(raw: Any) -> Any:
+    """Split conditions with several tests: a server would evaluate only one of them."""
     if isinstance(raw, list | tuple):
-        return [_apart(item) for item in raw]
+        return [_split_tests(item) for item in raw]
     if not isinstance(raw, dict):
         return raw
     tests = [name for name, test in raw.items() if name != "key" and test is not None]
     if "key" in raw and len(tests) > 1:
         return {"must": [{"key": raw["key"], name: raw[name]} for name in tests]}
-    return {name: _apart(value) for name, value in raw.items()}
+    return {name: _split_tests(value) for name, value in raw.items()}
 
 
 def equal(key: str, value: str | None) -> models.FieldCondition:
@@ -68,6 +73,25 @@ def among(ids: Iterable[Any]) -> models.HasIdCondition:
     return models.HasIdCondition(has_id=list(ids))
 
 
+def unchanged_since(seen: Revision) -> list[models.Condition]:
+    """The engine's form of `Revision.changed_since`: the point has the time that was `seen`.
+
+    Empty where the point has none, as one of another tool.
+    """
+    field = partial(models.FieldCondition, key=CHANGED)
+    if not seen.ours or (seen.updated_at is not None and moment(seen.updated_at) is None):
+        return []
+    if seen.updated_at is None:  # from a moved file without a date
+        ever = field(range=models.DatetimeRange(gte="0001-01-01T00:00:00Z"))
+        return [models.Filter(must_not=[ever])]
+    return [field(range=models.DatetimeRange(gte=seen.updated_at, lte=seen.updated_at))]
+
+
+def same_point(seen: Document, *more: models.Condition) -> models.Filter:
+    """A filter for this point as it was `seen`."""
+    return models.Filter(must=[among([seen.id]), *unchanged_since(seen.revision), *more])
+
+
 def both(one: models.Filter, other: Any) -> models.Filter:
     """A filter for points that meet both; `other` is a filter or None."""
     return one if other is None else models.Filter(must=[one, other])
@@ -79,11 +103,13 @@ def dated(
     paths: Sequence[str],
     *,
     changed: bool = False,
+    then: bool = False,
 ) -> models.Filter | None:
-    """The filter, and that the point has a date of this period at one of the paths.
+    """The filter, restricted to points with a date in this period at one of the paths.
 
-    Where it has the date of a text, that one decides; with `changed` the day of its last change
-    counts as well.
+    If the point has `doc.date`, only that date counts; with `changed` also its last change, and
+    with `then` a text that began before the end and was changed later, so that it is of a later
+    date.
     """
     if period is None:
         return where
@@ -99,13 +125,23 @@ def dated(
             any_day = models.FieldCondition(key=own, range=models.DatetimeRange(lte=LATEST))
             change = models.FieldCondition(key=CHANGED, range=limits)
             either.append(models.Filter(must=[any_day, change]))
+        if then and period.until:
+            begun = models.FieldCondition(key=BEGUN, range=models.DatetimeRange(lt=period.until))
+            later = models.FieldCondition(key=own, range=models.DatetimeRange(gte=period.until))
+            either.append(models.Filter(must=[begun, later]))
     either.append(models.FieldCondition(key=own, range=limits))
     return both(models.Filter(should=either), where)
 
 
+def unexpired(where: models.Filter | None, now: datetime) -> models.Filter:
+    """The filter, and that the text has not expired."""
+    over = models.FieldCondition(key=EXPIRES, range=models.DatetimeRange(lte=now))
+    return both(models.Filter(must_not=[over]), where)
+
+
 def _check_size(raw: Mapping[str, Any]) -> None:
-    """Refuse more than an engine should be asked, before time is spent on understanding it."""
-    if _deeper(raw, MAX_DEPTH):
+    """Refuse a filter that is too large, before it is parsed."""
+    if _is_deeper(raw, MAX_DEPTH):
         raise InvalidFilter(f"query_filter is nested deeper than {MAX_DEPTH} levels: flatten it.")
     if len(list(islice(conditions(raw), MAX_CONDITIONS + 1))) > MAX_CONDITIONS:
         raise InvalidFilter(
@@ -116,19 +152,19 @@ def _check_size(raw: Mapping[str, Any]) -> None:
         raise InvalidFilter(f"A filter has at most {MAX_LENGTH:,} characters: ask for less.")
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """True where mappings and lists stand in each other on more levels than these."""
+def _is_deeper(value: Any, levels: int) -> bool:
+    """True if mappings and lists are nested deeper than this many levels."""
     inside = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list | tuple):
         return False
-    return levels < 0 or any(_deeper(one, levels - 1) for one in inside)
+    return levels < 0 or any(_is_deeper(one, levels - 1) for one in inside)
 
 
 def conditions(where: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
-    """Every condition of a filter in REST form, filters and nested ones counted, at any depth.
+    """Yield (prefix, condition) for all conditions of a filter in REST form, at any depth.
 
-    With it the path of the list whose elements it is asked of, bare and with a dot at its end; ""
-    outside of nested filters. The filter may be anything that a caller sent.
+    The prefix is the bare path of the enclosing nested filter with a dot at the end, "" outside.
+    The filter may be any value that a caller sent.
     """
     if not isinstance(where, dict):
         return
@@ -146,15 +182,15 @@ def conditions(where: Any, inside: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def bare(key: str) -> str:
-    """A payload path as its names alone: `"a"[].b` is a.b."""
+    """A payload path reduced to its names: `"a"[].b` becomes a.b."""
     return ".".join(step.split("[")[0].strip('"') for step in key.split("."))
 
 
 def _check_condition(condition: Mapping[str, Any]) -> None:
-    """Refuse a condition that asks nothing, too much, or for what cannot be there."""
+    """Refuse a condition that is empty, too long, or has an invalid id."""
     if condition.keys() == {"key"}:
         raise InvalidFilter(
-            _sentence(f"nothing is asked of the field {condition['key'][:SHOWN]!r}")
+            _sentence(f"the condition on the field {condition['key'][:SHOWN]!r} is empty")
         )
     match = condition.get("match") or {}
     if any(len(match.get(kind) or "") > MAX_WORDS for kind in _WORDS):
@@ -179,13 +215,13 @@ def _fault(raw: Mapping[str, Any], error: ValidationError) -> str:
     unknown = sorted(set(raw) - set(models.Filter.model_fields))
     if unknown:
         return f"{unknown[0][:SHOWN]!r} is not one of must, should, must_not, min_should"
-    places = (_place(raw, fault["loc"]) for fault in error.errors(include_url=False))
+    places = (_location_in(raw, fault["loc"]) for fault in error.errors(include_url=False))
     deepest = max(places, key=len)
     return f"{'.'.join(map(str, deepest))[:SHOWN]} is not a condition Qdrant knows"
 
 
-def _place(raw: Any, location: Sequence[str | int]) -> list[str | int]:
-    """The keys and places of `location` that the filter has; the rest are pydantic's types."""
+def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
+    """The parts of `location` that exist in the filter; the others are pydantic's type names."""
     place: list[str | int] = []
     for part in location:
         inside = isinstance(raw, Mapping) and part in raw

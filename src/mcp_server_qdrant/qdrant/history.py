@@ -1,21 +1,24 @@
-"""Earlier versions of texts: what a caller replaced or deleted, kept for a time.
+"""Earlier versions of texts that a caller replaced or deleted, kept for some days.
 
-Each is a point without a vector, with all parts of its text, in a collection that nothing else
-reads: `core.notation.visible_in` hides it. So every server of an engine knows them, and a tenant's
-client sees the tenant's own.
+Each version is a point without a vector that holds all parts of its text, in a hidden collection
+(see `core.notation.visible_in`). So all replicas with this engine share them, and a tenant's client
+sees only the tenant's own.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain, islice
+from operator import attrgetter
 from typing import Any
 
 from qdrant_client import models
 
 from mcp_server_qdrant.core.context import speaker
-from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document
+from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Earlier
+from mcp_server_qdrant.core.dates import at_time, changed_at
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
     QdrantMcpError,
@@ -24,29 +27,31 @@ from mcp_server_qdrant.core.errors import (
 )
 from mcp_server_qdrant.core.notation import (
     HISTORY,
+    Place,
     as_point_id,
-    at_time,
     every,
+    moment,
     own_id,
     part_of,
+    place_of,
     point_id,
     short_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Kept, Version
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import among, equal
+from mcp_server_qdrant.qdrant.filters import among, equal, one_of
 from mcp_server_qdrant.qdrant.payload import document_of, stored_payload
 from mcp_server_qdrant.qdrant.read.lookup import joined
 from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, Points, create
 
-MOST = 10_000  # versions, of a tenant where these are apart
-MOST_BYTES = 256 << 20  # of their texts
-TENDED = 500  # versions that are kept between two looks at the limits; fewer of long texts
+MOST = 10_000  # versions, per tenant
+MOST_BYTES = 256 << 20  # of the versions' texts, per tenant
+TENDED = 500  # versions kept between two checks of the limits; fewer for long texts
 DAY = timedelta(days=1)
 MOST_SHOWN = 35  # characters of an id, before the time
-BEGINNING = 200  # characters
-PAGE = 500
-KEY, PARTS = "history", "parts"  # of the payload
+BEGINNING = 200  # characters of the text in a version's entry
+PAGE = 500  # parts per read
+KEY, PARTS = "history", "parts"  # payload keys
 IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
 NUMBER, BYTES = f"{KEY}.number", f"{KEY}.bytes"
 INDEXES = {
@@ -57,10 +62,10 @@ INDEXES = {
 
 
 class History:
-    """The versions of the last `days`; 0 keeps none.
+    """Keeps the versions of the last `days`; 0 keeps none.
 
-    `client` and `points` are those that write, `visible` tells which collections may be named.
-    `indexes` are made beside its own.
+    `client` and `points` are used for writing, `visible` tells which collections may be named.
+    `indexes` are created in addition to its own.
     """
 
     def __init__(
@@ -78,12 +83,15 @@ class History:
         self._visible = visible
         self._indexes = {**indexes, **INDEXES}
         self._now = now
-        self._untended = 0  # versions that may be kept before the next look
+        self._untended = 0  # versions that may be kept before the next check
 
-    async def keep(self, one: Document, *, deleted: bool = False) -> Kept:
-        """Keep a text, given by its first part, that is about to be replaced or deleted.
+    async def keep(
+        self, one: Document, *, deleted: bool = False, parts: Sequence[Document] = ()
+    ) -> Kept:
+        """Keep the text with this first part, before it is replaced or deleted.
 
-        A failure is returned, not raised, so that the replacement or deletion goes on.
+        Its parts are read unless all of them are among these `parts`. A failure is returned, not
+        raised, so that the change goes on.
         """
         file = one.file is not None
         if not self.days:
@@ -91,11 +99,15 @@ class History:
         until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
         until = until.replace("+00:00", "Z")
         try:
+            further = (part for part in parts if part.chunk and part.version == one.version)
+            parts = [one, *sorted(further, key=attrgetter("chunk"))]
+            if len(parts) < one.chunks:
+                parts = await self._parts(one)
             try:
-                await self._write(one, until, deleted=deleted)
+                await self._write(parts, until, deleted=deleted)
             except UnknownCollection:
                 self._untended = 0
-                await self._write(one, until, deleted=deleted)
+                await self._write(parts, until, deleted=deleted)
         except QdrantMcpError as error:
             return Kept(fault=str(error), file=file)
         shown = self._identity(one, one.collection)["shown"]
@@ -104,17 +116,21 @@ class History:
     async def versions(
         self, wanted: str | None = None, collection: str | None = None
     ) -> list[Version]:
-        """The last versions of the text of an id, or of all texts, the newest first."""
+        """The last versions of one text (by id) or of all texts, newest first."""
         of = [*_of(wanted, collection), _until(gte=self._oldest())]
         found = _in_order(await self._found(of, every=wanted is not None))
         return [_version(_held(record)) for _, record in reversed(found[-LISTED:])]
 
-    async def version(self, wanted: str, collection: str | None = None) -> Version | None:
-        """A whole version by `ID@TIME`: that of its id, else the text as it was at that time.
+    def at_time(self, wanted: str) -> tuple[str, datetime] | None:
+        """Parse `ID@TIME`; see `core.dates.at_time`."""
+        return at_time(wanted, self._now())
 
-        Raises RequestError where texts of several collections may be meant.
+    async def version(self, wanted: str, collection: str | None = None) -> Version | None:
+        """The whole version with this id, else the text as it was at the time in `ID@TIME`.
+
+        Raises RequestError if the id is in several collections.
         """
-        if (named := at_time(wanted)) is None:
+        if (named := self.at_time(wanted)) is None:
             return None
         own, when = named
         ends, oldest = (
@@ -128,7 +144,51 @@ class History:
             return None
         if len(places := {_held(one)["collection"] for one in found}) > 1:
             raise RequestError(f"{wanted} is in {every(sorted(places))}: pass collection_name.")
-        for record in await self._client.retrieve(HISTORY, [found[0].id]):
+        return next(iter((await self._whole(found[:1])).values()), None)
+
+    async def earlier(self, texts: Iterable[Document]) -> dict[Place, Earlier]:
+        """Place -> number of earlier versions and last change, for texts that have any.
+
+        One request, and none if no text was changed since the oldest version.
+        """
+        oldest = self._oldest()
+        wanted = {place_of(one) for one in texts if (end := changed_at(one)) and end >= oldest}
+        counts, last = Counter[Place](), dict[Place, Mapping[str, Any]]()
+        for _, record in await self._after(oldest, wanted):
+            place = _place(record)
+            counts[place] += 1
+            last[place] = _held(record)
+        return {
+            place: Earlier(counts[place], held["until"])
+            for place, held in last.items()
+            if place in wanted and not held["deleted"]
+        }
+
+    async def standing(self, texts: Iterable[Document], when: datetime) -> dict[Place, Version]:
+        """Place -> version at this time, for texts that were changed since."""
+        wanted = {place_of(one) for one in texts if (end := changed_at(one)) and end > when}
+        found = await self._after(max(when, self._oldest()), wanted)
+        first = {_place(record): record for _, record in reversed(found)}
+        known = await self._whole([first[place] for place in first.keys() & wanted])
+        begun = {place: moment(one.document.updated_at) for place, one in known.items()}
+        return {place: known[place] for place, since in begun.items() if since and since <= when}
+
+    async def _after(
+        self, when: datetime, places: Collection[Place]
+    ) -> list[tuple[datetime, Point]]:
+        """The versions of texts that ended at this time or later, oldest first."""
+        if not places:
+            return []
+        of = [one_of(IDS, sorted(own for _, own in places)), _until(gte=when)]
+        with suppress(QdrantMcpError):  # the texts are shown in any case
+            ends = _in_order(await self._found(of, every=True))
+            return [pair for pair in ends if pair[0] >= when]
+        return []
+
+    async def _whole(self, found: Sequence[Point]) -> dict[Place, Version]:
+        """Place -> version with its whole text; the points are of different texts."""
+        versions = {}
+        for record in await self._client.retrieve(HISTORY, [one.id for one in found]):
             held = _held(record)
             place, head, own = held["collection"], held["head"], held["ids"][0]
             read = [
@@ -137,20 +197,20 @@ class History:
             ]
             parts = [part._replace(document=own) for part in read]
             document = joined(parts, parts[0]) if len(parts) > 1 else parts[0]
-            return _version(held, document, parts)
-        return None
+            versions[_place(record)] = _version(held, document, parts)
+        return versions
 
     async def follow(self, old: Document, place: str) -> None:
-        """Have the versions of a text that was moved be those of the text where it is now."""
+        """Assign the versions of a moved text to its new place."""
         where = [equal(COLLECTION, old.collection), equal(IDS, str(old.head or old.id))]
-        with suppress(QdrantMcpError):  # it is moved
+        with suppress(QdrantMcpError):  # the move is done and must not fail
             now = await self._with_known_ids(self._identity(old, place), where)
             await self._client.set_payload(HISTORY, now, models.Filter(must=where), key=KEY)
 
     async def erase(self, wanted: str, collection: str | None = None) -> int:
-        """Erase a version by its id, or all those of a text, for good; how many there were."""
+        """Erase a version by its id, or all versions of a text; returns their number."""
         of, erased = _of(wanted, collection), 0
-        if named := at_time(wanted):
+        if named := self.at_time(wanted):
             own, when = named
             of = [*_of(own, collection), _until(gte=when, lte=when)]
         while found := await self._found(of):
@@ -159,35 +219,43 @@ class History:
         return erased
 
     async def _found(self, of: Sequence[Any], *, every: bool = False) -> list[Point]:
-        """The points of the last versions that meet the conditions, or of all, without texts."""
+        """The last matching versions as points without texts, or with `every` all of them."""
         ordered = models.OrderBy(key=UNTIL, direction=models.Direction.DESC)
         where = models.Filter(must=list(of))
-        # The last ones may all be of hidden collections.
+        # All of the last ones may belong to hidden collections.
         for most in (MOST,) if every else (LISTED, MOST):
             try:
                 found, _ = await self._client.scroll(
                     HISTORY, where, limit=most, order_by=ordered, with_payload=[KEY]
                 )
-            except (UnknownCollection, AccessRefused):  # nothing was kept yet, or can be
+            except (
+                UnknownCollection,
+                AccessRefused,
+            ):  # nothing was kept yet, or the key forbids it
                 return []
             seen = [one for one in found if self._visible(_held(one)["collection"])]
             if len(seen) == len(found) or len(found) < most:
                 break
         return seen if every else seen[:LISTED]
 
-    async def _point(
-        self, one: Document, until: str, number: int, *, deleted: bool
-    ) -> models.PointStruct:
-        """A text as it is kept; the same version again is the same point."""
-        if one.textless and deleted:
-            raise RequestError("it has no text.")
+    async def _parts(self, one: Document) -> list[Document]:
         parts = [one]
         for start in range(1, one.chunks, PAGE):
             parts += await self._points.parts(one, start, min(start + PAGE, one.chunks) - 1)
-        parts = [one, *(part._replace(metadata=None) for part in parts[1:])]  # it is the first's
+        return parts
+
+    async def _point(
+        self, parts: Sequence[Document], until: str, number: int, *, deleted: bool
+    ) -> models.PointStruct:
+        """A version as a point; its id is the same for the same version."""
+        one, *further = parts
+        if one.textless and deleted:
+            raise RequestError("it has no text.")
+        # The metadata is in the first part.
+        lean = [one, *(part._replace(metadata=None) for part in further)]
         payloads = [
             stored_payload(part._replace(chunk=number, chunks=len(parts), writing=None))
-            for number, part in enumerate(parts)
+            for number, part in enumerate(lean)
         ]
         text = json.dumps(payloads, ensure_ascii=False, default=str)
         held = self._identity(one, one.collection) | {
@@ -202,18 +270,18 @@ class History:
         if held["shown"] != held["ids"][0]:  # where it was before a move, it had another id
             same = [equal(COLLECTION, one.collection), equal(IDS, held["head"])]
             held = await self._with_known_ids(held, same)
-        # One that lacks parts does not take the place of the whole one.
-        name = "\0".join((one.collection, held["ids"][0], one.revision, str(len(parts))))
+        # An incomplete version does not replace the complete one.
+        name = "\0".join((one.collection, held["ids"][0], str(one.revision), str(len(parts))))
         point = self._points.identify(HISTORY, name, 0)
         return models.PointStruct(id=point, vector={}, payload={KEY: held, PARTS: text})
 
     def _identity(self, one: Document, place: str) -> dict[str, Any]:
-        """All ids that a text in this place is known by; the first is its own."""
+        """All ids of a text in this collection, its own id first."""
         own = one.document or str(one.id)
         head = self._points.identify(place, own, 0)
         known = (own, head, short_id(head), str(one.id), short_id(one.id))
         shown = own_id(place, head if one.document else one.id, one.document)
-        if len(shown) > MOST_SHOWN:  # what is longer is not shown with a time
+        if len(shown) > MOST_SHOWN:  # a longer id has no room for the time
             shown = short_id(head)
         ids = list(dict.fromkeys(known))
         return {"collection": place, "ids": ids, "head": head, "shown": shown}
@@ -221,29 +289,29 @@ class History:
     async def _with_known_ids(
         self, held: dict[str, Any], of: Sequence[models.Condition]
     ) -> dict[str, Any]:
-        """The same with the ids by which the versions that meet the conditions are known, too."""
+        """Add the ids of the matching versions."""
         known = [_held(one)["ids"] for one in await self._found(of)]
         return held | {"ids": list(dict.fromkeys(chain(held["ids"], *known)))}
 
     def _oldest(self) -> datetime:
         return self._now() - timedelta(days=self.days)
 
-    async def _write(self, one: Document, until: str, *, deleted: bool) -> None:
+    async def _write(self, parts: Sequence[Document], until: str, *, deleted: bool) -> None:
         if self._untended <= 0:
             await self._tend()
             self._untended = TENDED
         last = models.OrderBy(key=NUMBER, direction=models.Direction.DESC)
         found, _ = await self._client.scroll(HISTORY, limit=1, order_by=last, with_payload=[NUMBER])
         number = 1 + (_number(found[0]) if found else 0)
-        point = await self._point(one, until, number, deleted=deleted)
+        point = await self._point(parts, until, number, deleted=deleted)
         await self._client.upsert(HISTORY, [point])
         self._untended -= 1 + TENDED * 8 * _bytes(point) // MOST_BYTES
 
     async def _tend(self) -> None:
-        """Make the collection where it is new, and erase what is surely too old, or too much."""
+        """Create the collection if it is new, and erase versions beyond the limits."""
         client = self._client
         if not await client.collection_exists(HISTORY):
-            sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines want some vector
+            sparse = {SPARSE_NAME: models.SparseVectorParams()}  # engines require a vector
             await create(client, HISTORY, vectors_config={}, sparse_vectors_config=sparse)
         there = (await client.get_collection(HISTORY)).payload_schema
         missing = {key: one for key, one in self._indexes.items() if key not in there}
@@ -255,11 +323,11 @@ class History:
 
 
 def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
-    """The versions that have no room, and those that are surely older than so many days.
+    """The versions to erase: beyond the size limits, or certainly older than `days`.
 
-    Clocks go wrong. Versions are in the order of their numbers, and none is taken for older than
-    one before it. Time has surely come as far as the last version that is a day old: a clock that
-    is ahead for less than a day erases nothing.
+    Clocks may be wrong. Versions are sorted by number, and none counts as older than the one before
+    it. Only versions at least a day old prove how late it is, so a clock that is ahead for less
+    than a day erases nothing.
     """
     kept = sorted(kept, key=lambda one: (_number(one), _end(one)))
     sizes = accumulate(map(_bytes, reversed(kept)))
@@ -271,10 +339,9 @@ def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
 
 
 def _in_order(found: Sequence[Point]) -> list[tuple[datetime, Point]]:
-    """Versions as they followed each other, each with its end, the oldest first.
+    """The versions with their end times, oldest first.
 
-    Of a version that ended, by a clock that was ahead, after a later one did, the end is that of
-    the later one.
+    If a clock was ahead, a version may end after its successor; it then gets the successor's end.
     """
     ends: dict[str, datetime] = {}
     ordered: list[tuple[datetime, Point]] = []
@@ -285,21 +352,26 @@ def _in_order(found: Sequence[Point]) -> list[tuple[datetime, Point]]:
     return sorted(ordered, key=lambda pair: (pair[0], _number(pair[1])))
 
 
+def _place(one: Point) -> Place:
+    held = _held(one)
+    return held["collection"], held["head"]
+
+
 def _end(one: Point) -> datetime:
     return datetime.fromisoformat(_held(one)["until"])
 
 
 def _number(one: Point) -> int:
-    """The place of a version among all; 0 of those that were kept before they were counted."""
-    return int(_held(one).get("number", 0))
+    """The sequence number of a version."""
+    return int(_held(one)["number"])
 
 
 def _bytes(one: Point | models.PointStruct) -> int:
-    return int(_held(one).get("bytes", 0))
+    return int(_held(one)["bytes"])
 
 
 def _held(record: Point | models.PointStruct) -> dict[str, Any]:
-    """What a kept version says of itself."""
+    """The description in a version's payload."""
     held: dict[str, Any] = (record.payload or {})[KEY]
     return held
 
@@ -309,7 +381,7 @@ def _until(**limits: Any) -> models.FieldCondition:
 
 
 def _of(wanted: str | None, collection: str | None) -> list[models.Condition]:
-    """The conditions for the versions of a text, by any of the ids that it is known by."""
+    """The conditions for the versions of a text, by any of its ids."""
     of: list[models.Condition] = []
     if wanted is not None:
         whole = (part_of(wanted) or (wanted,))[0]
@@ -334,7 +406,7 @@ def _version(
         deleted=held["deleted"],
         document=document._replace(
             id=point_id(collection, name, 0), document=name, head=None
-        ),  # so that it is shown by that id
+        ),  # so that this id is shown
         parts=tuple(parts),
         own=held["ids"][0],
     )

@@ -1,4 +1,4 @@
-"""The vectors that a collection has, as legs of a search, and its dates."""
+"""The vectors of a collection as legs of a search, and its date indexes."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
@@ -6,18 +6,19 @@ from typing import Any, Protocol, cast
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, DenseLeg, Distance, ModelChoice, SparseLeg
+from mcp_server_qdrant.core.notation import called, every
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.engine import Point
 
 
 class Described(models.CollectionInfo):
-    """What is known of a collection; those of one `space` are searched together."""
+    """A collection's info; collections with the same `space` are searched together."""
 
     space: str | None = None
 
 
 class KnownModels(Protocol):
-    """The choice of embedding models; the encoders have it, of which this room knows nothing."""
+    """Chooses embedding models; implemented by the encoders, which this package must not import."""
 
     async def choose(
         self, collection: str, metadata: Mapping[str, Any], vectors: Sequence[str]
@@ -25,7 +26,7 @@ class KnownModels(Protocol):
         """The model of a collection with these dense vectors."""
 
     async def shape(self, model: str) -> tuple[str, int | None]:
-        """The name that a model's vector has in collections of ours, and its size if known."""
+        """The name of a model's vector in our collections, and its size if known."""
 
 
 def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]:
@@ -37,7 +38,7 @@ def dense_vectors(info: models.CollectionInfo) -> dict[str, models.VectorParams]
 
 
 def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> SparseLeg | None:
-    """Our `bm25` vector, else one that BM25 can be presumed of: it has the IDF modifier."""
+    """Our `bm25` vector, else one that is probably BM25: by its IDF modifier or name."""
     vectors = info.config.params.sparse_vectors or {}
     vectors = {name: params for name, params in vectors.items() if name not in unfinished}
     for name in sorted(vectors, key=lambda name: (name != SPARSE_NAME, name)):
@@ -50,7 +51,7 @@ def sparse_leg(info: models.CollectionInfo, unfinished: Container[str]) -> Spars
 async def dense_leg(
     known: KnownModels, collection: str, info: models.CollectionInfo
 ) -> tuple[DenseLeg | None, str | None]:
-    """The dense vector that is searched, or why none is."""
+    """The dense vector that is searched, or why none is; of several that fit, which one it is."""
     metadata = info.config.metadata or {}
     unfinished = marks.filling(metadata)
     vectors = {k: v for k, v in dense_vectors(info).items() if k not in unfinished}
@@ -60,30 +61,37 @@ async def dense_leg(
     if choice.model is None:
         return None, choice.fault
     named, size = await known.shape(choice.model)
-    for name, params in sorted(vectors.items(), key=lambda item: item[0] != named):
-        foreign = name.startswith("fast-") and name != named and not choice.certain
-        if params.multivector_config is None and not foreign and size in (None, params.size):
-            distance = cast("Distance", params.distance.value.lower())
-            return DenseLeg(name, params.size, distance, choice.model), None
+    fitting = [
+        name
+        for name, params in sorted(vectors.items(), key=lambda item: item[0] != named)
+        if params.multivector_config is None and size in (None, params.size)
+        if name == named or choice.certain or not name.startswith("fast-")
+    ]
+    if fitting:
+        name, *others = fitting
+        distance = cast("Distance", vectors[name].distance.value.lower())
+        several = f"of the vectors that fit, {called(name)} is searched, not {every(others)}"
+        leg = DenseLeg(name, vectors[name].size, distance, choice.model)
+        return leg, several if others and name != named else None
     return None, mismatch(vectors, choice.model, size)
 
 
 def mismatch(vectors: dict[str, models.VectorParams], model: str, size: int | None) -> str:
-    """Why none of the dense vectors is the model's."""
+    """Why none of the dense vectors fits the model."""
     has = ", ".join(f"{name or 'unnamed'} ({params.size})" for name, params in vectors.items())
     wants = f"{model} makes {size}" if size else f"{model} made none of them"
     return f"its dense vectors do not fit the model: it has {has}, {wants} dimensions"
 
 
 def dated_paths(info: models.CollectionInfo, paths: Iterable[str]) -> tuple[str, ...]:
-    """Those of the payload paths that have an index of dates."""
+    """The payload paths that have a date index."""
     kind = models.PayloadSchemaType.DATETIME
     indexed = {path for path, index in info.payload_schema.items() if index.data_type == kind}
     return tuple(path for path in paths if path in indexed)
 
 
 def vector_of(record: Point, leg: DenseLeg) -> Sequence[float] | None:
-    """A record's vector on the leg; None where it has none of that size."""
+    """A record's vector for the leg; None if it is missing or has another size."""
     held = record.vector
     if isinstance(held, dict):
         held = held.get(leg.vector)

@@ -1,11 +1,11 @@
-"""A folder of qdrant-client's local mode: read and not written to, and imported once.
+"""A folder of qdrant-client's local mode, which is read only, and imported once.
 
 meta.json                           collection -> its parameters
-collection/<name>/storage.sqlite    a row per point, pickled
-imported.json                       collection -> the state of its import; this server's own
+collection/<name>/storage.sqlite    a pickled row per point
+imported.json                       collection -> the state of its import; written by this server
 
-The rows are unpickled with nothing but the classes that local mode uses; a row that is damaged, or
-holds anything else, is counted and left out.
+Only classes that local mode uses are unpickled; a row that is damaged or holds anything else is
+counted and skipped.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ _PLAIN = {
 
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Refuse every class by which a row could run code."""
+        """Refuse all classes except harmless ones: unpickling others could run code."""
         if module == "qdrant_client.http.models.models":
             found = getattr(models, name)
             if isinstance(found, type) and issubclass(found, BaseModel | Enum):
@@ -68,16 +68,16 @@ class _Reader(pickle.Unpickler):
 
 
 class LocalFiles:
-    """The collections of such a folder, which may be in use meanwhile, and their import.
+    """The collections of such a folder, which may be in use, and the state of their import.
 
-    `unreadable` counts the points left out by collection, once `count` was asked for. `states` are
-    `begun`, `done` or `refused`; a collection without one is new.
+    `unreadable` maps a collection to the number of skipped points, once `count` was called.
+    `states` are `begun`, `done` or `refused`; a collection without a state is new.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._shapes = _shapes(folder / META)
-        self._rows: dict[str, dict[PointId, bytes]] = {}  # of the collection read last
+        self._rows: dict[str, dict[PointId, bytes]] = {}  # cache of the collection read last
         self.unreadable: dict[str, int] = {}
         self.states = _states(folder)
 
@@ -108,19 +108,19 @@ class LocalFiles:
             yield await asyncio.to_thread(self._points, name, rows[start : start + size])
 
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of those of these points that exist, by id."""
+        """The payloads of these points by id; missing points are left out."""
         rows = await self._read(name)
         wanted = [rows[point] for point in ids if point in rows]
         found = await asyncio.to_thread(self._points, name, wanted)
         return {point.id: point.payload for point in found}
 
     def record(self, name: str, state: str) -> None:
-        """Write the state of a collection's import down; durable when it returns."""
+        """Save the state of a collection's import; durable on return."""
         self.states[name] = state
         write_atomically(self._folder / JOURNAL, json.dumps(self.states))
 
     async def _read(self, name: str) -> dict[PointId, bytes]:
-        """The readable rows by id; those of one collection are kept."""
+        """The readable rows by id; cached for one collection."""
         if name not in self._rows:
             self._rows = {name: await asyncio.to_thread(self._scan, name)}
         return self._rows[name]
@@ -129,13 +129,13 @@ class LocalFiles:
         return [_point(row, self._shapes[name]) for row in rows]
 
     def _scan(self, name: str) -> dict[PointId, bytes]:
-        """The latest of several rows of a point, as local mode has it."""
+        """Read all rows; the latest row of a point wins, as in local mode."""
         rows: dict[Any, bytes] = {}
         damaged = 0
         path = self._folder / "collection" / name / "storage.sqlite"
-        uri = f"{path.resolve().as_uri()}?mode=rw"  # what is not there is not made
+        uri = f"{path.resolve().as_uri()}?mode=rw"  # never create the file
         try:
-            # SQLite itself undoes a write whose process was killed.
+            # SQLite rolls back the write of a killed process.
             opening = sqlite3.connect(uri, uri=True, timeout=LOCKED_SECONDS)
             with contextlib.closing(opening) as storage:
                 for (row,) in storage.execute("SELECT point FROM points ORDER BY rowid DESC"):
@@ -145,16 +145,16 @@ class LocalFiles:
                     except QdrantMcpError:
                         damaged += 1
         except sqlite3.DatabaseError:
-            damaged += 1  # nothing is known of the rest of the file
+            damaged += 1  # the rest of the file is unreadable
         self.unreadable[name] = damaged
         return rows
 
 
 @contextlib.asynccontextmanager
 async def import_due(folder: Path) -> AsyncIterator[bool]:
-    """True where the folder holds collections of local mode that were not imported.
+    """Yield True if the folder has local-mode collections that are not imported yet.
 
-    One process at a time is inside: the others wait here, and find the import done.
+    A lock lets one process import; the others wait here and then find the import done.
     """
     if not (folder / META).is_file() or not _outstanding(folder):
         yield False
@@ -164,7 +164,7 @@ async def import_due(folder: Path) -> AsyncIterator[bool]:
 
 
 def _outstanding(folder: Path) -> bool:
-    """True where a collection is neither imported nor refused, or nobody can tell."""
+    """True if a collection is neither imported nor refused, or if that is unknown."""
     try:
         names = json.loads((folder / META).read_text("utf-8"))["collections"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -200,9 +200,9 @@ def _shape(config: Mapping[str, Any]) -> Shape:
 
 
 def _point(row: bytes, shape: Shape) -> models.PointStruct:
-    """The point of a row, checked as if it were to be stored. Damage raises any exception.
+    """The point of a row, validated like a point to store, with a normalised id.
 
-    Its id is in its one spelling.
+    Damage raises any exception.
     """
     found = _Reader(io.BytesIO(row)).load()
     if not isinstance(found, models.PointStruct):

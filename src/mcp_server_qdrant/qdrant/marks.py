@@ -1,12 +1,10 @@
-"""The marks of a collection: in its metadata, and of damage.
+"""The marks in a collection's metadata, and its damage.
 
-`filling` names the vectors that not all points have yet: they are written, and not searched.
-A collection NAME~1 is the copy that an earlier version made to stand for NAME: the alias NAME leads
-to it.
+`filling` names the vectors that not all points have yet: they are written but not searched.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,57 +13,65 @@ from qdrant_client import models
 from mcp_server_qdrant.core.disk import identity
 
 FILLING_KEY = "filling"
-IMPORTED_KEY = "imported"  # where the collection comes from
+IMPORTED_KEY = "imported"  # where the collection was imported from
 DESCRIPTION_KEY = "description"  # of its contents, in its owner's words
+EXPIRES_KEY = "expires"  # of texts that say nothing of it: "90 days"
 FOLDER_KEY = "folder"
-INODE_KEY = "folder_inode"  # with its device: a folder that is renamed keeps them
-UNFINISHED = "an upgrade is under way, or was cut short: then run mcp-server-qdrant upgrade again"
+INODE_KEY = "folder_inode"  # (device, inode), which a renamed folder keeps
+UNFINISHED = "an upgrade is running, or was interrupted: then run mcp-server-qdrant upgrade again"
 
 
 def filling(metadata: Mapping[str, Any] | None) -> frozenset[str]:
-    """The vectors that an upgrade has not given to all points yet."""
+    """The vectors that an upgrade is still adding to the points."""
     named = (metadata or {}).get(FILLING_KEY)
     return frozenset(map(str, named)) if isinstance(named, list) else frozenset()
 
 
 def said(metadata: Mapping[str, Any] | None, key: str) -> str | None:
-    """The sentence or path under this key, unless it is empty."""
+    """The sentence under this key, unless it is empty."""
+    return next(iter(_texts(metadata, key)), None)
+
+
+def _texts(metadata: Mapping[str, Any] | None, key: str) -> list[str]:
+    """The texts under this key: a list, or a single one."""
     value = (metadata or {}).get(key)
-    return value if isinstance(value, str) and value.strip() else None
+    several = value if isinstance(value, list) else [value]
+    return [one for one in several if isinstance(one, str) and one.strip()]
 
 
-def folder(metadata: Mapping[str, Any] | None) -> Path | None:
-    """The folder that the collection belongs to."""
-    path = said(metadata, FOLDER_KEY)
-    return Path(path) if path else None
+def folders(metadata: Mapping[str, Any] | None) -> list[Path]:
+    """The folders that the collection belongs to."""
+    return [Path(one) for one in _texts(metadata, FOLDER_KEY)]
 
 
-def of_folder(folder: Path | None) -> dict[str, str]:
-    """The mark of a collection that belongs to this folder, its links followed; None: to none."""
-    inode = str(identity(folder)) if folder else ""
-    return {FOLDER_KEY: os.path.realpath(folder) if folder else "", INODE_KEY: inode}
+def of_folders(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """The mark of a collection that belongs to these folders, their links followed."""
+    real = dict.fromkeys(map(os.path.realpath, folders))
+    return {FOLDER_KEY: [*real], INODE_KEY: [str(identity(Path(one))) for one in real]}
 
 
 def renamed(place: Path, marked: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The collections, by their metadata, whose folder is gone and may now be one around a place.
+    """The collections whose folder was probably renamed to `place` or one of its parents.
 
-    It has the same inode, which a file system may also give to a new folder.
+    The old path is gone and the inode is the same, but a file system may also reuse inodes.
     """
     inodes = {str(identity(one)) for one in (place, *place.parents)}
-    alike = [name for name, one in marked.items() if said(one, INODE_KEY) in inodes]
-    return [name for name in alike if (one := folder(marked[name])) and not one.exists()]
+    alike = [name for name, one in marked.items() if not inodes.isdisjoint(_texts(one, INODE_KEY))]
+    known = {name: folders(marked[name]) for name in alike}
+    return [name for name in alike if known[name] and not any(one.exists() for one in known[name])]
 
 
-def innermost(place: Path, folders: Mapping[str, Path | None]) -> list[str]:
-    """The collections of that of these folders that is nearest above a place, or that place."""
+def around(place: Path, folders: Mapping[str, Iterable[Path]]) -> dict[str, Path]:
+    """Collection -> its innermost folder that is the place or lies above it, where it has one."""
     whole = Path(os.path.realpath(place))
-    around = {name: one for name, one in folders.items() if one and whole.is_relative_to(one)}
-    depth = max((len(one.parts) for one in around.values()), default=0)
-    return [name for name, one in around.items() if len(one.parts) == depth]
+    found = {
+        name: [one for one in each if whole.is_relative_to(one)] for name, each in folders.items()
+    }
+    return {name: max(each, key=lambda one: len(one.parts)) for name, each in found.items() if each}
 
 
 def damage(info: models.CollectionInfo) -> str | None:
-    """The loss in a collection that its engine reports."""
+    """The damage that the engine reports, in a sentence; None if there is none."""
     if info.status != models.CollectionStatus.RED:
         return None
     said = [warning.message for warning in info.warnings or ()]

@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import PointId
 from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.engine import Engine, Point
 
-ENDLESS = "Qdrant's pages do not end: they lead back to one that was read, or hold nothing."
+ENDLESS = "Qdrant's paging never ends: it returned a page twice, or an empty page."
 
 
 async def pages(
@@ -19,9 +19,9 @@ async def pages(
     where: models.Filter | None = None,
     **shown: Any,
 ) -> AsyncGenerator[list[Point]]:
-    """The matching points in pages of `size`; `shown` says what of them, as `scroll` takes it.
+    """The matching points in pages of `size`; `shown` are arguments of `scroll`.
 
-    Raises EngineFailure where the pages do not end.
+    Raises EngineFailure if the pages never end.
     """
     seen, offset = set[PointId](), None
     while True:

@@ -1,8 +1,8 @@
-"""Payload <-> Document: the official format, ours, and whatever other tools wrote."""
+"""Converts payloads to Documents and back: the official format, ours, and other tools'."""
 
 import math
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import (
@@ -15,18 +15,18 @@ from mcp_server_qdrant.core.datatypes import (
     PointId,
     is_current,
 )
-from mcp_server_qdrant.core.dates import UNDATED, date_of
+from mcp_server_qdrant.core.dates import UNDATED, date_of, indexed
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
     called,
     is_part_id,
     part_id,
-    point_id,
     stamp,
 )
 from mcp_server_qdrant.core.writes import Changes
 from mcp_server_qdrant.qdrant.engine import Found
+from mcp_server_qdrant.qdrant.texts import paths_of, text_at
 
 PENDING_KEY = "doc.pending"
 DOCUMENT_KEY = "doc.id"
@@ -41,9 +41,11 @@ VERSION = "version"  # in `doc`
 FILE_KEY = "doc.file"
 SOURCE_KEY = "doc.file.source"
 HASH_KEY = "doc.file.hash"
+PROJECT_KEY = "metadata.project"
+EXPIRES = "doc.expires"  # indexed where a text expires
 MOST_PARTS = 200_000  # of a text; whoever wrote another number did not mean parts
 _PLAIN_KEY = re.compile(r"[\w-]+", re.ASCII)
-# Keys at the top of a payload that mean something to this server.
+# Top-level payload keys with a meaning for this server.
 _RESERVED = frozenset({"doc", "metadata", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY})
 _DESCRIBING = ("title", "name", "source", "url", "tags", "created_at", "updated_at")
 
@@ -57,12 +59,13 @@ def document_of(
 ) -> Document:
     """A point's payload as a Document, whoever wrote it.
 
-    The text is the first string found under `content_fields`; metadata is `metadata`, or else
-    everything that was not used. A point without text says so in its text. `identify` tells where
-    the first part of a document is that has no versions.
+    The text is the first string found at the paths of its collection; metadata is `metadata`, or
+    else everything that was not used. A point without text says so in its text. `identify` tells
+    where the text is that superseded it.
     """
     payload = payload or {}
-    key = text_key(payload, content_fields)
+    found = text_at(payload, paths_of(content_fields, collection))
+    key, text = found or (None, _without_text(payload))
     doc, metadata, places = payload.get("doc"), payload.get("metadata"), _places(payload)
     by = _string((payload,), SUPERSEDED_KEY)
     place = _string((payload,), SUPERSEDED_IN) if by else None
@@ -70,14 +73,14 @@ def document_of(
         doc = {}
     version = doc.get("version")
     if not isinstance(version, str) or not isinstance(point, str):
-        version = None  # ours are of UUIDs
+        version = None  # our points have UUIDs
     return Document(
         id=point,
         collection=collection,
-        text=payload[key] if key else _without_text(payload),
+        text=text,
         title=title_of(payload),
         source=_string(places, "source") or _string(places, "url"),
-        metadata=metadata if isinstance(metadata, dict) else _unused(payload, key),
+        metadata=_besides(metadata, key) if isinstance(metadata, dict) else _unused(payload, key),
         tags=_tags(places),
         created_at=None if _of_file(doc) else _string(places, "created_at"),
         updated_at=_string((payload,) if _id(doc) else places, "updated_at"),
@@ -90,7 +93,7 @@ def document_of(
         section=doc.get("section") if isinstance(doc.get("section"), str) else None,
         sections=tuple(_sections(doc.get("sections"))),
         version=version,
-        head=head_of(collection, point, doc, identify),
+        head=head_of(point, doc),
         writing=_number(doc, "writing", 0) or None,
         superseded_by=by,
         superseded_in=place,
@@ -99,14 +102,15 @@ def document_of(
         dated=doc.get("dated") is True,
         file=doc.get("file") if isinstance(doc.get("file"), dict) else None,
         pending=next(reversed(_tags((doc,), "pending")), None),
+        expires=_string((doc,), "expires"),
     )
 
 
 def stored_payload(document: Document) -> Payload:
-    """The payload of a chunk as it is written: the official format, and our additions.
+    """The payload to store for a chunk: the official format and our additions.
 
-    All chunks share one object of metadata, which may be large. What is shown in the place of a
-    missing text is not stored.
+    All chunks share one metadata object, which may be large. The placeholder for a missing text is
+    not stored.
     """
     held = document.metadata
     payload: Payload = {
@@ -125,13 +129,13 @@ def stored_payload(document: Document) -> Payload:
         "chunks": document.chunks,
         "start": document.start,
         "end": document.end,
-        "date": stamp(when) if (when := date_of(document)) else UNDATED,
+        "date": stamp(indexed(when)) if (when := date_of(document)) else UNDATED,
     }
     if document.superseded_by:
         kept[SUPERSEDED_KEY] = document.superseded_by
         if document.superseded_in:
             kept[SUPERSEDED_IN] = document.superseded_in
-    for name in ("section", "version", "writing", "dated", "file"):
+    for name in ("section", "version", "writing", "dated", "file", "expires"):
         if value := getattr(document, name):
             kept["doc"][name] = value
     if document.stored_by:
@@ -142,18 +146,19 @@ def stored_payload(document: Document) -> Payload:
 
 
 def edits_of(
-    payload: Payload, changes: Changes, text_keys: Container[str]
+    payload: Payload, changes: Changes, text_keys: Iterable[str]
 ) -> tuple[Payload, Payload]:
-    """The new values of keys of another tool's payload, and of keys of its `metadata`.
+    """The changed keys of another tool's payload, and those of its `metadata`.
 
-    None removes one. A title or tags that lie in the metadata are changed there. Raises
-    RequestError for a key that holds the text, or means something to this server.
+    None removes a key. A title or tags in the metadata are changed there. Raises RequestError for
+    the key of the text, or a key with a meaning for this server.
     """
+    text_keys = {key for path in text_keys for key in (path, path.partition(".")[0])}
     edits, inside, held = Payload(), Payload(), payload.get("metadata")
     nested = held if isinstance(held, dict) else None
     edited = edits if nested is None else inside
     edited.update(changes.metadata or {})
-    for key in edits:
+    for key in (*edits, *(f"metadata.{key}" for key in inside)):
         if key in text_keys or key in _RESERVED:
             raise RequestError(
                 f"The key {called(key)} of another tool's point cannot be changed as metadata: "
@@ -170,38 +175,30 @@ def edits_of(
 
 
 def key_path(*keys: str) -> str:
-    """The path to a value in a payload, as engines read it."""
+    """The path to a payload value in the engines' syntax."""
     return ".".join(key if _PLAIN_KEY.fullmatch(key) else f'"{key}"' for key in keys)
 
 
-def head_of(
-    collection: str, point: PointId, doc: Any, identify: Identify | None = point_id
-) -> str | None:
-    """The first part of the text that a point with this `doc` is a further part of.
-
-    None for a first part, and without `identify` for texts that have no versions.
-    """
+def head_of(point: PointId, doc: Any) -> str | None:
+    """The id of the first part, for a further part with this `doc`; None for any other point."""
     if not isinstance(point, str) or not isinstance(doc, dict):
         return None
-    document, version = _id(doc), doc.get(VERSION)
-    chunk = _number(doc, "chunk", 0, MOST_PARTS)
-    if document is None or chunk == 0:
+    version, chunk = doc.get(VERSION), _number(doc, "chunk", 0, MOST_PARTS)
+    if _id(doc) is None or chunk == 0 or not isinstance(version, str):
         return None
-    if isinstance(version, str):
-        return part_id(point, version, chunk) if is_part_id(point) else None
-    return identify(collection, document, 0) if identify else None
+    return part_id(point, version, chunk) if is_part_id(point) else None
 
 
 def further_parts(found: Iterable[Found]) -> list[tuple[Found, str]]:
-    """The further parts of texts, each with the id of the first part."""
-    heads = ((one, head_of(one.collection, one.id, one.payload.get("doc"))) for one in found)
+    """The further parts among the results, each with the id of its first part."""
+    heads = ((one, head_of(one.id, one.payload.get("doc"))) for one in found)
     return [(one, head) for one, head in heads if head is not None]
 
 
 def judge(
     parts: Iterable[tuple[Found, str]], firsts: Mapping[tuple[str, str], Payload | None]
 ) -> None:
-    """Say of further parts whether they are current, by the first parts: (collection, id)."""
+    """Set `current` of further parts; `firsts`: (collection, id) -> first part's payload."""
     for one, head in parts:
         doc, first = one.payload["doc"], (firsts.get((one.collection, head)) or {}).get("doc")
         if first or VERSION in doc:
@@ -211,20 +208,15 @@ def judge(
 
 
 def paths(content_fields: Sequence[str], *more: str) -> tuple[str, ...]:
-    """The payload fields that `document_of` reads, without the rest of the metadata, and `more`.
+    """The payload fields that `document_of` reads, and `more`, without other metadata.
 
-    A field that is looked for at the top may lie in the metadata too.
+    A top-level field may also be in the metadata.
     """
     described = (*_DESCRIBING, *(path for path in more if "." not in path))
     ours = ("doc", SUPERSEDED_KEY, SUPERSEDED_IN, STORED_BY)
     inside = (f"metadata.{key}" for key in described)
-    return tuple(dict.fromkeys((*content_fields, *ours, *described, *more, *inside)))
-
-
-def text_key(payload: Payload | None, content_fields: Iterable[str]) -> str | None:
-    """The key of the text of a point; None where it has none."""
-    held = payload or {}
-    return next((key for key in content_fields if isinstance(held.get(key), str)), None)
+    texts = (path.partition(".")[0] for path in content_fields)  # JSON is read as a whole
+    return tuple(dict.fromkeys((*texts, *ours, *described, *more, *inside)))
 
 
 def title_of(payload: Payload | None) -> str | None:
@@ -234,7 +226,7 @@ def title_of(payload: Payload | None) -> str | None:
 
 
 def _places(payload: Payload) -> Sequence[Mapping[str, Any]]:
-    """Where a point may keep what is known of it."""
+    """The objects that may hold a point's fields: the payload and its metadata."""
     metadata = payload.get("metadata")
     return (payload, metadata) if isinstance(metadata, dict) else (payload,)
 
@@ -246,8 +238,14 @@ def _without_text(payload: Payload) -> str:
     return f"(no text here; payload keys: {keys}. QDRANT_CONTENT_FIELDS may name the one to show)"
 
 
+def _besides(metadata: Mapping[str, Any], used: str | None) -> Mapping[str, Any]:
+    """The metadata without the text that was found there."""
+    return {key: value for key, value in metadata.items() if f"metadata.{key}" != used}
+
+
 def _unused(payload: Payload, used: str | None) -> Mapping[str, Any] | None:
-    rest = {k: v for k, v in payload.items() if k != used and k not in OURS}
+    first = (used or "").partition(".")[0]
+    rest = {k: v for k, v in payload.items() if k not in (used, first) and k not in OURS}
     if payload.get("metadata") is not None:
         rest["metadata"] = payload["metadata"]
     return rest or None
@@ -272,7 +270,7 @@ def _tags(places: Iterable[Mapping[str, Any]], key: str = "tags") -> tuple[str, 
 
 
 def _of_file(doc: Mapping[str, Any]) -> bool:
-    """True for a file that gives no date: the time of the file was stored as one before."""
+    """True for a file without a date of its own: `created_at` may be the file's time."""
     return "file" in doc and not doc.get("dated")
 
 
@@ -282,14 +280,14 @@ def _id(doc: Mapping[str, Any]) -> str | None:
 
 
 def writer(value: Any) -> dict[str, str] | None:
-    """Who stored a text, as far as its payload says so."""
+    """Who stored a text, from `stored_by` in its payload; None if unknown."""
     said = value if isinstance(value, dict) else {}
     known = {key: said[key] for key in WRITER if isinstance(said.get(key), str)}
     return known or None
 
 
 def _sections(value: Any) -> Iterator[tuple[int, str]]:
-    """The pairs of a place and a name among the values."""
+    """The valid (offset, name) pairs among the values."""
     for one in value if isinstance(value, list) else ():
         match one:
             case [int(place), str(name)]:

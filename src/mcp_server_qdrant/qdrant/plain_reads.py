@@ -1,6 +1,6 @@
-"""The reads of qdrant-client as plain data: REST-shaped requests, and what is made of the results.
+"""qdrant-client's reads as plain data: REST-shaped requests and parsed results.
 
-A server and the embedded engine are asked in the same way.
+They are the same for a server and the embedded engine.
 """
 
 import math
@@ -20,9 +20,9 @@ class Answer(NamedTuple):
 
 
 class PlainRead(NamedTuple):
-    """A read: its path, what `read` makes of its result, and its arguments in their order.
+    """A read: its URL path, the parser `read` of its result, and its arguments in order.
 
-    Each argument by qdrant-client's name, with the name that the server has for it and a default.
+    Arguments map qdrant-client's name to the server's name and a default.
     """
 
     path: str
@@ -30,7 +30,7 @@ class PlainRead(NamedTuple):
     arguments: Mapping[str, tuple[str, Any]]
 
     def body(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The body of the request for a call with these arguments."""
+        """The request body for a call with these arguments."""
         known = {**dict(zip(self.arguments, given, strict=False)), **named}
         body = {sent: known.pop(ours, default) for ours, (sent, default) in self.arguments.items()}
         if known:
@@ -87,10 +87,10 @@ CALLS = {
 
 
 def _point(raw: Mapping[str, Any], score: Any = 0.0) -> Point:
-    """A point of an answer. Raises ValueError or the like where it is none."""
+    """Parse a point. Raises ValueError or the like if it is invalid."""
     point, payload, vector = raw["id"], raw.get("payload"), raw.get("vector")
     if score is None:
-        score = math.nan  # JSON knows no nan, no inf
+        score = math.nan  # JSON has no NaN and no infinity
     fits = (isinstance(point, str | int), isinstance(score, float | int))
     if not all(fits) or not isinstance(payload, dict | None):
         raise ValueError("this is not a point")

@@ -1,6 +1,6 @@
-"""The candidates and term weights of one collection of a server, or of local mode, in batches.
+"""Candidates and IDFs of one collection of a server or of local mode, by batched queries.
 
-Imports no client: the embedded engine shares what is not about batches.
+Imports no client, because the embedded engine shares some of its functions.
 """
 
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from typing import Any
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Found, Plain
 from mcp_server_qdrant.qdrant.payload import further_parts, judge
 
-OVER = 10  # candidates more than are wanted: ties of RRF come back in random order
-# The scores of quantised vectors are approximate, unless they are computed again. Where a filter
-# leaves few of many points, the graph alone finds too few of them (docs/server.md).
+OVER = 10  # extra candidates, because ties of RRF come in random order
+# Scores of quantised vectors are approximate unless rescored. With a filter that leaves few of many
+# points, the graph alone finds too few of them (docs/server.md).
 _RESCORED = {"quantization": {"rescore": True, "oversampling": 2.0}, "acorn": {"enable": True}}
 # Few points need no index.
 _EXACT = {"exact": True, "quantization": {"ignore": True}}
@@ -19,18 +19,18 @@ _FIRST = {"with_payload": ["doc.version", "doc.chunks"]}
 
 
 class Questions:
-    """Asks an engine that answers batches of REST-shaped queries to one collection."""
+    """The search questions for an engine that takes batches of REST-shaped queries."""
 
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
-        """The points that answer each of the requests, best first."""
+        """The resulting points of each request, best first."""
         raise NotImplementedError
 
     async def weighed(self, name: str, using: str) -> bool:
-        """Whether the engine applies idf to a sparse vector."""
+        """Whether the engine applies IDF to a sparse vector."""
         raise NotImplementedError
 
     async def candidates(self, ask: Ask) -> Answer:
-        """The candidates, by two batches of queries: what RRF gives, and their exact scores."""
+        """The candidates, by two batches of queries: one for RRF, one for the exact scores."""
         (name,) = ask.collections
         asked = [
             (
@@ -73,7 +73,7 @@ class Questions:
         keys: Sequence[Any],
         found: Sequence[Found],
     ) -> None:
-        """Add the exact scores on each leg, and in the same trip what first parts of texts say."""
+        """Add the exact scores on each leg; the same batch reads the first parts of texts."""
         only, parts = _only(guard, keys), further_parts(found)
         requests = [leg | only for leg in exact]
         if firsts := sorted({first for _, first in parts}):
@@ -86,10 +86,10 @@ class Questions:
             one.scores = [leg.get(key) for leg in legs]
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """The engine's own idf of the terms; absent ones are left out.
+        """The engine's own IDF of the terms; absent ones are left out.
 
-        A query of one term with weight 1 scores idf(t) * stored value; the value comes with the
-        vector. All of them travel in one trip.
+        A query of one term with weight 1 scores idf(t) * stored value, and the vector has that
+        value. All queries go in one batch.
         """
         (name,), using = corpus.collections, corpus.vector
         shown = {
@@ -108,25 +108,25 @@ class Questions:
         return found
 
     async def _weights(self, name: str, using: str, guard: Plain | None) -> dict[str, Any]:
-        """The idf of a sparse vector is of the guarded points: others must not move a score."""
+        """Compute the IDF over the guarded points only: others must not influence a score."""
         if guard is None or not await self.weighed(name, using):
             return {}
         return {"idf": {"corpus": guard}}
 
 
 def _near(using: str, vector: Any) -> dict[str, Any]:
-    """What asks for the points nearest to a vector; an unnamed vector is ""."""
+    """The query for the points nearest to a vector; an unnamed vector is ""."""
     return {"query": vector, "using": using} if using else {"query": vector}
 
 
 def _where(*filters: Plain | None) -> dict[str, Any]:
-    """What asks for points that meet all of these."""
+    """The filter part of a query: all of these conditions."""
     must = [one for one in filters if one is not None]
     return {"filter": {"must": must}} if must else {}
 
 
 def _only(guard: Plain | None, points: Sequence[Any]) -> dict[str, Any]:
-    """What asks for these points and no others."""
+    """The query part that selects exactly these points."""
     return _where(guard, {"has_id": [*points]}) | {"limit": len(points)}
 
 

@@ -1,7 +1,7 @@
-"""One tenant's view of an engine: what is another's is not there.
+"""One tenant's view of an engine: other tenants' points do not exist in it.
 
-Every call goes through here and gets the tenant's filter. A method that this class does not
-confine it does not have: new code that calls anything else of the client fails.
+All calls of a tenant go through this class, which adds the tenant's filter. It has only methods
+that are restricted this way, so new code that calls any other method fails.
 """
 
 import time
@@ -31,33 +31,33 @@ UNSEEN_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class Tenant:
-    """A tenant, and the payload field that says whose a point is."""
+    """A tenant, and the payload field with the owner of a point."""
 
     name: str
     field: str
 
     @property
     def own(self) -> models.Filter:
-        """The tenant's points."""
+        """A filter for the tenant's points."""
         return models.Filter(must=[equal(self.field, self.name)])
 
     @property
     def indexes(self) -> dict[str, Any]:
-        """The payload index by which a tenant's points are found, and lie together."""
+        """The payload index on the owner, which also stores a tenant's points together."""
         kind = models.KeywordIndexType.KEYWORD
         return {self.field: models.KeywordIndexParams(type=kind, is_tenant=True)}
 
     def stamped(self, payload: Mapping[str, Any] | None) -> Payload:
-        """The payload as the tenant's own, whatever it says itself."""
+        """The payload with this tenant as the owner, replacing any other value."""
         return _with(dict(payload or {}), self.field.split("."), self.name)
 
     def shown(self, payload: Payload) -> Payload:
-        """The payload as the tenant sees it: without the field."""
+        """The payload without the owner field, as the tenant sees it."""
         return _without(payload, self.field.split("."))
 
 
 class TenantClient:
-    """The calls of an engine's client that this server uses, for one tenant."""
+    """The calls of an engine that this server uses, restricted to one tenant."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TenantClient:
         self._own = tenant.own
         self._plain_own = plain(self._own)
         self._clock = clock
-        self._seen: dict[str, tuple[float, bool]] = {}  # which collections, and until when
+        self._seen: dict[str, tuple[float, bool]] = {}  # collection -> (expiry, visible)
 
     # Collections: those in which the tenant has a point
 
@@ -82,13 +82,19 @@ class TenantClient:
         if failed and not seen:
             raise next(iter(failed.values()))
         for name in failed:
-            seen[name] = self._seen.get(name, (0.0, False))[1]  # as it was before
+            seen[name] = self._seen.get(name, (0.0, False))[1]  # the last known value
         return models.CollectionsResponse(
             collections=[models.CollectionDescription(name=name) for name in names if seen[name]]
         )
 
+    async def get_aliases(self) -> models.CollectionsAliasesResponse:
+        """The aliases of collections that the tenant may see."""
+        known = (await self._inner.get_aliases()).aliases
+        seen = [one for one in known if await self._sees(one.collection_name)]
+        return models.CollectionsAliasesResponse(aliases=seen)
+
     async def collection_exists(self, collection_name: str) -> bool:
-        """True where the tenant may see it; what it did not see before is asked for again."""
+        """True if the tenant may see it; a cached False is checked again."""
         return await self._sees(collection_name, again=True)
 
     async def _sees(self, name: str, *, again: bool = False) -> bool:
@@ -99,9 +105,9 @@ class TenantClient:
         try:
             records, _ = await self._inner.scroll(name, self._own, limit=1, with_payload=False)
         except UnknownCollection:
-            self._seen.pop(name, None)  # anybody can invent names
+            self._seen.pop(name, None)  # do not cache made-up names
             return False
-        if self._seen.get(name) == known:  # else the tenant has written there meanwhile
+        if self._seen.get(name) == known:  # else the tenant has just written there
             self._see(name, seen=bool(records))
         return bool(records)
 
@@ -130,9 +136,9 @@ class TenantClient:
         )
 
     async def create_collection(self, collection_name: str, **made: Any) -> bool:
-        """Make it, or use what others have made of this name: nobody is told which.
+        """Create it, or use an existing one of that name, without telling which.
 
-        The tenant sees it from now on, to write its first point, and no longer if it does not.
+        The tenant sees it for a while, to write its first point.
         """
         if not await self._inner.collection_exists(collection_name):
             await create(self._inner, collection_name, **made)
@@ -140,7 +146,7 @@ class TenantClient:
         return True
 
     async def create_payload_indexes(self, collection: str, schemas: Mapping[str, Any]) -> None:
-        """Index fields: it says nothing of anybody's points."""
+        """Index fields; this reveals nothing about other tenants' points."""
         await self._inner.create_payload_indexes(collection, schemas)
 
     # Reads
@@ -153,7 +159,7 @@ class TenantClient:
         return answer
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """The idf of terms among the tenant's points."""
+        """The IDF of terms over the tenant's points."""
         return await self._inner.idfs(replace(corpus, guard=self._plain_own))
 
     async def retrieve(
@@ -164,7 +170,7 @@ class TenantClient:
         with_payload: Shown = True,
         with_vectors: Shown = False,
     ) -> list[Point]:
-        """The tenant's points of these ids."""
+        """The tenant's points with these ids."""
         if not ids:
             return []
         these = models.Filter(must=[among(ids)])
@@ -175,7 +181,7 @@ class TenantClient:
     async def scroll(
         self, collection_name: str, scroll_filter: models.Filter | None = None, **page: Any
     ) -> tuple[list[Point], PointId | None]:
-        """One page of the tenant's points."""
+        """A page of the tenant's points."""
         where = both(self._own, scroll_filter)
         records, following = await self._inner.scroll(collection_name, where, **page)
         for record in records:
@@ -186,7 +192,7 @@ class TenantClient:
     async def count(
         self, collection_name: str, count_filter: models.Filter | None = None
     ) -> models.CountResult:
-        """The number of the tenant's points that match; exact: an estimate counts others too."""
+        """The exact number of the tenant's matching points; an estimate would include others."""
         where = both(self._own, count_filter)
         return await self._inner.count(collection_name, count_filter=where)
 
@@ -197,7 +203,7 @@ class TenantClient:
         facet_filter: models.Filter | None = None,
         limit: int = 10,
     ) -> models.FacetResponse:
-        """The most frequent values in the tenant's points; exact."""
+        """The most frequent values in the tenant's points, with exact counts."""
         where = both(self._own, facet_filter)
         return await self._inner.facet(
             collection_name, key, facet_filter=where, limit=limit, exact=True
@@ -212,15 +218,15 @@ class TenantClient:
         update_filter: models.Filter | None = None,
         update_mode: models.UpdateMode | None = None,
     ) -> None:
-        """Write them as the tenant's, those of them that filter and mode let through.
+        """Write points as the tenant's, subject to the filter and the mode.
 
-        Raises InvalidPoint where an id is of a point of another's. Ids follow from the tenant, so
-        that never happens to what this server writes.
+        Raises InvalidPoint if another tenant has a point with one of the ids. This server derives
+        ids from the tenant, so its own writes never collide.
         """
         these = among(point.id for point in points)
         others = models.Filter(must=[these], must_not=[self._own])
         if (await self._inner.count(collection_name, count_filter=others)).count:
-            raise InvalidPoint("A point of this id cannot be written: choose another id.")
+            raise InvalidPoint("A point with this id cannot be written: choose another id.")
         stamped = [
             point.model_copy(update={"payload": self._tenant.stamped(point.payload)})
             for point in points
@@ -231,7 +237,7 @@ class TenantClient:
         self._see(collection_name, seen=True)
 
     async def delete(self, collection_name: str, points_selector: Any) -> None:
-        """Delete those of the selected points that are the tenant's own."""
+        """Delete the tenant's own points among those selected."""
         await self._inner.delete(collection_name, self._chosen(points_selector))
         self._seen.pop(collection_name, None)  # it may have been the last
 
@@ -242,24 +248,24 @@ class TenantClient:
         points: Any,
         key: str | None = None,
     ) -> None:
-        """Merge into the payload of the tenant's own points, but for whose they are."""
+        """Merge into the payload of the tenant's own points, except the owner field."""
         self._refuse_ownership([f"{key}.{name}" if key else name for name in payload], "set")
         await self._inner.set_payload(collection_name, dict(payload), self._chosen(points), key=key)
 
     async def delete_payload(self, collection_name: str, keys: Sequence[str], points: Any) -> None:
-        """Take fields off the tenant's own points, but for whose they are."""
+        """Remove fields from the tenant's own points, except the owner field."""
         self._refuse_ownership(keys, "removed")
         await self._inner.delete_payload(collection_name, list(keys), self._chosen(points))
 
     def _refuse_ownership(self, paths: Sequence[str], changed: str) -> None:
-        """Refuse a change at, inside or around the field that says whose a point is."""
+        """Refuse a change at, inside or around the owner field."""
         field = self._tenant.field
         for path in paths:
             if f"{path}.".startswith(f"{field}.") or f"{field}.".startswith(f"{path}."):
                 raise RequestError(f"The field {field!r} cannot be {changed}.")
 
     def _chosen(self, selector: Any) -> models.Filter:
-        """The own points among those selected, by a filter or by ids."""
+        """A filter for the tenant's own points among those selected."""
         if not isinstance(selector, models.Filter):
             selector = models.Filter(must=[among(selector)])
         return both(self._own, selector)

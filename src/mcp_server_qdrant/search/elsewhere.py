@@ -1,21 +1,22 @@
-"""Far better matches in other collections, where the default one has weak ones or none.
+"""Looks for much better matches outside the default collections if those have only weak ones.
 
-One quick look: a few candidates of each, without payloads and without a second pass.
+It is one fast query: a few candidates of each collection, without a second pass.
 """
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from mcp_server_qdrant.core.datatypes import SearchPage, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
-from mcp_server_qdrant.core.notation import called, escaped
-from mcp_server_qdrant.search.present import weak
+from mcp_server_qdrant.core.notation import called, escaped, some
+from mcp_server_qdrant.search.present import WEAKLY, weak
 from mcp_server_qdrant.search.ranking import candidates
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.retrieve import candidates_of
 from mcp_server_qdrant.search.understand import (
-    NO_VECTORS,
     SHALLOW,
     Query,
     Understanding,
@@ -24,21 +25,23 @@ from mcp_server_qdrant.search.understand import (
 )
 
 SECONDS = 0.5
-AHEAD = 0.1  # of the page's best
-MOST = 64  # collections: so many can be asked in that time
+AHEAD = 0.1  # relevance above the best on the page
+MOST = 64  # collections that can be queried in that time
 
 
 async def better_elsewhere(
     understanding: Understanding, query: Query, best: Hit | None
-) -> list[str]:
-    """The sentence on the collection with the best hit, where that is far better than `best`.
+) -> tuple[str, float] | None:
+    """(collection of the best hit outside, lowest relevance that counts as much better), or None.
 
-    None where the look fails or takes too long, or where a search named its collections. Several
-    default collections are all there are, and only whole texts tell who has a quoted phrase.
+    None if no hit is much better than `best`, if the query fails or is late, or if the request
+    named its collections. Several default collections without a project are all there are. Quoted
+    phrases cannot be checked without the complete texts.
     """
     request = query.request
-    if request.collections is not None or len(query.targets) > 1 or query.exact.phrases:
-        return []
+    everything = len(query.targets) > 1 and query.scope is None
+    if request.collections is not None or request.within or everything or query.exact.phrases:
+        return None
     hits: list[Hit] = []
     with suppress(QdrantMcpError, TimeoutError):
         async with asyncio.timeout(min(SECONDS, query.left())):
@@ -46,26 +49,48 @@ async def better_elsewhere(
     found = max(hits, key=lambda hit: hit.relevance, default=None)
     least = max(best.relevance + AHEAD if best else 0.0, request.score_threshold or 0.0)
     if found is None or found.relevance < least or weak(found, query.alpha):
-        return []
-    name = found.collection
-    wanted = escaped(json.dumps([name], ensure_ascii=False))
-    return [
-        f"Better elsewhere: {called(name)} has relevance {found.relevance:.2f}. "
-        f"Search it with collections={wanted}."
+        return None
+    return found.collection, least
+
+
+def with_elsewhere(page: SearchPage, other: SearchPage, searched: Sequence[str]) -> SearchPage:
+    """The page with the results of another page first, which a note marks."""
+    known = {(one.document.collection, one.document.id) for one in page.results}
+    found = [
+        replace(one, elsewhere=True)
+        for one in other.results
+        if (one.document.collection, one.document.id) not in known
     ]
+    if not found:
+        return page
+    name = found[0].document.collection
+    wanted = escaped(json.dumps([name], ensure_ascii=False))
+    which = "Result 1 is" if len(found) == 1 else f"Results 1 to {len(found)} are"
+    outside = (
+        f"outside {some(searched, shown=called)}" if name not in searched else "of another project"
+    )
+    note = f"{which} from elsewhere, {outside}: collections={wanted} searches there."
+    notes = [one for one in page.notes if one != page.nothing and not one.startswith(WEAKLY)]
+    return replace(
+        page, results=[*found, *page.results], notes=[note, *notes], weak=False, nothing=None
+    )
 
 
 async def _look(understanding: Understanding, query: Query) -> list[Hit]:
-    """The best candidates of the other collections; of many, of the largest ones."""
-    text, searched = query.request.query, {target.collection for target in query.targets}
+    """The best candidates of the other collections, the largest ones if there are many."""
+    text = query.request.query
+    # Texts of other projects in shared collections are outside too.
+    inside = query.scope.own if query.scope else [one.collection for one in query.targets]
+    searched = {*inside}
     others = [t for t in await understanding.catalog.resolve(["*"]) if t.collection not in searched]
     largest = sorted(others, key=lambda target: -target.points)[:MOST]
-    targets = [narrowed(one, query.request.algorithm) for one in largest]
-    known = query.vectors if query.terms.query == text else NO_VECTORS  # else it was corrected
+    targets = Targets(narrowed(one, query.request.algorithm) for one in largest)
     terms, vectors = await asyncio.gather(
         understanding.terms.weighed(text, targets),
-        embed(text, targets, understanding.encode, known),
+        embed(text, targets, understanding.encode, query.known),
     )
-    query = replace(query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={})
+    query = replace(
+        query, targets=targets, terms=terms, vectors=vectors, depth=SHALLOW, tags={}, confined={}
+    )
     found, _ = await candidates_of(understanding.queries, query)
     return candidates(found, query)

@@ -1,13 +1,14 @@
-"""The newest texts, for a request without a query, or with words too common to be ranked."""
+"""Lists the newest texts, for a request without a query or with only very common words."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPage, Status, Target
 from mcp_server_qdrant.core.dates import EARLIEST, Listed, Period
-from mcp_server_qdrant.core.exact import Exact
+from mcp_server_qdrant.core.exact import Exact, edges
 from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.core.forms import compared
 from mcp_server_qdrant.core.notation import amount, clipped
 from mcp_server_qdrant.qdrant.read.newest import Newest
 from mcp_server_qdrant.qdrant.read.query import in_time
@@ -20,16 +21,17 @@ from mcp_server_qdrant.search.present import (
     names,
     nothing_found,
 )
+from mcp_server_qdrant.search.ranking import TEXTLESS
 from mcp_server_qdrant.search.relevance import Hit
-from mcp_server_qdrant.search.retrieve import Fetch, told_apart
+from mcp_server_qdrant.search.retrieve import Fetch, standing, told_apart
 
-BEFORE = 60  # characters before a phrase
+BEFORE = 60  # characters shown before a phrase
 UNDATED_SECONDS = 1.0
 COMMON = "Words so common do not rank: these are the newest texts that have them as written."
-_WORD = re.compile(r"\w+|[\u2190-\u2bff\U0001f000-\U0001faff]")  # or a picture
-BEGINNING = 75  # tokens of a text
-LEAST = 12  # the same, of many texts
-LONGEST = 2_000  # characters of it that are looked at
+_WORD = re.compile(r"\w+|[\u2190-\u2bff\U0001f000-\U0001faff]")  # or a symbol or emoji
+BEGINNING = 75  # tokens of a text's beginning
+LEAST = 12  # tokens of a text's beginning if many are listed
+LONGEST = 2_000  # characters that are considered
 
 AllListed = Mapping[str, Listed]  # by collection
 
@@ -37,27 +39,32 @@ AllListed = Mapping[str, Listed]  # by collection
 async def newest_points(
     newest: Newest,
     targets: Sequence[Target],
-    condition: Any,
+    where: Callable[[str], Any],
     period: Period | None,
     limit: int,
     seconds: float,
     phrases: Sequence[re.Pattern[str]] = (),
 ) -> tuple[AllListed, list[Status]]:
-    """The newest points of each collection; one that fails is a status."""
+    """The newest points of each collection; a collection that fails becomes a status.
+
+    `where` maps a collection to its filter.
+    """
 
     async def listing(target: Target) -> Listed:
-        return await newest.listed(target, condition, period, limit, phrases)
+        return await newest.listed(target, where(target.collection), period, limit, phrases)
 
     answers = await in_time(targets, listing, seconds)
     listed, late = told_apart([target.collection for target in targets], answers)
     return listed, [*(Status(name, "ok") for name in listed), *late]
 
 
-async def undated(newest: Newest, targets: Sequence[Target], condition: Any) -> list[str]:
-    """The sentences on texts that a period left out since they have no date."""
+async def undated(
+    newest: Newest, targets: Sequence[Target], where: Callable[[str], Any]
+) -> list[str]:
+    """Notes on texts without a date, which a period leaves out."""
 
     async def counted(target: Target) -> int:
-        return await newest.undated(target, condition)
+        return await newest.undated(target, where(target.collection))
 
     answers = await in_time(targets, counted, UNDATED_SECONDS)
     counts, failed = told_apart([target.collection for target in targets], answers)
@@ -69,23 +76,30 @@ async def undated(newest: Newest, targets: Sequence[Target], condition: Any) -> 
 
 
 def phrases_of(query: str) -> list[re.Pattern[str]]:
-    """The quoted phrases of a query, or the whole of it: its words in a row, however separated."""
-    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (query,)]
-    patterns = [r"\W+".join(map(re.escape, row)) for row in rows]
-    return [re.compile(rf"(?<!\w){one}(?!\w)", re.IGNORECASE) for one in patterns if one]
+    """Patterns for the quoted phrases of a query, or for the whole query.
+
+    They match the words in order, with any separators, in a text normalised by `compared`.
+    """
+    rows = [_WORD.findall(one) for one in Exact.in_query(query).phrases or (compared(query),)]
+    found = []
+    for row in filter(None, rows):
+        before, after = edges(row[0][0] + row[-1][-1])
+        found.append(re.compile(before + r"\W+".join(map(re.escape, row)) + after))
+    return found
 
 
 async def newest_hits(
     fetch: Fetch, listed: AllListed, limit: int, seconds: float
 ) -> tuple[list[Hit], list[Status]]:
-    """The newest of all with their documents; those without a date and superseded ones last."""
+    """The newest of all with their documents; undated and superseded ones last."""
     points = [(name, *point) for name, one in listed.items() for point in one.points]
     points.sort(key=lambda point: (point[0], str(point[1])))
     points.sort(key=lambda point: point[2] or EARLIEST, reverse=True)
     newest = [Hit(name, point, 0.0, 0.0, 0.0, None, None) for name, point, _ in points[:limit]]
     hits, late = await fetch.hits(newest, seconds)
-    hits.sort(key=lambda hit: hit.document.superseded_by is not None)
-    return hits, late
+    hits = await standing(fetch, hits, seconds)
+    hits.sort(key=lambda hit: hit.document.heir is not None)
+    return [hit for hit in hits if not hit.document.textless] or hits[:TEXTLESS], late
 
 
 def listing_page(
@@ -94,23 +108,26 @@ def listing_page(
     statuses: Sequence[Status],
     request: SearchRequest,
     phrases: Sequence[re.Pattern[str]] = (),
+    *,
+    scoped: bool = False,
 ) -> SearchPage:
-    """The page of these texts, with their number and how to see older ones."""
-    full, documents = request.mode == "full", [hit.document for hit in hits]
+    """The page of these texts, with their total number and how to list older ones."""
+    full = request.mode == "full"
     room = BEGINNING
-    if request.limit is None and hits:  # else the page may be as long as it was asked for
+    if request.limit is None and hits:  # with a limit the page may be longer
         room = min(room, max(ROOM // len(hits) - LINE, LEAST))
     results = [
         Result(
-            one,
+            hit.document,
             relevance=None,
             score=0.0,
-            passages=() if full else (_passage(one, room, phrases),),
+            passages=() if full else (_passage(hit.document, room, phrases),),
+            as_of=hit.as_of,
         )
-        for one in documents
+        for hit in hits
     ]
     count = sum(one.total for one in listed.values())
-    nothing = None if results else nothing_found(request, statuses)
+    nothing = None if results else nothing_found(request, statuses, scoped=scoped)
     return SearchPage(
         query=request.query,
         results=results,
@@ -119,23 +136,23 @@ def listing_page(
             *faults(statuses),
             *([nothing] if nothing else []),
             *([COMMON] if phrases and results else []),
-            *_counted(listed, count, len(documents)),
+            *_counted(listed, count, len(hits)),
         ],
-        more=max(count - len(documents), 0),
+        more=max(count - len(hits), 0),
         nothing=nothing,
     )
 
 
 def _passage(one: Document, room: int, phrases: Sequence[re.Pattern[str]]) -> Passage:
-    """The lines with which a text begins, or those around the first phrase; `room` in tokens."""
-    found = next(filter(None, (phrase.search(one.text) for phrase in phrases)), None)
+    """The first lines of a text, or those around the first phrase; `room` in tokens."""
+    found = next(filter(None, (phrase.search(compared(one.text)) for phrase in phrases)), None)
     start = max(found.start() - BEFORE, 0) if found and found.end() > 4 * room else 0
     text = dedented(one.text[start : start + LONGEST])
     return Passage(clipped(text, fitting(text, room, 4 * room)), one, one.section)
 
 
 def _counted(listed: AllListed, count: int, shown: int) -> list[str]:
-    """The number of texts, and where not all were looked at."""
+    """Notes on the number of texts, and on collections that were listed only in part."""
     if not count:
         return []
     texts = "1 text" if count == 1 else f"{count:,} texts, the newest first"

@@ -2,20 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from mcp_server_qdrant.core.asking import question
 from mcp_server_qdrant.core.context import Answer, recorder, within
 from mcp_server_qdrant.core.datatypes import SearchPage, State, Status, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import BackendError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import called, every
+from mcp_server_qdrant.qdrant.history import History
 from mcp_server_qdrant.qdrant.read.facets import Facets
 from mcp_server_qdrant.qdrant.read.newest import Newest
-from mcp_server_qdrant.search.elsewhere import better_elsewhere
+from mcp_server_qdrant.search.elsewhere import better_elsewhere, with_elsewhere
 from mcp_server_qdrant.search.listing import (
     listing_page,
     newest_hits,
@@ -28,8 +31,19 @@ from mcp_server_qdrant.search.ranking import finish, rank
 from mcp_server_qdrant.search.relevance import Hit
 from mcp_server_qdrant.search.rerank import Ranked, Rerank
 from mcp_server_qdrant.search.retrieve import Fetch, Retrieved, completed, retrieve
-from mcp_server_qdrant.search.understand import LAST_SECONDS, Query, Understanding, period_of
+from mcp_server_qdrant.search.succession import in_order_of_time
+from mcp_server_qdrant.search.understand import (
+    LAST_SECONDS,
+    NO_VECTORS,
+    Query,
+    QueryVectors,
+    Understanding,
+    condition_by,
+    period_of,
+)
+from mcp_server_qdrant.search.versions import as_of, with_earlier
 
+ELSEWHERE = 2  # results from outside the default collections
 SEVERITY: dict[State, int] = {"ok": 0, "degraded": 1, "skipped": 2, "timeout": 3, "failed": 4}
 
 
@@ -42,16 +56,37 @@ class Pipeline:
     rerank: Rerank
     newest: Newest
     facets: Facets
+    history: History
 
-    async def search(self, request: SearchRequest, room: int = ROOM) -> SearchPage:
-        """The answer to one request, on a page of so many tokens.
+    async def search(
+        self, request: SearchRequest, room: int = ROOM, folder: Path | None = None
+    ) -> SearchPage:
+        """The page of a request; `room` in tokens.
 
-        Raises UnknownCollection, InvalidFilter, and BackendError where no collection answered.
+        A request that names no collections searches the scope of `folder`, or of the client's.
+
+        Raises UnknownCollection, InvalidFilter, and BackendError if no collection answered.
         """
+        page = await self._searched(request, room, folder)
+        return replace(page, results=await with_earlier(self.history, page.results))
+
+    async def _searched(
+        self,
+        request: SearchRequest,
+        room: int,
+        folder: Path | None,
+        known: QueryVectors = NO_VECTORS,
+    ) -> SearchPage:
         if not request.query.strip():
-            targets = await self.understanding.catalog.resolve(request.collections)
-            return await self._list(request, targets, self.fetch.queries.prepare(request.where()))
-        query = await self.understanding.query(request)
+            scope = await self.understanding.scope(request, folder)
+            names = scope.names if scope else request.collections
+            targets = await self.understanding.catalog.resolve(names)
+            queries = self.fetch.queries
+            where = condition_by(queries.prepare(request.where()), queries.confined(scope))
+            return await self._list(request, targets, where, scoped=scope is not None)
+        if (asked := question(request.query)) != request.query:
+            request = request.model_copy(update={"query": asked})
+        query = await self.understanding.query(request, folder, known)
         found = await retrieve(self.fetch, query)
         hits = rank(found.hits, query)
         if self._short(found, hits, query):
@@ -59,8 +94,8 @@ class Pipeline:
             found = found.updated(await retrieve(self.fetch, query))
             hits = rank(found.hits, query)
         if not hits and (phrases := _common(query)):
-            known = query.targets, query.condition, phrases, found.statuses
-            return await self._list(request, *known)
+            listed = query.targets, query.condition_of, phrases, found.statuses
+            return await self._list(request, *listed, scoped=query.scope is not None)
         ranked = await self._reread(hits, query)
         return await self._present(ranked, found, query, room)
 
@@ -68,39 +103,47 @@ class Pipeline:
         self,
         request: SearchRequest,
         targets: Sequence[Target],
-        condition: Any,
+        where: Callable[[str], Any],
         phrases: Sequence[re.Pattern[str]] = (),
         searched: Sequence[Status] = (),
+        *,
+        scoped: bool,
     ) -> SearchPage:
-        """The newest texts, for a request without a query; those in which all phrases occur."""
+        """The newest texts that contain all phrases, for a request without a rankable query."""
         understanding, seconds = self.understanding, self.understanding.timeout
         period = period_of(request, understanding.now())
         limit = request.limit or understanding.shown(request, targets)
         listed, statuses = await newest_points(
-            self.newest, targets, condition, period, limit, seconds, phrases
+            self.newest, targets, where, period, limit, seconds, phrases
         )
         hits, late = await newest_hits(self.fetch, listed, limit, seconds)
+        hits = await as_of(self.history, hits, period)
         if not hits:
             await self._doubt(request, targets, seconds)
-        page = listing_page(
-            hits, listed, self._settle([*searched, *statuses, *late]), request, phrases
-        )
-        return await self._with_undated(page, targets, condition, period)
+        settled = self._settle([*searched, *statuses, *late])
+        page = listing_page(hits, listed, settled, request, phrases, scoped=scoped)
+        return await self._with_undated(page, targets, where, period)
 
     async def _with_undated(
-        self, page: SearchPage, targets: Sequence[Target], condition: Any, period: Period | None
+        self,
+        page: SearchPage,
+        targets: Sequence[Target],
+        where: Callable[[str], Any],
+        period: Period | None,
     ) -> SearchPage:
-        """The page, with a note on the texts that a period left out since they have no date."""
+        """The page, with a note on texts without a date, which a period leaves out."""
         if period is None:
             return page
-        return replace(page, notes=[*page.notes, *await undated(self.newest, targets, condition)])
+        return replace(page, notes=[*page.notes, *await undated(self.newest, targets, where)])
 
     def _short(self, found: Retrieved, hits: Sequence[Hit], query: Query) -> bool:
-        """True where a page lacks results that were asked for, and there may be more.
+        """True if the page has fewer results than requested and there may be more.
 
-        Candidates may have been parts of one text, or copies, or be gone.
+        Many candidates can be parts of one text, or copies, or deleted by now.
         """
-        asked = query.request.limit is not None or found.replaced  # drafts may hide other texts
+        asked = (
+            query.request.limit is not None or found.replaced
+        )  # orphaned parts may have displaced other texts
         full = any(part.full for part in found.found)
         there, wanted = len(hits), query.limit
         if query.request.within:
@@ -108,7 +151,8 @@ class Pipeline:
         return bool(asked) and (full or found.cut) and there < wanted and query.left() > 0
 
     async def _reread(self, hits: list[Hit], query: Query) -> Ranked:
-        """The hits as a reranker orders them, if one is asked for and works; never fails."""
+        """The hits in the reranker's order, if one was requested and works; never fails."""
+        hits = await as_of(self.history, hits, query.period, query.words)
         reranked = None
         if query.request.rerank:
             with recorder().phase("rerank"):
@@ -119,7 +163,8 @@ class Pipeline:
                     query.left(),
                 )
         best = max(hits, key=lambda hit: hit.relevance, default=None)
-        return Ranked(finish(hits, query), best, reranked)
+        hits = await in_order_of_time(self.fetch, finish(hits, query), query)
+        return Ranked(hits, best, reranked)
 
     async def _present(
         self, ranked: Ranked, found: Retrieved, query: Query, room: int
@@ -131,16 +176,24 @@ class Pipeline:
         ranked = replace(ranked, hits=hits)
         statuses = self._settle(found.statuses)
         page = present(ranked, query, statuses, room)
-        page = await self._with_undated(page, query.targets, query.condition, query.period)
+        page = await self._with_undated(page, query.targets, query.condition_of, query.period)
         answer: Answer = "empty" if not page.results else "weak" if page.weak else "found"
         recorder().answered(answer, corrected=bool(page.corrections))
         if answer == "found":
             return page
-        better = await better_elsewhere(self.understanding, query, ranked.best)
-        return replace(page, notes=[*page.notes, *better])
+        if (better := await better_elsewhere(self.understanding, query, ranked.best)) is None:
+            return page
+        name, least = better
+        asked = {"collections": (name,), "limit": ELSEWHERE, "score_threshold": least}
+        with suppress(BackendError):
+            request = query.request.model_copy(update=asked)
+            other = await self._searched(request, room // 2, None, query.known)
+            searched = [target.collection for target in query.targets]
+            return with_elsewhere(page, other, searched)
+        return page
 
     async def _doubt(self, request: SearchRequest, targets: Sequence[Target], left: float) -> None:
-        """Raise RequestError if no text has any of the tags, or a key of the filter."""
+        """Raise RequestError if no text has the tags, or a key of the filter."""
         seconds = max(left, LAST_SECONDS)
         with within(seconds), suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -149,7 +202,7 @@ class Pipeline:
                     await self.facets.check_keys(request.query_filter, targets)
 
     def _settle(self, statuses: Iterable[Status]) -> list[Status]:
-        """One status per collection, the worst; one that failed is looked up anew next time."""
+        """The worst status per collection; failed ones are resolved again at the next search."""
         worst: dict[str, Status] = {}
         for status in statuses:
             known = worst.get(status.collection)
@@ -166,7 +219,7 @@ class Pipeline:
 
 
 def _common(query: Query) -> list[re.Pattern[str]]:
-    """The phrases of a query whose words are all too common for keyword search."""
+    """The phrases of a query that has only words too common for keyword search."""
     request, searched = query.request, any(target.sparse for target in query.targets)
     if query.terms.idf or not searched or request.score_threshold is not None:
         return []

@@ -1,10 +1,10 @@
-"""Hits -> the page that is shown: passages, reasons and notes.
+"""Turns hits into the page: passages, explanations and notes.
 
-A passage is one quote of a part, and its section. A part that has room is quoted whole, without the
-headings that are shown above it. Of a longer one the run of lines, or of sentences of a long line,
-is quoted that has the most of the query's words; the one after a match counts too, since it often
-says what the match leads to. Lines are quoted as they are stored, without the indentation that all
-of them share: nothing tells for sure whether a line break or an indent has a meaning.
+A passage is one contiguous quote of a part, with its section. A part that fits is quoted whole,
+without the headings shown above it. Of a longer part, the quote is the run of lines (or sentences
+of a long line) with most of the query's words; the one after a match counts too, because it often
+has the answer. Lines are quoted as stored, only without the indentation that all of them share,
+because line breaks and indents may have a meaning.
 """
 
 import re
@@ -28,26 +28,28 @@ from mcp_server_qdrant.search.rerank import Ranked
 from mcp_server_qdrant.search.understand import Query
 from mcp_server_qdrant.search.words.terms import Words, share
 
-ROOM = 600  # tokens of a page
-NOTES = 24  # tokens of a page for the notes
-MORE_NOTES = 20  # tokens of a page without an answer for further notes
-EACH = 60  # tokens of a page for each result that the caller asked for, where that is more
-OWN = 250  # the same for each passage of the one text that is searched
-HEAD = 10  # tokens of a heading beside the names in it
-LINE = 20  # about the tokens of a result without a quote
-NAMED = 60  # characters of a name in a heading
+ROOM = 600  # tokens per page
+NOTES = 24  # tokens per page reserved for notes
+MORE_NOTES = 20  # tokens for further notes on a page without an answer
+EACH = 60  # tokens per requested result, if that is more than the page
+OWN = 250  # the same per passage if one text is searched
+HEAD = 10  # tokens of a result's heading without the names in it
+LINE = 20  # approximate tokens of a result without a quote
+NAMED = 60  # characters of a name in a heading at most
 SIZE = 700  # characters of a quote at most
-SHORT = 45  # tokens: less room is left alone
-BESIDE = 0.05  # of the worth of another passage of the same text
-TEXT = 0.1  # of a text further down
-NEARLY = 0.5  # of the relevance of its best: then another part of a text fits too
+SHORT = 45  # tokens; less room is left empty
+BESIDE = 0.05  # worth lost per earlier passage of the same text
+TEXT = 0.1  # worth lost per text before it
+NEARLY = 0.5  # share of the best part's relevance from which another part fits too
 MEANING, WORDS = 0.36, 0.16
-TRUSTED = 0.5  # by a reranker
-LONGEST = 20_000  # characters of a part that are looked at
-AFTER = 0.5  # what the words of a sentence count for the one after it
-BEGINNING = 200  # characters of a part in which no word of the query is found
+TRUSTED = 0.5  # a reranker's score from which a hit is no weak match
+LONGEST = 20_000  # characters of a part that are considered
+AFTER = 0.5  # weight of a sentence's words for the sentence after it
+BEGINNING = 200  # characters quoted of a part without words of the query
 
-_ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # of a heading in Markdown
+WEAKLY = "Weak matches only"
+
+_ATTRIBUTES = re.compile(r"\s*\{:[^{}]*\}")  # attributes of a Markdown heading
 _BLANK_LINES = re.compile(r"\n{4,}")
 
 Sections = Sequence[tuple[int, str]]
@@ -59,7 +61,7 @@ def present(
     statuses: Sequence[Status],
     room: int = ROOM,
 ) -> SearchPage:
-    """The page of the best hits, as many as the query's limit; `room` in tokens."""
+    """The page of the best hits, at most the query's limit; `room` in tokens."""
     request, shown = query.request, ranked.hits[: query.limit]
     full = request.mode == "full"
     lacking = absent(ranked.hits, query) if shown else []
@@ -77,10 +79,16 @@ def present(
             also=tuple(copy.document for copy in hit.also),
             left=_left(hit, passages),
             supersedes=hit.supersedes,
+            in_time=hit.in_time,
+            as_of=hit.as_of,
         )
         for hit, passages in zip(shown, chosen, strict=True)
     ]
-    nothing = None if results else nothing_found(request, statuses, ranked.best)
+    nothing = (
+        None
+        if results
+        else nothing_found(request, statuses, ranked.best, scoped=query.scope is not None)
+    )
     return SearchPage(
         query=request.query,
         results=results,
@@ -102,9 +110,9 @@ def present(
 
 
 def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage, ...]]:
-    """The passages of each hit that have room on the page, by their worth.
+    """The passages of each hit that fit on the page, chosen by their worth.
 
-    The texts whose passages have no room keep a line of their own.
+    A text whose passages do not fit keeps a line.
     """
     order, asked = by_worth(hits, query.passages), query.request.limit or 0
     wanted = asked * (OWN if query.request.within else EACH)
@@ -118,7 +126,7 @@ def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage,
         named = "" if number else f"{document.document or document.collection} {document.title}"
         cost = HEAD + tokens(named[:NAMED])
         size, left = longest, max(room - cost, SHORT)
-        if len(document.text) > left:  # else it has room in any case
+        if len(document.text) > left:  # a shorter text fits in any case
             size = fitting(document.text, left, longest)
         shown = passage(document, query.words, size)
         chosen[place].append(shown)
@@ -127,23 +135,23 @@ def _chosen(hits: Sequence[Hit], query: Query, room: int) -> list[tuple[Passage,
 
 
 def fitting(text: str, room: int, longest: int) -> int:
-    """The characters of a text that `room` tokens have room for: about, and at most `longest`."""
+    """The approximate number of characters that fit in `room` tokens, at most `longest`."""
     sample = text[:longest]
     return int(min(longest, room * len(sample) / (_cost(sample) or 1)))
 
 
 def _cost(text: str) -> int:
-    """The tokens of a quote, with the `>` of each of its lines."""
+    """The tokens of a quote, including the `>` of each line."""
     return tokens(text) + text.count("\n")
 
 
 def by_worth(hits: Sequence[Hit], most: int) -> list[tuple[int, int]]:
-    """The passages in the order of their worth, as (text, part); part 0 is the text's best.
+    """The passages by worth, as (index of the text, index of the part); part 0 is the best.
 
         worth = score / best score - BESIDE * passages of its text before it - TEXT * texts before
 
-    so that a clear first text shows two or three of its parts and an even field one of each. Of
-    each text at most `most`, and each only after those before it.
+    so that a clearly best text shows two or three parts, and texts of similar rank one each. At
+    most `most` of each text.
     """
     best = max((hit.score for hit in hits), default=0.0) or 1.0
     worth: dict[tuple[int, int], float] = {}
@@ -156,22 +164,22 @@ def by_worth(hits: Sequence[Hit], most: int) -> list[tuple[int, int]]:
 
 
 def _shown(hit: Hit, passages: Sequence[Passage]) -> Document:
-    """The document of a hit, under the section of its best passage."""
+    """The document of a hit with the section of its best passage."""
     return hit.document._replace(section=passages[0].section) if passages else hit.document
 
 
 def _left(hit: Hit, passages: Sequence[Passage]) -> int:
-    """The number of parts of a text that fit nearly as well and are not shown."""
+    """The number of further parts that fit nearly as well and are not shown."""
     fitting = sum(part.relevance >= NEARLY * hit.relevance for part in hit.parts)
     return max(fitting + 1 - max(len(passages), 1), 0)
 
 
 def why(hit: Hit, query: Query) -> dict[str, Any]:
-    """The numbers that made this hit's place, as the ranking used them.
+    """The numbers that the ranking of this hit used.
 
-    `meaning` and `words` are the legs (None: not searched), `words` as a share of the largest BM25
-    score that any document could reach; `alpha` is the share of meaning. `gains` were added to the
-    relevance, `factors` multiply it.
+    `meaning` and `words` are the scores of the legs (None: not searched); `words` is a share of the
+    highest possible BM25 score; `alpha` is the weight of `meaning`. `gains` were added to the
+    relevance, `factors` multiplied it.
     """
     limit = bound(query.terms)
     meaning = None if hit.dense is None else within_one(hit.dense)
@@ -193,9 +201,9 @@ def why(hit: Hit, query: Query) -> dict[str, Any]:
 
 
 def order(shown: Sequence[Hit]) -> list[str]:
-    """The sentence on what else the order of the results follows, where one is out of order.
+    """A note on the factors in the order, if it is not the order of relevance.
 
-    A reranker says itself that it made the order.
+    A reranker adds its own note.
     """
     seen = [round(hit.relevance, 2) for hit in shown]
     if seen == sorted(seen, reverse=True) or any(hit.reranked is not None for hit in shown):
@@ -205,7 +213,7 @@ def order(shown: Sequence[Hit]) -> list[str]:
 
 
 def faults(statuses: Iterable[Status]) -> list[str]:
-    """The sentences on collections that were not, or not wholly, searched; one for each reason."""
+    """Notes on collections that were not completely searched, one per reason."""
     found: dict[str, list[str]] = {}
     for status in statuses:
         if status.reason and status.state != "ok":
@@ -214,16 +222,21 @@ def faults(statuses: Iterable[Status]) -> list[str]:
 
 
 def names(several: Sequence[str]) -> str:
-    """Some of the names, and how many more there are."""
+    """Some of the names, and the number of others."""
     return some(several, shown=called)
 
 
 def nothing_found(
-    request: SearchRequest, statuses: Sequence[Status], best: Hit | None = None
+    request: SearchRequest,
+    statuses: Sequence[Status],
+    best: Hit | None = None,
+    *,
+    scoped: bool = False,
 ) -> str:
-    """The sentence that nothing was found, and what to do next.
+    """The note that nothing was found, and what to do next.
 
-    `best` is the most relevant of what was found and is not shown.
+    `best` is the most relevant hit below the threshold; `scoped`: only a folder's scope was
+    searched.
     """
     if not statuses and request.collections is None:
         return 'Nothing is stored there yet. collections=["*"] searches whatever there is.'
@@ -237,27 +250,25 @@ def nothing_found(
         f"lower score_threshold{highest}": request.score_threshold is not None,
         "drop the filter": bool(request.where()),
         "widen the dates": bool(request.since or request.until),
-        'search collections ["*"]': "*" not in (request.collections or "*"),
+        'search collections ["*"]': scoped or "*" not in (request.collections or "*"),
     }
     helpful = " or ".join(way for way, may_help in ways.items() if may_help)
     return f"Nothing found: {helpful}." if helpful else "Nothing found."
 
 
 def weak(best: Hit, alpha: float) -> bool:
-    """True where no hit can be trusted to match if `best` is the most relevant.
-
-    It is less relevant than a text of these cosine and BM25 values would be:
+    """True if even the best hit is probably no match:
 
         relevance < a * MEANING + (1 - a) * WORDS
 
-    with a = 1 where words were not searched, 0 where vectors were not. Measured: docs/ranking.md.
+    with a = 1 if words were not searched, 0 if vectors were not. Measured: docs/ranking.md.
     """
     dense = 1.0 if best.sparse is None else 0.0 if best.dense is None else alpha
     return best.relevance < dense * MEANING + (1 - dense) * WORDS
 
 
 def absent(hits: Iterable[Hit], query: Query) -> list[str]:
-    """The identifiers, numbers and phrases of the query that none of the texts contains."""
+    """The identifiers, numbers and phrases of the query that no text contains."""
     if not query.exact:
         return []
     parts = (part for hit in hits for part in (hit, *hit.parts))
@@ -266,9 +277,9 @@ def absent(hits: Iterable[Hit], query: Query) -> list[str]:
 
 
 def lost(absent: Iterable[str], query: Query) -> bool:
-    """True if the identifiers, numbers and phrases that no text contains are half of the query.
+    """True if the missing identifiers, numbers and phrases are at least half of the query.
 
-    Then the texts that were found are on other ones, and no match.
+    Then the texts found are about other ones, and no match.
     """
     terms = {term for one in absent for term in query.words.tokens(one)}
     if not terms:
@@ -279,7 +290,7 @@ def lost(absent: Iterable[str], query: Query) -> bool:
 
 
 def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
-    """The sentence that all matches are weak; none where a reranker trusts the best.
+    """The note that all matches are weak, unless a reranker trusts the best.
 
     `missed`: no text contains what the query names exactly.
     """
@@ -287,11 +298,11 @@ def doubt(best: Hit | None, alpha: float, *, missed: bool = False) -> list[str]:
         return []
     if not missed and not weak(best, alpha):
         return []
-    return [f"Weak matches only: the best has relevance {best.relevance:.2f}."]
+    return [f"{WEAKLY}: the best has relevance {best.relevance:.2f}."]
 
 
 def gist(document: Document, words: Words, length: int) -> str:
-    """Title and text of a part; of a long text the `length` characters nearest the query."""
+    """Title and text of a part; of a long text, the `length` characters that fit the query best."""
     text = document.text
     if len(text) > length:
         text, _ = quote(text, (), words, length)
@@ -299,7 +310,7 @@ def gist(document: Document, words: Words, length: int) -> str:
 
 
 def passage(document: Document, words: Words, room: int) -> Passage:
-    """What is shown of a part, in at most `room` characters."""
+    """The quote of a part, in at most `room` characters."""
     sections = ((0, document.section or ""), *document.sections)
     text, section = quote(document.text, sections, words, room, document.title)
     return Passage(text, document, section)
@@ -308,19 +319,18 @@ def passage(document: Document, words: Words, room: int) -> Passage:
 def quote(
     text: str, sections: Sections, words: Words, room: int, title: str | None = None
 ) -> tuple[str, str | None]:
-    """A stretch of a part in at most `room` characters, and the headings above it.
+    """A contiguous quote of at most `room` characters, and its section.
 
-    `sections` begin at places in the part.
-
-    A first heading that is the `title` is left out, as it stands above the quote.
+    `sections` are (offset, headings). A first heading equal to the `title` is left out, because the
+    title is shown above the quote.
     """
     text = text[:LONGEST]
     units = sentences(text, LONGEST)
-    if not units:  # rules and fences alone
+    if not units:  # only rules and fences
         return _cut(dedented(text), room), _section(sections, 0)
     first, last, shares = 0, len(units) - 1, list[float]()
     starts = [start for start, _ in sections if start > units[0].body]
-    if starts:  # from the section on that has the sentence with the most of the query
+    if starts:  # begin at the section of the best sentence
         shares = _shares(text, units, words)
         best = units[max(range(len(units)), key=shares.__getitem__)].body
         begin = max((start for start in starts if start <= best), default=0)
@@ -340,7 +350,7 @@ def quote(
 
 
 def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:
-    """The share of the query that each sentence has."""
+    """The share of the query that each sentence contains."""
     tokens = words.reader(text)
     return [words.share(text[one.body : one.end], tokens) for one in units]
 
@@ -348,7 +358,7 @@ def _shares(text: str, units: Sequence[Sentence], words: Words) -> list[float]:
 def _window(
     units: Sequence[Sentence], shares: Sequence[float], begin: int, room: int
 ) -> tuple[int, int]:
-    """The first and the last sentence of the run, from `begin` on, with the most of the query."""
+    """(first, last) of the run of sentences from `begin` on with most of the query."""
     if not any(shares[begin:]):
         room = min(room, BEGINNING)
     best, found = -1.0, (begin, begin)
@@ -363,13 +373,13 @@ def _window(
 
 
 def _section(sections: Sections, place: int) -> str | None:
-    """The section around this place."""
+    """The section at this offset."""
     name = max((one for one in sections if one[0] <= place), default=(0, ""))[1]
     return _ATTRIBUTES.sub("", name) or None
 
 
 def _below(text: str, start: int, section: str) -> int:
-    """Where a text goes on below the underlined heading that is shown as its section."""
+    """The offset below an underlined heading, which is shown as the section."""
     name, rule, rest = [*text[start:].split("\n", 2), "", ""][:3]
     underlined = rule.strip() and not rule.strip(f"{SIGNS} ") and rest.strip()
     if underlined and section.endswith(name.strip()):
@@ -378,7 +388,7 @@ def _below(text: str, start: int, section: str) -> int:
 
 
 def _around(sentence: str, words: Words, room: int) -> str:
-    """The stretch of a long sentence that has the most of the query, cut between words."""
+    """The part of a long sentence with most of the query, cut between words."""
     step = max(room // 4, 1)
     tokens = words.reader(sentence)
 
@@ -393,13 +403,13 @@ def _around(sentence: str, words: Words, room: int) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """The beginning of a text that has room, cut between words where it has any."""
+    """The beginning of a text that fits, cut between words if possible."""
     if len(text) <= room:
         return text
     return text[: max(text.rfind(" ", 0, room), text.rfind("\n", 0, room), 0) or room].rstrip()
 
 
 def dedented(text: str) -> str:
-    """The lines of a text without the indentation that all share; at most two blank in a row."""
+    """The lines without their common indentation, with at most two blank lines in a row."""
     lines = map(str.rstrip, dedent(text).splitlines())
     return _BLANK_LINES.sub("\n\n\n", "\n".join(lines)).strip("\n")

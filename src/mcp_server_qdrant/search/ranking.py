@@ -1,6 +1,6 @@
-"""The ranking steps in their order, and those that look beyond the relevance.
+"""The order of the ranking steps, and the steps that change only the score.
 
-A factor multiplies the score and leaves the relevance alone.
+A factor multiplies the score and leaves the relevance unchanged.
 """
 
 import math
@@ -15,6 +15,7 @@ from rapidfuzz import fuzz, utils
 from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import SUPERSEDED_KEY, Document, PointId, Priority, Scored
 from mcp_server_qdrant.core.dates import age_from
+from mcp_server_qdrant.core.find import TAIL
 from mcp_server_qdrant.core.notation import date_paths, document_id
 from mcp_server_qdrant.search.relevance import (
     Hit,
@@ -25,55 +26,58 @@ from mcp_server_qdrant.search.relevance import (
     lift_titles,
     lift_verbatim,
 )
+from mcp_server_qdrant.search.speakers import by_speaker
 from mcp_server_qdrant.search.understand import Query
 
 BASES: dict[Priority, float] = {"natural": 1.0, "soft": 1.1, "medium": 1.25, "hard": 1.5}
 DAY = timedelta(days=1)
-LONGEST = 5  # versions that superseded one another
-SUPERSEDED = 0.01  # the factor of one that is
-TAIL = 0.25  # of the best relevance
+LONGEST = 5  # longest chain of supersessions that is followed
+SUPERSEDED = 0.01  # factor of a superseded text
+TEXTLESS = 3  # hits shown if none of them has a text
 
-# Of spelling: the least and the most that counts, the hits and the characters that are compared.
+# Spelling: lowest similarity that counts, highest gain, hits compared, shortest query.
 LEAST = 70.0
 MOST_FUZZY = 0.2
 FUZZY_POOL = 60
 SHORTEST = 8
-QUERY, TEXT = 62, 200  # where both have more than 64 the ratio takes a hundred times as long
+QUERY, TEXT = 62, 200  # characters; if both exceed 64, the ratio is 100 x slower
 
-# Of copies: marks of Markdown, and signs before and after a word.
+# Copies: Markdown markup, and punctuation before and after a word.
 MARKUP = re.compile(r"^[ \t]*(?:[#>*+•|-]+[ \t]+)+", re.MULTILINE)
 QUOTES = "\"'`*«»„“”\u201a\u2018\u2019"
 BEFORE, AFTER = f"{QUOTES}([{{¿¡", f"{QUOTES})]}}.,;:!…"
 SIGNS = (string.punctuation + string.whitespace).encode()
 
-TextKey = tuple[str, PointId]  # its collection, and its own id or that of its point
+TextKey = tuple[str, PointId]  # collection, and the document's id or else the point's
 
 
 def candidates(found: Iterable[Scored], query: Query) -> list[Hit]:
-    """All candidates as one ranking, best first."""
+    """Rank all candidates, best first."""
     hits = calibrate(found, query.terms, query.alpha)
     hits = lift_tags(hits, query.tags, query.words, query.alpha)
     return boost(hits, query.rules.order, query.request.priority)
 
 
 def rank(hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """The best candidates, with their documents, as one hit per text, best first."""
+    """Rank the best candidates, now with their documents: one hit per text, best first."""
     request, rules = query.request, query.rules
     with recorder().phase("rank"):
         hits = lift_titles(hits, query.words, query.alpha)
         hits = lift_verbatim(hits, query.exact, query.words, query.alpha)
         hits = group(hits)
-        hits = lift_neighbours(hits)
-        hits = decay(hits, request.recency_weight, rules.decay, rules.time_fields, query.now)
+        hits = by_speaker(lift_neighbours(hits), query.terms.query)
+        hits = decay(
+            hits, request.recency_weight, request.recency_decay, rules.time_fields, query.now
+        )
         hits = retire(hits)
         shown = len(hits) if request.rerank else query.limit
         return fold(hits, shown, likeness_factor(100, query.likeness))
 
 
 def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """The hits that may be shown, in their final order; `hits` as a reranker left them.
+    """The hits that may be shown, in their final order; `hits` are in the reranker's order.
 
-    Spelling does not count beside a reranker that read the texts.
+    Spelling is compared only if no reranker read the texts.
     """
     if not any(hit.reranked is not None for hit in hits):
         hits = fuzzy(hits, query.terms.query, query.likeness, query.limit)
@@ -81,7 +85,7 @@ def finish(hits: Sequence[Hit], query: Query) -> list[Hit]:
 
 
 def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hit]:
-    """The hits, best first, with the factor of their collection where the operator prefers it.
+    """Multiply by the factor of the operator's preferred collections; best first.
 
         factor = base ** (len(order) - position)      position counts from 0
 
@@ -98,7 +102,7 @@ def boost(hits: Iterable[Hit], order: Sequence[str], level: Priority) -> list[Hi
 
 
 def group(hits: Iterable[Hit]) -> list[Hit]:
-    """The first hit of each document, in the order given, with the others as its parts."""
+    """One hit per document, its best; the document's other hits become `parts`."""
     documents: dict[TextKey, list[Hit]] = {}
     for hit in hits:
         documents.setdefault(key_of(hit), []).append(hit)
@@ -109,21 +113,21 @@ def group(hits: Iterable[Hit]) -> list[Hit]:
 
 
 def key_of(hit: Hit) -> TextKey:
-    """The text that a hit is of; points of other tools are texts of their own."""
+    """The key of the hit's text; each point of another tool is a text of its own."""
     return hit.collection, hit.own or hit.id
 
 
 def decay(
     hits: Sequence[Hit], weight: float, rate: float, fields: tuple[str, ...], now: datetime
 ) -> list[Hit]:
-    """The hits with the factor of their age, best first. Weight 0 gives them back as they are.
+    """Multiply by the factor of the hit's age; best first. Weight 0 changes nothing.
 
         factor = 1 - w + w * exp(-rate * days)
 
-    so that age alone never costs more than w. A rate of 0.01 a day is a half-life of 69 days.
-    `fields` are where a payload may keep its time: paths such as `created_at` or `meta.date`;
-    without a dot one is also looked for below `metadata`. A time in the future counts as now; a hit
-    without a time keeps its score, and so does a text of a file that gives no date.
+    so that age alone never costs more than w. A rate of 0.01 per day is a half-life of 69 days.
+    `fields` are payload paths of dates, such as `created_at` or `meta.date`; a path without a dot
+    is also tried below `metadata`. A date in the future counts as now. A hit without a date keeps
+    its score; a file's modification time is not a date.
     """
     if weight <= 0:
         return list(hits)
@@ -137,14 +141,14 @@ def decay(
 
 
 def aging(age: timedelta, weight: float, rate: float) -> float:
-    """The part of a score that is left at this age; in [1 - weight, 1]."""
+    """The recency factor of this age, in [1 - weight, 1]."""
     return 1 - weight + weight * math.exp(-rate * max(age / DAY, 0.0))
 
 
 def retire(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits, one per text, best first; a successor stands in the place of what it supersedes.
+    """Give each successor the rank of the text that it supersedes; best first.
 
-    The superseded text itself ranks behind all others; its relevance stays.
+    The superseded text ranks behind all others; its relevance is unchanged.
     """
     following = {key_of(hit): new for hit in hits if (new := successor_of(hit))}
     if not following:
@@ -172,7 +176,7 @@ def retire(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def successor_of(hit: Hit) -> TextKey | None:
-    """The text that supersedes this one."""
+    """The key of the text that supersedes this one, or None."""
     if not (hit.payload or {}).get(SUPERSEDED_KEY):
         return None
     by, place = hit.document.superseded_by, hit.document.superseded_in
@@ -180,21 +184,23 @@ def successor_of(hit: Hit) -> TextKey | None:
 
 
 def fold(hits: Sequence[Hit], shown: int, gain: float = 1.0) -> list[Hit]:
-    """The hits, of each passage the best, which names the places of the others (`also`).
+    """Merge copies of a passage into the best hit, which lists the others in `also`.
 
-    Two passages are the same where they differ in nothing but capital initials, white space,
-    punctuation and Markdown: one word, one digit or one sign more or less, and they are two. Titles
-    agree in their numbers.
-    The order stays. Hits without a text are all kept. Those that no factor up to `gain` could lift
-    among the best `shown` are not read.
+    Copies may differ only in initial capitals, white space, punctuation and Markdown; any other
+    word, digit or sign makes them different, and so do different numbers in their titles. The order
+    is unchanged. Hits without a text are dropped if others have one; otherwise a few are kept.
+    Hits that no factor up to `gain` could raise into the best `shown` are not compared.
     """
-    kept: list[Hit] = []
-    alike: dict[bytes, list[int]] = {}  # places of those that may be the same
+    kept, bare = list[Hit](), list[Hit]()
+    alike: dict[bytes, list[int]] = {}  # indices of possible copies
     for number, hit in enumerate(hits):
         if len(kept) >= shown > 0 and hit.score * gain < kept[shown - 1].score:
             return [*kept, *hits[number:]]
         passage = hit.document
-        near = [] if passage.textless else alike.setdefault(_bare(passage.text), [])
+        if passage.textless:
+            bare.append(hit)
+            continue
+        near = alike.setdefault(_bare(passage.text), [])
         place = next((n for n in near if _same(passage, kept[n].document)), None)
         if place is None:
             near.append(len(kept))
@@ -202,11 +208,11 @@ def fold(hits: Sequence[Hit], shown: int, gain: float = 1.0) -> list[Hit]:
         else:
             also = (*kept[place].also, hit._replace(also=()), *hit.also)
             kept[place] = kept[place]._replace(also=also)
-    return kept
+    return kept or bare[:TEXTLESS]
 
 
 def _bare(text: str) -> bytes:
-    """The text without signs and capitals, and without letters beyond ASCII: quick to make."""
+    """A cheap key for copies: lower-case ASCII letters and digits only."""
     return text.encode("ascii", "ignore").translate(None, SIGNS).lower()
 
 
@@ -220,10 +226,10 @@ def _same(first: Document, second: Document) -> bool:
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text without the differences that copies may have.
+    """The words of a text, normalised so that copies agree.
 
-    Signs inside a word and before a number stay, as does the case of all but ordinary words: "-5",
-    "10.0.0.1", "C++", "MB" and "userID" are words of their own.
+    Signs inside a word and before a number stay, and so does the case of anything but plain words:
+    "-5", "10.0.0.1", "C++", "MB" and "userID" keep their form.
     """
     unmarked = MARKUP.sub("", unicodedata.normalize("NFC", text))
     bare = (word.lstrip(BEFORE).rstrip(AFTER) for word in unmarked.split())
@@ -233,7 +239,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def _marks(title: str) -> list[str]:
-    """The words of a title that are not letters only: they tell similar titles apart."""
+    """The words of a title with digits or signs, which distinguish similar titles."""
     return [word for word in plain_words(title) if not word.isalpha()]
 
 
@@ -243,17 +249,17 @@ def fuzzy(
     weight: float,
     shown: int = FUZZY_POOL,
 ) -> list[Hit]:
-    """The hits, best first, with a factor where title or text is spelled like the query.
+    """Multiply by a factor if title or text is spelled like the query; best first.
 
         factor = 1 + min(w, 0.2) * (alike - 70) / 30        where alike is at least 70, else 1
 
-    `alike` in [0, 100] is rapidfuzz's partial_ratio of the query to the title, or to the beginning
-    of the text, whichever is higher, with the words of both in alphabetical order: a query that is
-    a piece of the other, spelled almost like it. A text of less than half the query's length is not
-    compared, nor is a query of fewer than 8 characters: they are pieces of too many words. A score
-    that is a fifth lower is never lifted over a higher one. Of rapidfuzz's ratios this helped
-    queries that are pieces of titles and harmed none: benchmarks/ranking/typos.py.
-    Hits that no factor could lift among the best `shown` are left as they are.
+    `alike` in [0, 100] is rapidfuzz's partial_ratio of the query to the title or the beginning of
+    the text, whichever is higher, with the words of both sorted. Texts of less than half the
+    query's length, and queries of fewer than 8 characters, are not compared: they match parts of
+    too many words. The factor is at most 1.2, so it cannot overturn a clear gap. Of rapidfuzz's
+    ratios this one helped queries that are parts of titles and harmed none
+    (benchmarks/ranking/typos.py). Hits that no factor could raise into the best `shown` are
+    unchanged.
     """
     words = ordered(query, QUERY)
     if weight <= 0 or len(words) < SHORTEST + 2:
@@ -275,12 +281,12 @@ def _compared(hit: Hit, query: str, weight: float) -> Hit:
 
 
 def ordered(text: str, length: int) -> str:
-    """The words of the text's beginning in alphabetical order, in lower case, between spaces."""
+    """The words of the text's beginning, lower case and sorted, between spaces."""
     return f" {' '.join(sorted(utils.default_process(text[:TEXT])[:length].split()))} "
 
 
 def alike(query: str, text: str) -> float:
-    """The likeness of an ordered query to a piece of an ordered text: 70 to 100, or 0."""
+    """The partial_ratio of a sorted query and a sorted text: 70 to 100, or 0."""
     if 2 * len(text) < len(query):
         return 0.0
     return fuzz.partial_ratio(query, text, score_cutoff=LEAST)
@@ -292,10 +298,10 @@ def likeness_factor(similarity: float, weight: float) -> float:
 
 
 def cut(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
-    """The hits that may be shown, in their order; `threshold` as the caller gave it.
+    """The hits that may be shown, in their order; `threshold` is the caller's.
 
-    Relevance equal to the threshold is enough. Without one, the tail is left out: what has less
-    than a quarter of the best relevance, unless a reranker places it near its best.
+    Without a threshold the tail is dropped: hits with less than a quarter of the best relevance,
+    unless a reranker scored them near its best.
     """
     if threshold is not None:
         return [hit for hit in hits if hit.relevance >= threshold]

@@ -1,7 +1,8 @@
 """How well a hit fits, as numbers in [0, 1] that compare across collections and queries.
 
-`calibrate` makes them of the legs' scores; the lifts raise the relevance of a hit that has words of
-the query in its tags, its title or as they are written, and of one beside a better one.
+`calibrate` computes them from the scores of the legs. The lifts raise hits that have words of the
+query in their tags or title, hits that contain a term exactly as written, and neighbours of better
+hits.
 """
 
 import math
@@ -18,29 +19,31 @@ from mcp_server_qdrant.search.words.terms import Terms, Words
 
 DIGITS = 5  # of a relevance: the legs are float32
 KNEE = 0.8
-# A tag counts more than its words in the text could earn as keywords: there they would be part of
-# the meaning too, and a look-alike that mentions a project must not pass for one of its notes.
+# A tag weighs more than the same words in the text: a text that only mentions a project must not
+# outrank a note of that project.
 TAG_GAIN = 1.5
-TAG_MOST = 0.8  # relevance that tags can give
-TITLE_GAIN = 0.2  # of a title that holds the whole query: measured (docs/ranking.md)
-HALF = 0.5  # of the query, for what is written exactly: measured (docs/ranking.md)
+TAG_MOST = 0.8  # highest relevance that tags can give
+TITLE_GAIN = 0.2  # for a title with all words of the query; measured (docs/ranking.md)
+HALF = 0.5  # smallest share of the query that an exact match must have; measured (docs/ranking.md)
 NEIGHBOUR_SHARE = 0.5
 REACH = 2
 
 _NUMBERED = re.compile(r"(.*[:#])([0-9]{1,9})", re.DOTALL)
 
-Place = tuple[str, str, int]  # collection, the id up to its number, the number
+Place = tuple[str, str, int]  # collection, the id without its number, the number
 
 
 class Hit(NamedTuple):
-    """One point on its way to the answer.
+    """A point in the ranking.
 
-    `relevance` in [0, 1] compares across collections and queries; `score`, which orders, is
-    relevance times the factors. `factors` records what each ranking step did, `gains` what was
-    added to the relevance; `tags` are those of the hit that the query names. `reranked`, in [0, 1],
-    stands in for relevance where a reranker read the text. `reading` makes a document of the
-    payload, once it is fetched: few are looked at. `also`: its copies; `parts`: what else was found
-    of its document, best first; `supersedes`: the id of the text in whose place it stands.
+    `relevance` in [0, 1] compares across collections and queries. `score` determines the order:
+    relevance times `factors`, one per ranking step. `gains` were added to the relevance. `tags` are
+    the hit's tags that the query names. `reranked` in [0, 1] replaces relevance in the score if a
+    reranker read the text. `reading` parses the payload into a document on demand, since few hits
+    need it. `also`: copies of this hit; `parts`: other matching parts of its document, best first;
+    `supersedes`: the id of the text that it replaces on the page; `in_time`: "older" or
+    "newest of 3" among texts about the same subject; `as_of`: the day of which its document is a
+    version.
     """
 
     collection: str
@@ -59,22 +62,24 @@ class Hit(NamedTuple):
     also: tuple["Hit", ...] = ()
     parts: tuple["Hit", ...] = ()
     supersedes: str | None = None
+    in_time: str | None = None
+    as_of: str | None = None
 
     @property
     def document(self) -> Document:
-        """What its payload says, as a document."""
+        """The document in the payload."""
         assert self.reading is not None
         return self.reading()
 
     @property
     def doc(self) -> Mapping[str, Any]:
-        """What this server wrote of its document, which need not be read; empty of other tools'."""
+        """The payload's `doc` field, written by this server; empty for points of other tools."""
         doc = (self.payload or {}).get("doc")
         return doc if isinstance(doc, dict) else {}
 
     @property
     def own(self) -> str | None:
-        """The id of its document; None for points of other tools."""
+        """The id of the document; None for points of other tools."""
         value = self.doc.get("id")
         return value if isinstance(value, str) else None
 
@@ -83,7 +88,7 @@ class Hit(NamedTuple):
         return self._replace(score=self.score * factor, factors=(*self.factors, (step, factor)))
 
     def lifted(self, step: str, relevance: float) -> "Hit":
-        """A copy that is more relevant, by what is recorded as the step's gain."""
+        """A copy with this relevance; the difference is recorded as the step's gain."""
         return self._replace(
             relevance=relevance,
             score=relevance * math.prod(factor for _, factor in self.factors),
@@ -92,20 +97,20 @@ class Hit(NamedTuple):
 
 
 def by_score(hits: Iterable[Hit]) -> list[Hit]:
-    """Best first; ties by collection and id, so that the same request gives the same order."""
+    """Sort by score, best first; ties by collection and id, so that the order is deterministic."""
     return sorted(hits, key=lambda hit: (-hit.score, hit.collection, str(hit.id)))
 
 
 def bound(terms: Terms) -> float:
-    """The largest BM25 score that any document could reach for these terms."""
+    """The highest BM25 score that any document can reach for these terms."""
     return (K1 + 1) * (sum(terms.idf.values()) if terms.ceiling is None else terms.ceiling)
 
 
 def relevance(dense: float | None, sparse: float | None, limit: float, alpha: float) -> float:
-    """Relevance of one point; None stands for a leg that was not searched.
+    """The relevance of a point.
 
     `dense` is a cosine, `sparse` a BM25 score under the global idf, `limit` the bound, `alpha`
-    the dense leg's share. The share of a leg that was not searched goes to the other.
+    the weight of the dense leg. If a leg was not searched (None), the other has its weight too.
     """
     meaning = 0.0 if dense is None else within_one(dense)
     words = 0.0 if sparse is None or limit <= 0 else within_one(sparse / limit)
@@ -117,21 +122,21 @@ def relevance(dense: float | None, sparse: float | None, limit: float, alpha: fl
 
 
 def within_one(value: float) -> float:
-    """The value held to [0, 1], nan as 0; quicker than `min` and `max`, which counts here."""
+    """The value clamped to [0, 1], NaN to 0; faster than `min` and `max` in this hot path."""
     return value if 0.0 <= value <= 1.0 else 1.0 if value > 1.0 else 0.0
 
 
 def calibrate(found: Iterable[Scored], terms: Terms, alpha: float) -> list[Hit]:
-    """All candidates as one ranking, best first, ties by collection and id.
+    """Merge all candidates into one ranking, best first, ties by collection and id.
 
-    Without parts of texts that were replaced, or are not whole yet.
+    Orphaned parts of replaced or incomplete texts are left out.
 
         relevance = a * max(cos, 0) + (1 - a) * bm25 / bound,   bound = (k1 + 1) * sum_t idf(t)
 
-    Merging by RRF score would be a round-robin: every collection's first hit scores the same,
-    however bad. Both terms here are absolute: cos by nature, bm25 because the bound is the largest
-    score that any document could reach (k1 + 1 is the limit of BM25's term frequency part) and
-    because idf is that of all searched collections together. Source: DESIGN 3.3, measured there.
+    Merging by RRF score would be a round-robin: the first hits of all collections would score the
+    same, however bad. Both terms here are absolute. The cosine is by nature. BM25 is, because the
+    idf covers all searched collections, and the bound is the highest score that any document can
+    reach (k1 + 1 is the limit of BM25's term frequency factor). Source: DESIGN 3.3, measured there.
     """
     limit = bound(terms)
     return by_score(hit for part in found for hit in _hits(part, limit, alpha))
@@ -141,18 +146,18 @@ def _hits(found: Scored, limit: float, alpha: float) -> Iterator[Hit]:
     for collection, point, rrf, dense, sparse, payload, current in found.candidates:
         if current is False:
             continue
-        # Engines differ in the last digits from call to call: equal texts would change places.
+        # The engine's last digits vary from call to call; without rounding, ties would swap places.
         value = round(relevance(dense, sparse, limit, alpha), DIGITS)
         yield Hit(collection, point, value, value, rrf, dense, sparse, payload)
 
 
 def lifted(hit: Hit, step: str, part: float, alpha: float) -> Hit:
-    """The hit with relevance and score raised, the gain recorded under `step`.
+    """Raise relevance and score; the gain is recorded under `step`.
 
         relevance' = bent(relevance + (1 - a) * part)
 
-    with a = 0 where no vectors were compared. `part` is the part of the query, by idf, that the
-    words found are: what they could earn in the text at most.
+    with a = 0 if no vectors were compared. `part` is the share of the query's idf that the matched
+    words have: the most that they could contribute as keywords.
     """
     words = 1.0 if hit.dense is None else 1 - alpha
     raised = bent(hit.relevance, words * part)
@@ -160,10 +165,10 @@ def lifted(hit: Hit, step: str, part: float, alpha: float) -> Hit:
 
 
 def bent(value: float, gain: float) -> float:
-    """The relevance with the gain, in [0, 1]; increasing in both.
+    """Relevance plus gain, in [0, 1]; increasing in both.
 
-    Above a knee at 0.8 (or at the relevance, where that is more) the line bends,
-    k + (1 - k) * (1 - exp(-(x - k) / (1 - k))), so that it stays below 1 and keeps the order.
+    Above a knee k at 0.8 (or at the relevance if that is higher) the curve flattens,
+    k + (1 - k) * (1 - exp(-(x - k) / (1 - k))), so it stays below 1 and keeps the order.
     """
     knee = max(KNEE, value)
     over, room = value + gain - knee, 1 - knee
@@ -175,13 +180,13 @@ def bent(value: float, gain: float) -> float:
 def lift_tags(
     hits: Sequence[Hit], matches: Mapping[str, TagMatch], words: Words, alpha: float
 ) -> list[Hit]:
-    """The hits, best first, those that carry a tag which the query names raised.
+    """Raise the hits that have a tag named in the query; best first.
 
-    The part of the query that the tags' words are counts TAG_GAIN times, and by the match's boost.
+    The gain is the share of the query that the tag's words have, times TAG_GAIN and the boost.
     """
     if not matches:
         return list(hits)
-    fold = cache(folded_tag)  # the same few tags are in many hits
+    fold = cache(folded_tag)  # many hits share a few tags
 
     @cache
     def part(tags: tuple[str, ...]) -> float:
@@ -200,7 +205,7 @@ def lift_tags(
 def carried(
     payload: Payload | None, named: TagMatch, fold: Callable[[str], str] = folded_tag
 ) -> tuple[str, ...]:
-    """The named tags of a payload: `tags` or `metadata.tags`, a string or a list."""
+    """The payload's tags (`tags` or `metadata.tags`, a string or a list) that the query names."""
     payload = payload or {}
     values: list[Any] = []
     for place in (payload, payload.get("metadata")):
@@ -211,9 +216,9 @@ def carried(
 
 
 def capped(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
-    """The raised hit, its relevance at most TAG_MOST by tags; what is beyond counts in its score.
+    """The raised hit, with its relevance limited to TAG_MOST; the rest only raises the score.
 
-    A tag says what a text is about, not that it answers.
+    A tag says what a text is about, but not that it answers the query.
     """
     most = max(hit.relevance, min(raised.relevance, TAG_MOST))
     named = hit.lifted("tags", most) if most > hit.relevance else hit
@@ -223,16 +228,15 @@ def capped(hit: Hit, raised: Hit, tags: tuple[str, ...]) -> Hit:
 
 
 def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
-    """The hits, best first, raised by the part of the query that their title holds.
+    """Raise hits by the share of the query that their title contains; best first.
 
-    What this server stores has its title in the BM25 vector already. How the vectors of other
-    points were made is not known.
+    The BM25 vectors of this server include the title already; those of other tools may not.
     """
     if alpha >= 1:
         return list(hits)
 
     def raised(hit: Hit) -> Hit:
-        # Of a point that this server wrote the BM25 score has the title in it.
+        # For this server's points the BM25 score includes the title.
         title = None if hit.doc and hit.sparse is not None else hit.document.title
         if not title:
             return hit
@@ -242,17 +246,17 @@ def lift_titles(hits: Sequence[Hit], words: Words, alpha: float) -> list[Hit]:
 
 
 def written(document: Document) -> str:
-    """All that is written in a part: title, section, source and text."""
+    """All text of a part: title, section, source and body."""
     return "\n".join(filter(None, (document.heading, document.source, document.text)))
 
 
 def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float) -> list[Hit]:
-    """The hits that have the quoted phrases, best first.
+    """Keep the hits that contain all quoted phrases, and raise those with exact terms; best first.
 
-    BM25 finds `1.2.12` in every text that has a 1, a 2 and a 12, and vectors in texts on any
-    version. A text with the compound itself is raised by the part of the query, by idf, that it is,
-    whatever the share of the words: no vector knows better. Of a sentence that mentions a number
-    that part is less than HALF, and it raises nothing; nor where words count nothing (`alpha` 1).
+    BM25 matches `1.2.12` in any text with a 1, a 2 and a 12; vectors match any version number.
+    A text with the exact term is raised by the share of the query's idf that the term has,
+    independent of `alpha`. A term with less than HALF of the query, such as a number in a long
+    question, raises nothing. Nothing is raised in a purely semantic search (`alpha` 1).
     """
     if not exact:
         return list(hits)
@@ -268,16 +272,15 @@ def lift_verbatim(hits: Sequence[Hit], exact: Exact, words: Words, alpha: float)
 
 
 def lift_neighbours(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits, one per text, best first, those beside a better one raised.
+    """Raise the neighbours of better hits; one hit per text, best first.
 
         relevance' = relevance + NEIGHBOUR_SHARE * (best - relevance)
 
-    with the best relevance of the neighbours that were found, where that is more: an answer often
-    stands a line or two from the words that it shares with the question. Neighbours are texts of
-    one collection whose own ids end in numbers that differ by REACH at most, behind the same text
-    and a colon or a hash: D1:3 and D1:5, log.txt#42 and log.txt#43. Two, since in a conversation
-    the same person speaks every other turn. No text passes a better neighbour, and the best one
-    gains nothing.
+    where `best` is the highest relevance of the retrieved neighbours: an answer is often a line or
+    two away from the words that it shares with the question. Neighbours are texts of one collection
+    whose ids end in numbers that differ by at most REACH, after the same prefix with a colon or a
+    hash: D1:3 and D1:5, log.txt#42 and log.txt#43. REACH is 2, because in a conversation the same
+    person speaks every other turn. No hit overtakes a better neighbour.
     Source of the idea: Fernández, Losada and Azzopardi, "Extending the language modeling framework
     for sentence retrieval to include local context", Information Retrieval 14, 2011; share and
     reach are measured (docs/ranking.md).
@@ -296,6 +299,12 @@ def lift_neighbours(hits: Sequence[Hit]) -> list[Hit]:
         return hit.lifted("neighbours", hit.relevance + NEIGHBOUR_SHARE * gain) if gain > 0 else hit
 
     return by_score(map(beside, hits, places))
+
+
+def series_of(hit: Hit) -> tuple[str, str] | None:
+    """The numbered series of a text: its collection, and its id without the number."""
+    place = _place(hit.collection, hit.own)
+    return place[:2] if place else None
 
 
 def _place(collection: str, document: str | None) -> Place | None:

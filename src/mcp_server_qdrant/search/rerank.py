@@ -1,11 +1,10 @@
-"""The best hits in the order of a second model, which scores each text beside the query.
+"""Reorders the best hits by a second model, which scores each text against the query.
 
     score = r * product of the factors        r = s, or sigmoid(s) = 1 / (1 + exp(-s)) for logits
 
-where s is the reranker's score. r replaces relevance in the score alone: `relevance` stays the
-number that compares across collections and queries, and that a threshold is on. Preference and age
-count as before; where they are equal the order is the reranker's. Hits beyond the pool come after
-it, in the order they had. Whatever fails, the order stays as it was and the outcome says so.
+where s is the reranker's score. r replaces relevance only in the score: `relevance` remains the
+comparable number that the threshold applies to. Preference and age still count. Hits beyond the
+pool follow in their old order. If anything fails, the order is unchanged and the outcome says so.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ LEAST_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Hits in their order. `best` is the most relevant one before a threshold."""
+    """Ordered hits. `best` is the most relevant one before the threshold."""
 
     hits: list[Hit]
     best: Hit | None
@@ -44,35 +43,35 @@ class Reranker(Protocol):
 
     @property
     def logits(self) -> bool:
-        """True: scores are logits. False: they are taken for logits where one leaves [0, 1]."""
+        """True if scores are logits. If False, they count as logits once one is outside [0, 1]."""
 
     @property
     def length(self) -> int:
-        """Characters of a text, and of the query, that it is given at most."""
+        """The highest number of characters of a text, and of the query."""
 
     def start(self) -> None:
-        """Begin to load."""
+        """Start loading the model."""
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> Sequence[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Release all resources."""
 
 
 class Rerank:
-    """Reranks hits; after a failure it pauses. `reranker` is None where none is set up."""
+    """Reranks hits; pauses after a failure."""
 
     def __init__(
         self,
-        reranker: Reranker | None,
+        reranker: Reranker,
         seconds: float = SECONDS,
         pool: int = POOL,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.reranker = reranker
         self.pool = pool
-        self._seconds = seconds
+        self.seconds = seconds
         self._breaker = Breaker(COOLDOWN, clock=clock)
 
     async def apply(
@@ -80,14 +79,12 @@ class Rerank:
     ) -> tuple[list[Hit], Reranked]:
         """The hits in their new order, and the outcome.
 
-        `text` gives the text of a hit in so many characters; `left` seconds remain for the search.
+        `text(hit, n)` is the hit's text in n characters; `left` seconds remain for the search.
         """
         pool, reranker = hits[: self.pool], self.reranker
-        if reranker is None:
-            return list(hits), Reranked("skipped", reason="No reranker is set up: RERANK_PROVIDER.")
         if reason := self._not_now(len(pool), left):
             return list(hits), Reranked("skipped", reranker.name, reason=reason)
-        seconds = min(self._seconds, left)
+        seconds = min(self.seconds, left)
         try:
             async with asyncio.timeout(seconds):
                 texts = [text(hit, reranker.length)[: reranker.length] for hit in pool]
@@ -95,7 +92,7 @@ class Rerank:
             scores = checked(given, len(pool))
         except TimeoutError:
             failure = RerankerUnavailable(f"The reranker took longer than {seconds:.2g} s.")
-            if seconds == self._seconds:  # else the search was late, not the reranker
+            if seconds == self.seconds:  # otherwise the search was late, not the reranker
                 self._breaker.failed(str(failure), at_once=True)
         except RerankerUnavailable as error:
             failure = error
@@ -108,12 +105,11 @@ class Rerank:
         return list(hits), Reranked(state, reranker.name, reason=str(failure))
 
     async def close(self) -> None:
-        """Let the reranker go."""
-        if self.reranker is not None:
-            await self.reranker.close()
+        """Close the reranker."""
+        await self.reranker.close()
 
     def _not_now(self, count: int, left: float) -> str | None:
-        """The reason why a try is not worth it, if there is one."""
+        """The reason not to rerank now, if there is one."""
         if count < 2:
             return "There is nothing to reorder."
         if self._breaker.open:
@@ -123,7 +119,7 @@ class Rerank:
 
 
 def checked(scores: Sequence[float], count: int) -> Sequence[float]:
-    """The scores, if they are `count` finite numbers and differ. Raises RerankerUnavailable."""
+    """The scores, if they are `count` finite numbers, not all equal. Raises RerankerUnavailable."""
     if len(scores) != count or not all(map(math.isfinite, scores)):
         raise RerankerUnavailable("The reranker's scores are not one finite number for each text.")
     if len(set(scores)) == 1:
@@ -132,7 +128,7 @@ def checked(scores: Sequence[float], count: int) -> Sequence[float]:
 
 
 def units(scores: Sequence[float], *, logits: bool) -> list[float]:
-    """Scores on [0, 1], in the same order: as they are, or through the sigmoid where logits."""
+    """Scores in [0, 1], in the same order; logits go through the sigmoid."""
     if not logits and all(0 <= score <= 1 for score in scores):
         return list(scores)
     return [sigmoid(score) for score in scores]
@@ -144,9 +140,9 @@ def sigmoid(logit: float) -> float:
 
 
 def reordered(hits: Sequence[Hit], scores: Sequence[float], values: Sequence[float]) -> list[Hit]:
-    """The hits by `values` times their factors; ties by `scores`, then as they were.
+    """Sort the hits by `values` times their factors; ties by `scores`, then in their old order.
 
-    Far from 0 the sigmoid maps different logits to one float, hence the first tie-break.
+    Far from 0 the sigmoid maps different logits to the same float, hence the first tie-break.
     """
     scored = [
         hit._replace(reranked=value, score=value * math.prod(factor for _, factor in hit.factors))

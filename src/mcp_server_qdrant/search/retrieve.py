@@ -3,14 +3,16 @@
 A collection that fails becomes a status; the others answer.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from datetime import datetime
 from itertools import chain
 from typing import Any, TypeVar
 
 from mcp_server_qdrant.core.context import recorder
 from mcp_server_qdrant.core.datatypes import (
+    SUPERSEDED_KEY,
+    Best,
     Document,
     LegQuery,
     Payload,
@@ -20,24 +22,29 @@ from mcp_server_qdrant.core.datatypes import (
     State,
     Status,
     Target,
+    alike,
 )
-from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
+from mcp_server_qdrant.core.dates import own_date
+from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, UnknownCollection
+from mcp_server_qdrant.core.expiry import expired
+from mcp_server_qdrant.core.notation import moment
 from mcp_server_qdrant.qdrant.read.query import Queries
 from mcp_server_qdrant.search.ranking import LONGEST, candidates, successor_of
-from mcp_server_qdrant.search.relevance import Hit, by_score
+from mcp_server_qdrant.search.relevance import Hit, bound, by_score
 from mcp_server_qdrant.search.understand import Query
 
 NO_TERMS = Sparse((), ())
+SPARE = 10  # extra candidates, since some may be orphaned parts of replaced texts
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """The best candidates with their payloads, and what each collection gave.
+    """The best candidates with their payloads, and the results of each collection.
 
-    `statuses` has two of a collection that failed while successors were fetched. `replaced` are the
-    parts that were left out, as their text was replaced. `cut`: there were more candidates.
+    A collection that failed while successors were read has two `statuses`. `replaced` are orphaned
+    parts of replaced texts, which were left out. `cut`: there were more candidates.
     """
 
     hits: Sequence[Hit]
@@ -47,7 +54,7 @@ class Retrieved:
     cut: bool = False
 
     def updated(self, deeper: "Retrieved") -> "Retrieved":
-        """What a deeper look found; collections that failed in it keep what they gave before."""
+        """The results of a deeper search; collections that failed in it keep their earlier ones."""
         answered = {target.collection for one in deeper.found for target in one.targets}
         kept = [hit for hit in self.hits if hit.collection not in answered]
         before = [one for one in self.statuses if one.collection not in answered]
@@ -58,15 +65,15 @@ class Retrieved:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Fetches what points say; `to_document` makes a document of collection, id and payload."""
+    """Reads payloads; `to_document` parses collection, id and payload into a document."""
 
     queries: Queries
     to_document: Callable[[str, PointId, Payload], Document]
 
     async def hits(self, hits: Sequence[Hit], seconds: float) -> tuple[list[Hit], list[Status]]:
-        """The hits with their whole payloads and documents, and the collections that failed.
+        """The hits with their complete payloads and documents, and the collections that failed.
 
-        Hits of these are left out.
+        Hits of failed collections are left out.
         """
         wanted: dict[str, list[PointId]] = {}
         for hit in hits:
@@ -77,13 +84,30 @@ class Fetch:
         return [self.read(hit, payload) for hit, payload in there if payload is not None], late
 
     def read(self, hit: Hit, payload: Payload) -> Hit:
-        """The hit with a payload, and the document that it is."""
-        reading = cache(partial(self.to_document, hit.collection, hit.id, payload))
+        """The hit with its payload and a lazily parsed document."""
+        reading = _Reading(self.to_document, hit.collection, hit.id, payload)
         return hit._replace(payload=payload, reading=reading)
 
 
+class _Reading:
+    """Parses a payload into a document at the first call; cheap, as each candidate has one."""
+
+    __slots__ = ("_document", "_point", "_to_document")
+
+    def __init__(
+        self, to_document: Callable[[str, PointId, Payload], Document], *point: Any
+    ) -> None:
+        self._to_document, self._point = to_document, point
+        self._document: Document | None = None
+
+    def __call__(self) -> Document:
+        if self._document is None:
+            self._document = self._to_document(*self._point)
+        return self._document
+
+
 async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
-    """The best candidates of all targets with their texts; a target that fails is a status."""
+    """The best candidates of all targets with their texts; a failed target becomes a status."""
     with recorder().phase("retrieve"):
         found, statuses = await candidates_of(fetch.queries, query)
         scored = candidates(found, query)
@@ -95,37 +119,40 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
             if one.current is False
         ]
         names = frozenset(target.collection for target in query.targets)
-        hits, failing = await with_successors(fetch, hits, names, query.seconds())
+        end = query.period and query.period.until
+        hits, failing = await with_successors(fetch, hits, names, query.seconds(), end)
     cut = len(scored) > query.pool
     return Retrieved(hits, found, [*statuses.values(), *failing], replaced, cut)
 
 
 async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], dict[str, Status]]:
-    """The candidates of the targets, and the status of each; all are searched at once."""
-    legs: list[tuple[Target, LegQuery]] = []
+    """The candidates of all targets, searched in parallel, and the status of each target."""
+    legs: list[tuple[Sequence[Target], LegQuery]] = []
     statuses: dict[str, Status] = {}
-    alike: dict[Any, tuple[LegQuery, State, str | None]] = {}
-    sparse, tags, failures = query.terms.sparse, query.tags, query.terms.failures
-    for target in query.targets:
-        name = target.collection
-        own = id(sparse.get(name)), id(tags.get(name)), failures.get(name)
-        key = *own, target.dense, target.sparse, target.failed, target.note
-        if key not in alike:
-            alike[key] = _leg_query(target, query)
-        asked, state, reason = alike[key]
-        statuses[name] = Status(name, state, reason)
-        if asked.dense or (asked.sparse and asked.sparse.indices):
-            legs.append((target, asked))
+    tags = query.tags
+    # Collections with a query of their own.
+    own = {*tags, *query.terms.failures, *query.confined}
+    for some in alike(query.targets):
+        others = [one for one in some if one.collection not in own] if own else some
+        for same in filter(None, (others, *([one] for one in some if one.collection in own))):
+            asked, state, reason = _leg_query(same[0], query)
+            names = [one.collection for one in same]
+            statuses |= {name: Status(name, state, reason) for name in names}
+            if asked.dense or (asked.sparse and asked.sparse.indices):
+                legs.append((same, asked))
+    # Tags and preferred collections can raise hits from further down.
+    lifted = tags or (query.rules.order and query.request.priority != "natural")
     found, failed = await queries.search(
         legs,
         depth=query.depth,
         condition=query.condition,
         period=query.period,
         seconds=query.seconds(),
+        best=None if lifted else Best(query.pool + SPARE, query.alpha, bound(query.terms)),
     )
     statuses |= {name: _fault(name, error) for name, error in failed.items()}
     for name, damage in chain.from_iterable(part.damage.items() for part in found):
-        reasons = filter(None, (damage, statuses[name].reason))  # the rest was searched
+        reasons = filter(None, (damage, statuses[name].reason))  # the other points were searched
         statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
 
@@ -138,7 +165,7 @@ def _fault(name: str, error: QdrantMcpError) -> Status:
 def told_apart(
     names: Iterable[str], answers: Iterable[T | QdrantMcpError]
 ) -> tuple[dict[str, T], list[Status]]:
-    """The answers by collection, and the statuses of those that failed."""
+    """The results by collection, and the statuses of the collections that failed."""
     found: dict[str, T] = {}
     late: list[Status] = []
     for name, answer in zip(names, answers, strict=True):
@@ -150,7 +177,7 @@ def told_apart(
 
 
 def _leg_query(target: Target, query: Query) -> tuple[LegQuery, State, str | None]:
-    """What a collection is asked, how it fares if it answers, and why: which legs it lacks."""
+    """The query for a collection, its state if it answers, and the reason if a leg is missing."""
     name, leg = target.collection, target.dense
     vector, no_vector = None, None
     if leg is not None:
@@ -175,25 +202,33 @@ def _leg_query(target: Target, query: Query) -> tuple[LegQuery, State, str | Non
     words = query.terms.sparse.get(name)
     if words is None and target.sparse and query.terms.idf and not no_terms:
         words = NO_TERMS
-    legs = LegQuery(vector, words, named.values if named else ())
+    legs = LegQuery(vector, words, named.values if named else (), query.confined.get(name))
     return legs, state, no_terms or no_vector or target.note
 
 
 async def completed(fetch: Fetch, hits: Sequence[Hit], query: Query) -> list[Hit]:
-    """The hits; those of which all is shown with their whole payload, if it can be had."""
+    """The hits; those that are shown in full get their complete payload if it can be read."""
     if not fetch.queries.partial:
         return list(hits)
     full = query.request.mode == "full"
-    wanted = [hit for hit in hits[: query.limit] if full or hit.document.textless]
+    shown = [hit for hit in hits[: query.limit] if not hit.as_of]
+    wanted = [hit for hit in shown if full or hit.document.textless]
     whole, _ = await fetch.hits(wanted, query.seconds())
     known = {(hit.collection, hit.id): hit for hit in whole}
     return [known.get((hit.collection, hit.id), hit) for hit in hits]
 
 
 async def with_successors(
-    fetch: Fetch, hits: Sequence[Hit], names: Container[str], seconds: float
+    fetch: Fetch,
+    hits: Sequence[Hit],
+    names: Container[str],
+    seconds: float,
+    end: datetime | None = None,
 ) -> tuple[list[Hit], list[Status]]:
-    """The hits, and those of the named collections that supersede some; what failed."""
+    """The hits and their successors in the named collections, and what failed.
+
+    Texts newer than the `end` of a period supersede nothing in it.
+    """
     known = {(hit.collection, hit.id) for hit in hits}
     every, newest, late = list(hits), list(hits), list[Status]()
     for _ in range(LONGEST):
@@ -207,6 +242,64 @@ async def with_successors(
         if not wanted:
             break
         newest, failing = await fetch.hits(wanted, seconds)
+        now = fetch.queries.now()
+        newest = [
+            hit
+            for hit in newest
+            if not expired(hit.document, now) and not _later(hit.document, end)
+        ]
         every += newest
         late += failing
-    return every, late
+    return await standing(fetch, every, seconds, end), late
+
+
+def _later(document: Document, end: datetime | None) -> bool:
+    """True for a text that began after the end of a period, if there is one."""
+    begun = own_date(document) or moment(document.created_at)
+    return bool(end and begun and begun >= end)
+
+
+async def standing(
+    fetch: Fetch, hits: Sequence[Hit], seconds: float, end: datetime | None = None
+) -> list[Hit]:
+    """The hits; a text whose successor was deleted, or is newer than `end`, is not superseded."""
+    known = {(hit.collection, hit.id) for hit in hits}
+    wanted: dict[str, list[PointId]] = {}
+    for hit in hits:
+        new = successor_of(hit)  # checks the payload first, because parsing documents is slow
+        if new and (first := hit.document.heir) and (new[0], first) not in known:
+            wanted.setdefault(new[0], []).append(first)
+    if not wanted:
+        return list(hits)
+    lifted = await _lifted(fetch, wanted, seconds, end)
+
+    def free(hit: Hit) -> Hit:
+        new = successor_of(hit)
+        there = lifted.get((new[0], hit.document.heir or "")) if new else None
+        if there is None:
+            return hit
+        payload = {
+            key: value for key, value in (hit.payload or {}).items() if key != SUPERSEDED_KEY
+        }
+        document = hit.document if there else hit.document._replace(heir=None)
+        return hit._replace(payload=payload, reading=lambda: document)
+
+    return [free(hit) for hit in hits]
+
+
+async def _lifted(
+    fetch: Fetch, wanted: Mapping[str, Sequence[PointId]], seconds: float, end: datetime | None
+) -> dict[tuple[str, PointId], bool]:
+    """The successors that supersede nothing, and whether they are there."""
+    answers = await fetch.queries.payloads([*wanted.items()], seconds)
+    lifted: dict[tuple[str, PointId], bool] = {}
+    for (name, points), answer in zip(wanted.items(), answers, strict=True):
+        if isinstance(answer, QdrantMcpError):
+            gone = points if isinstance(answer, UnknownCollection) else ()
+            lifted |= {(name, point): False for point in gone}
+            continue
+        for point in points:
+            there = point in answer
+            if not there or _later(fetch.to_document(name, point, answer[point]), end):
+                lifted[name, point] = there
+    return lifted

@@ -1,40 +1,43 @@
-"""The request -> a query: targets, words and vectors of what is asked, tags, the extent."""
+"""Turns a request into a query: targets, terms, vectors, tags, filters and limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
-from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets, alike
 from mcp_server_qdrant.core.dates import Period, span
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.exact import Exact
 from mcp_server_qdrant.core.find import Preferences, SearchRequest
 from mcp_server_qdrant.core.notation import line
 from mcp_server_qdrant.core.tasks import gathered
+from mcp_server_qdrant.qdrant.filters import both
 from mcp_server_qdrant.qdrant.read.catalog import Catalog
 from mcp_server_qdrant.qdrant.read.lookup import Lookup
 from mcp_server_qdrant.qdrant.read.query import Queries
+from mcp_server_qdrant.qdrant.read.scope import Scope
 from mcp_server_qdrant.search.words.spelling import Speller
 from mcp_server_qdrant.search.words.tags import TagIndex, TagMatch
 from mcp_server_qdrant.search.words.terms import Reader, Terms, TermWeights, Words
 
-WITHIN = 20  # passages of the one text that is searched, without a limit
-MOST_TIMES = 3  # the results of one collection, where several are searched without a limit
-# Candidates: the same for all limits up to REACH, so that a small one shows the first results of a
-# large one. Of many that are asked apart each gives fewer.
-CANDIDATES = 180  # of all that are asked apart
-DEPTH = 60  # of one at most
-SHALLOW = 10  # and at least
-POOL = 60  # the best of all: their texts are ranked
+WITHIN = 20  # passages, if one text is searched and no limit is given
+MOST_TIMES = 3  # times the results of one collection, if several are searched without a limit
+# Candidates: the same number for all limits up to REACH, so that the results of a smaller limit are
+# a prefix of a larger one's. The more collections are queried separately, the fewer from each.
+CANDIDATES = 180  # of all collections that are queried separately
+DEPTH = 60  # of one collection at most
+SHALLOW = 10  # of one collection at least
+POOL = 60  # the best of all, whose texts are ranked
 PASSAGES = 6  # of one text at most
-REACH = 20  # the limit up to which that is enough
-DEEPER = 4  # times as many where a page is short
-LAST_SECONDS = 1.0
+REACH = 20  # the highest limit for which that is enough
+DEEPER = 4  # times as many if a page is short
+LAST_SECONDS = 1.0  # always left to finish an answer
 
 # A model's name and a text -> a unit vector.
 Encode = Callable[[str, str], Awaitable[Dense]]
@@ -53,31 +56,31 @@ NO_VECTORS = QueryVectors({}, {})
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The operator's rules of ranking, which no request changes.
+    """The operator's ranking rules, which no request changes.
 
-    `alpha` is the dense leg's share of the relevance, where a request names none; `order` are
-    preferred collections, the most preferred first; `decay` is per day.
+    `alpha` is the default weight of the dense leg; `order` are the preferred collections, the most
+    preferred first.
     """
 
     alpha: float
     order: tuple[str, ...] = ()
-    decay: float = 0.01
     time_fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Query:
-    """A request as understood: all that a search depends on.
+    """All inputs of a search.
 
-    `request` has the server's preference wherever the caller gave none. `alpha` is the dense leg's
-    share of the relevance, `likeness` what near spelling adds at most; `now` is the present for
-    the age of texts, `left` the seconds that the search still has; `exact` what must be found as it
-    is written. `condition` is the filter in the engine's form, `period` that of the dates; `tags`
-    are those that the query names, by collection.
-    `depth` candidates of each collection are fetched, of those that are asked together a few more,
-    and the texts of the `pool` best are ranked.
-    Of one text at most so many `passages` are shown. `reader(text)` is the tokeniser for the
-    language of that text.
+    `request`: the caller's, with the server's preferences filled in.
+    `alpha`: weight of the dense leg. `likeness`: highest gain for similar spelling.
+    `now`: the reference for the age of texts. `left()`: seconds that remain for the search.
+    `exact`: terms that must be found as written. `condition`: the filter in the engine's form.
+    `period`: the range of dates. `tags`: tags that the query names, by collection.
+    `depth`: candidates fetched of each collection (more if several are queried together).
+    `pool`: the best of them whose texts are ranked. `passages`: highest number shown of one text.
+    `reader(text)`: the tokeniser for the text's language.
+    `scope`: the folder's scope if the request names no collections. `confined`: filters of
+    collections that are only partly in it.
     """
 
     request: SearchRequest
@@ -98,14 +101,25 @@ class Query:
     exact: Exact = field(default_factory=Exact)
     tags: Mapping[str, TagMatch] = field(default_factory=dict)
     passages: int = PASSAGES
+    scope: Scope | None = None
+    confined: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def words(self) -> Words:
-        """The words of the query, to be found in texts."""
+        """The words of the query, to match against texts."""
         return Words(self.terms, self.reader)
 
+    @property
+    def known(self) -> QueryVectors:
+        """The vectors of the query as it was asked; none if it was corrected."""
+        return self.vectors if self.terms.query == self.request.query else NO_VECTORS
+
+    def condition_of(self, collection: str) -> Any:
+        """The filter for a collection, in the engine's form."""
+        return condition_by(self.condition, self.confined)(collection)
+
     def seconds(self) -> float:
-        """The time that is left; a second at least, to show what was found."""
+        """The remaining time, but at least a second, to show what was found."""
         return max(self.left(), LAST_SECONDS)
 
     def deeper(self, condition: Any) -> "Query":
@@ -115,9 +129,15 @@ class Query:
         )
 
 
+def condition_by(condition: Any, confined: Mapping[str, Any]) -> Callable[[str], Any]:
+    """A function from a collection to its filter, which includes that of `confined`."""
+    return lambda name: both(confined[name], condition) if name in confined else condition
+
+
 def depth_of(apart: int, limit: int) -> tuple[int, int]:
-    """The candidates of each collection, or vector space, of so many that are asked apart, and how
-    many of all are ranked as texts.
+    """(candidates of each collection or vector space, texts that are ranked).
+
+    `apart` is the number of collections or spaces that are queried separately.
     """
     times = max(-(-limit // REACH), 1)
     depth = max(SHALLOW, min(DEPTH, -(-CANDIDATES // max(apart, 1))))
@@ -125,7 +145,7 @@ def depth_of(apart: int, limit: int) -> tuple[int, int]:
 
 
 def this_hour() -> datetime:
-    """The present to the hour: a request repeated at once gets the same answer, to the last bit."""
+    """The current time, rounded to the hour, so that repeated requests get identical answers."""
     return datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 
 
@@ -133,8 +153,8 @@ def this_hour() -> datetime:
 class Understanding:
     """Turns requests into queries.
 
-    `reader(text)` is the tokeniser for the language of a text. A request without a limit has
-    `results` of each collection; a reranker reads `pool` hits.
+    `reader(text)` is the tokeniser for the text's language. `results` is the default limit per
+    collection; a reranker reads `pool` hits.
     """
 
     catalog: Catalog
@@ -152,8 +172,18 @@ class Understanding:
     pool: int
     now: Callable[[], datetime] = this_hour
 
-    async def query(self, request: SearchRequest) -> Query:
-        """The query of a request that has one.
+    async def scope(self, request: SearchRequest, folder: Path | None) -> Scope | None:
+        """The scope of the folder, or of the client's, if the request names no collections."""
+        named = request.collections is not None or request.within
+        return None if named else await self.catalog.scope(folder)
+
+    async def query(
+        self,
+        request: SearchRequest,
+        folder: Path | None = None,
+        known: QueryVectors = NO_VECTORS,
+    ) -> Query:
+        """The query of a request that has one; some of its vectors may be `known`.
 
         Raises UnknownCollection, InvalidFilter, RequestError.
         """
@@ -161,18 +191,22 @@ class Understanding:
         share = dense_share(request.semantic_weight, request.keyword_weight)
         period, exact = period_of(request, now), Exact.in_query(request.query)
         text, names = None, request.collections
+        if scope := await self.scope(request, folder):
+            names = scope.names
         if request.within:
             text = await self.lookup.one(request.within, names)
             names = (text.collection,)
         condition = self.queries.prepare(request.where(), text)
         resolved = await self.catalog.resolve(names)
-        targets = [narrowed(one, request.algorithm) for one in resolved]
+        targets = resolved
+        if request.algorithm != "hybrid":
+            targets = Targets(narrowed(one, request.algorithm) for one in resolved)
         preferred = request.over(self.preferences)
         alpha = self.rules.alpha if share is None else share
         alpha = 1.0 if request.algorithm == "semantic" else alpha
         tagged = targets if alpha < 1 else ()
         terms, vectors, tags = await self._words_and_vectors(
-            preferred, resolved, targets, tagged, end
+            preferred, resolved, targets, tagged, end, known
         )
         limit = self.shown(request, targets)
         passages = request.group_size or PASSAGES
@@ -180,10 +214,10 @@ class Understanding:
             passages = request.limit or WITHIN
         apart = {target.space or (target.collection,) for target in targets}
         depth, pool = depth_of(len(apart), max(limit, passages))
-        # Near spelling counts by the algorithm, or where the caller asks for it.
+        # Spelling counts if the algorithm includes it or the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
-        # What must be found as it is written may stand further down.
+        # Exact terms may be found further down.
         thorough = bool(exact) or preferred.rerank
         return Query(
             request=preferred,
@@ -204,6 +238,8 @@ class Understanding:
             exact=exact,
             tags=tags,
             passages=passages,
+            scope=scope,
+            confined=self.queries.confined(scope),
         )
 
     def shown(self, request: SearchRequest, targets: Sequence[Target]) -> int:
@@ -219,21 +255,23 @@ class Understanding:
         targets: Sequence[Target],
         tagged: Sequence[Target],
         end: float,
+        known: QueryVectors,
     ) -> tuple[Terms, QueryVectors, Mapping[str, TagMatch]]:
-        """The query for each leg; where a word is misspelled, corrected and encoded again.
+        """The terms, vectors and tags of the query, with its spelling corrected.
 
-        Semantic search asks the collections for their words too, but only to correct the spelling.
+        A semantic search probes terms too, but only to correct the spelling.
         """
         text = request.query
         probed = resolved if request.correct else targets
-        terms, vectors, tags = await asyncio.gather(
+        # The model comes first: it encodes in a thread while the rest runs here.
+        vectors, terms, tags = await asyncio.gather(
+            self._embed(text, targets, known),
             self._probe(text, probed),
-            self._embed(text, targets),
             self.tags.named(text, tagged),
         )
         suspect = terms.unknown - self.tags.terms(tags)
         if request.correct and suspect:
-            half = (end - monotonic()) / 2  # the search itself has the other half of the time
+            half = (end - monotonic()) / 2  # the other half is for the search itself
             unknown = replace(terms, unknown=suspect)
             text, corrections = await self.speller.correct(unknown, probed, half)
             better = await self._probe(text, probed) if corrections else terms
@@ -250,13 +288,15 @@ class Understanding:
         with recorder().phase("probe"):
             return await self.terms.weighed(text, targets)
 
-    async def _embed(self, text: str, targets: Sequence[Target]) -> QueryVectors:
+    async def _embed(
+        self, text: str, targets: Sequence[Target], known: QueryVectors = NO_VECTORS
+    ) -> QueryVectors:
         with recorder().phase("embed"):
-            return await embed(text, targets, self.encode)
+            return await embed(text, targets, self.encode, known)
 
 
 def narrowed(target: Target, algorithm: Algorithm) -> Target:
-    """The target with the legs that the algorithm searches; without any, with the reason."""
+    """The target with only the legs that the algorithm uses; if none is left, with a note why."""
     if algorithm == "semantic" and target.sparse is not None:
         note = target.note or "semantic search needs a dense vector, and it has none"
         return replace(target, sparse=None, note=None if target.dense else note)
@@ -269,12 +309,12 @@ def narrowed(target: Target, algorithm: Algorithm) -> Target:
 async def embed(
     query: str, targets: Sequence[Target], encode: Encode, known: QueryVectors = NO_VECTORS
 ) -> QueryVectors:
-    """Encode the query once for each model that a target needs, concurrently.
+    """Encode the query once for each model of the targets, concurrently.
 
-    Not for those of which its vector is `known`, or why there is none. A model that cannot encode
-    does not fail the search: its reason is kept.
+    Models in `known` are not asked again. A model that fails does not fail the search; its reason
+    is kept.
     """
-    needed = {target.dense.model for target in targets if target.dense}
+    needed = {some[0].dense.model for some in alike(targets) if some[0].dense}
     models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:
@@ -286,10 +326,10 @@ async def embed(
 
 
 def dense_share(semantic: float | None, keyword: float | None) -> float | None:
-    """The dense leg's share of the relevance that the caller's weights ask for.
+    """The weight of the dense leg from the caller's weights; None if the caller gave none.
 
-    Weights are from 0 to 1, their sum is at most 1 and one of them is above 0; one that is not
-    given is what the other leaves. None where neither is given. Raises RequestError.
+    Weights are in [0, 1], their sum is at most 1, and at least one is above 0. A missing weight is
+    1 minus the other. Raises RequestError.
     """
     given = [weight for weight in (semantic, keyword) if weight is not None]
     if sum(given) > 1 + 1e-9:
@@ -305,7 +345,7 @@ def dense_share(semantic: float | None, keyword: float | None) -> float | None:
 
 
 def period_of(request: SearchRequest, now: datetime) -> Period | None:
-    """The period that a request names; None where it names none. Raises RequestError."""
+    """The period of a request, or None. Raises RequestError."""
     since, until = _span("since", request.since, now), _span("until", request.until, now)
     if since is None and until is None:
         return None
@@ -321,6 +361,6 @@ def _span(name: str, text: str | None, now: datetime) -> tuple[datetime, datetim
     if found := span(text, now):
         return found
     raise RequestError(
-        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, 2026-10, yesterday, last "
+        f"{name} is no date: {line(text, 40)!r}. Use 2026-10-31, May 2026, monday, last "
         "week, or 3 days, 2w, 3m, 1y for the time so long ago."
     )

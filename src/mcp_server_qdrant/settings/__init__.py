@@ -1,1 +1,1 @@
-"""The environment, read here alone and checked once. Nothing here acts on a setting."""
+"""Settings from the environment, read only here and validated once. Nothing acts on them here."""

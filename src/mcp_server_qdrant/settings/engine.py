@@ -42,49 +42,57 @@ class EngineSettings(BaseModel):
 
     # engine
     qdrant_url: Annotated[str, AfterValidator(_server_url)] | None = None
-    """Qdrant server. Not set: the embedded engine; `:memory:`: a trial."""
+    """URL of a Qdrant server. Not set: the embedded engine; `:memory:`: a trial in memory."""
     qdrant_api_key: SecretStr | None = None
     """API key of the Qdrant server."""
     qdrant_local_path: Annotated[WholePath, AfterValidator(_no_file)] | None = None
     """Folder of the embedded engine. Default: the platform's user data folder."""
+    qdrant_share_process: bool = True
+    """One process serves all clients of an engine, and exits seconds after the last one. `false`:
+    each client gets a server process of its own, and none stays behind; a second client of the
+    embedded engine is refused."""
+    qdrant_daily_backup: WholePath | None = None
+    """Folder for daily backups of the embedded engine's collections; the last seven are kept. Not
+    set: no backups."""
     qdrant_timeout: Positive = 10.0
-    """Seconds that a request to the engine may take."""
+    """Timeout of a request to the engine, in seconds. A find returns after four fifths of it with
+    what it has."""
     # collections
     collection_name: Collection | None = None
     """Default collection of find and store. Not set: all, and `memory` for new texts."""
     qdrant_collections: Names = ()
-    """Allowed collections: names and globs, separated by commas; `*,-private*` leaves some out. No
+    """Allowed collections: names and globs, separated by commas; `*,-private*` excludes some. No
     other is read or named. Default: all."""
     qdrant_content_fields: Names = CONTENT_FIELDS
-    """Payload keys that may hold a point's text; the first present is used."""
+    """Payload keys, or paths such as `metadata.text`, that may hold a point's text; the first
+    present is used. Where a collection has none of them, the longest texts that most points have.
+    """
     qdrant_folder: WholePath | None = None
-    """Folder whose own collections are the default ones, here and below. Default over stdio: where
+    """Folder whose own collections are searched by default. Default over stdio: the folder in which
     the client starts the server."""
     qdrant_recall_path: WholePath | None = None
-    """Folder through which `recall` asks this server. Not set: it does not answer."""
+    """Folder through which `recall` finds this server. Not set: `recall` is off."""
     qdrant_read_only: bool = False
-    """Hide every tool that writes."""
+    """Hide all tools that write."""
     # search
     qdrant_search_limit: PositiveInt = 10
-    """Results of a find without a limit, per collection searched; at most three times that in
-    all."""
-    qdrant_search_timeout: Positive = 8.0
-    """Seconds after which a find answers with what it has."""
+    """Default number of results of a find, per collection searched; at most three times that in
+    total."""
     bm25_language: Annotated[str, AfterValidator(_language)] = "auto"
-    """Stemming and stop words of keyword search: a language, `auto` for that of each text, or
-    `none`."""
+    """Language of stemming and stop words in keyword search; `auto`: that of each text; `none`:
+    neither."""
     qdrant_cache_path: WholePath | None = None
-    """Folder of what can be computed again. Default: the platform's user cache folder."""
+    """Cache folder. Default: the platform's user cache folder."""
     # tools
     history_days: Annotated[int, Field(ge=0, le=3_650)] = 30
-    """Days for which a text that an agent replaces or deletes can be brought back; 0: none."""
+    """Days for which a text that an agent replaced or deleted can be restored; 0: never."""
     mask_secrets: bool = True
-    """Keys, tokens and passwords in texts are masked before they are stored; in sessions of coding
-    clients always."""
+    """Mask keys, tokens and passwords in texts before storing them; sessions of coding clients are
+    always masked."""
     tool_find_description: str | None = None
-    """Replaces the description of qdrant-find."""
+    """Description of qdrant-find for agents, in place of the default."""
     tool_store_description: str | None = None
-    """Replaces the description of qdrant-store."""
+    """Description of qdrant-store for agents, in place of the default."""
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:
@@ -101,6 +109,11 @@ class EngineSettings(BaseModel):
         if name and allowed and not listed_in(allowed, name):
             raise ValueError("COLLECTION_NAME is not among QDRANT_COLLECTIONS: add it there")
         return self
+
+    @property
+    def search_seconds(self) -> float:
+        """Seconds after which a find returns what it has."""
+        return 0.8 * self.qdrant_timeout
 
     @property
     def local_path(self) -> Path:
@@ -131,18 +144,18 @@ class TenancySettings(BaseModel):
     """Tenants."""
 
     tenant_field: Annotated[str, AfterValidator(_free_field)] | None = None
-    """Payload field that names a point's tenant. If it is set, each caller is confined to its
-    tenant's points."""
+    """Payload field with a point's tenant. If set, each caller sees only the points of its
+    tenant."""
     tenant_claim: str | None = None
-    """Claim of a caller's token that names its tenant. Default: as TENANT_FIELD."""
+    """Claim with the tenant in a caller's token. Default: the same as TENANT_FIELD."""
     tenant_id: Annotated[str, AfterValidator(_named)] | None = None
-    """Tenant of all calls without a token: stdio, and commands."""
+    """Tenant of calls without a token: over stdio, and commands."""
 
     @model_validator(mode="after")
     def _tenancy_complete(self) -> Self:
         if self.tenant_field is None and (self.tenant_id or self.tenant_claim):
             raise ValueError(
-                "TENANT_ID and TENANT_CLAIM mean nothing without TENANT_FIELD: set it to the "
+                "TENANT_ID and TENANT_CLAIM have no effect without TENANT_FIELD: set it to the "
                 "payload field that names a point's tenant"
             )
         return self

@@ -1,22 +1,32 @@
 """The only reader of the environment. Frozen, typed, secrets masked.
 
-Precedence: environment variable, then the settings file, then the default. A field is called as its
-variable, and the text below it is its row of docs/settings.md. A client starts the server in the
-folder that it has open, which may be a stranger's, so nothing is read there unasked.
+Precedence: environment variable, settings file, default. A field is named after its variable, and
+its docstring is its row in docs/settings.md. A client starts the server in its open folder, which
+may be untrusted, so no file is read there by default.
 """
 
-import json
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self, get_args
+from zoneinfo import ZoneInfo
 
 from dotenv import dotenv_values
 from platformdirs import user_config_path
-from pydantic import AliasChoices, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from typing_extensions import override
 
+from mcp_server_qdrant.core.context import client_folder, holding
 from mcp_server_qdrant.core.disk import others_may_write
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.fields import wanted
@@ -29,19 +39,27 @@ from mcp_server_qdrant.settings.ranking import FilterSettings, RankingSettings
 from mcp_server_qdrant.settings.sync import SyncSettings
 from mcp_server_qdrant.settings.values import from_home
 
-ENV_FILE = ".env"
-LOOKED_AT = 65_536  # bytes of a file that is not ours to read
+APP, ENV_FILE = "mcp-server-qdrant", ".env"
+LOOKED_AT = 65_536  # bytes read of a .env that is not ours
 ASSIGNMENT = re.compile(
     rb"^\s*(?:export\s+)?[\"']?([A-Za-z_][A-Za-z0-9_]*)[\"']?\s*=", re.MULTILINE
 )
 ENVIRONMENT = "the environment"
 HIDDEN = "**********"
-# Of our settings; others have those of other programs too.
+# Prefixes that only our settings have.
 PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
-FORMER_CHECK = "TENANT_CHECK_URL"  # without which more is shown, so that it is not ignored
+_VARIABLES: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 
 
 # The order of the parts, from last to first, is that of docs/settings.md.
+class _Variables(EnvSettingsSource):
+    """A settings source that reads from `variables`."""
+
+    @override
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return {name.lower(): value for name, value in variables().items() if value}
+
+
 class Settings(
     TenancySettings,
     SyncSettings,
@@ -54,16 +72,39 @@ class Settings(
     EngineSettings,
     BaseSettings,
 ):
-    """All settings of the server, read once at start."""
+    """All settings, read once when a client connects or a command starts."""
 
+    _zone: ZoneInfo | None = PrivateAttr(None)
     model_config = SettingsConfigDict(
-        enable_decoding=False,  # the types read their own notation
+        enable_decoding=False,  # the types parse their own notation
         env_file_encoding="utf-8",
         extra="ignore",
         frozen=True,
         populate_by_name=False,  # or PRIORITY would be a variable too
         env_ignore_empty=True,
     )
+
+    @classmethod
+    @override
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Variables(settings_cls), dotenv_settings
+
+    @property
+    def zone(self) -> ZoneInfo | None:
+        """The time zone of days, that of the client's TZ; None: the system's."""
+        return self._zone
+
+    @override
+    def model_post_init(self, _: Any, /) -> None:
+        with suppress(ValueError, KeyError, OSError):  # TZ may be a POSIX rule instead of a name
+            self._zone = ZoneInfo(variables().get("TZ", "").removeprefix(":"))
 
     @model_validator(mode="after")
     def _folders_of_a_tenant(self) -> Self:
@@ -72,15 +113,14 @@ class Settings(
         return self
 
 
-def model_environment() -> str:
-    """Other variables that affect how a local model is found and run, as JSON."""
-    found = {
-        name: value
-        for name, value in os.environ.items()
-        if name.upper().startswith(("HF_", "HUGGINGFACE_", "OMP_", "ORT_", "SSL_CERT_"))
-        or name.upper().endswith(("_PROXY", "_CA_BUNDLE"))
-    }
-    return json.dumps(found, sort_keys=True)
+def variables() -> Mapping[str, str]:
+    """The environment variables of this process, or those set by `reading`."""
+    return _VARIABLES.get()
+
+
+def reading(given: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Read settings from another process's variables in the body."""
+    return holding(_VARIABLES, given)
 
 
 def environment_names() -> dict[str, tuple[str, ...]]:
@@ -94,38 +134,30 @@ def environment_names() -> dict[str, tuple[str, ...]]:
 
 
 def given(env_file: Path | None = None) -> dict[str, tuple[str, str]]:
-    """Each variable that is set: its value, and whether the environment or which file sets it.
+    """Each variable that is set -> (value, source: the environment or a file).
 
-    Raises ConfigError where the file cannot be used.
+    Raises ConfigError if the file cannot be used.
     """
     found = _assigned(settings_file(env_file))
-    return {name: found[name] for name in sorted({*_variables(), FORMER_CHECK} & found.keys())}
+    return {name: found[name] for name in sorted(_variables() & found.keys())}
 
 
 def _assigned(file: Path | None) -> dict[str, tuple[str, str]]:
-    """All variables of the environment and the file, ours or not, as `given` tells them."""
+    """All variables of the environment and the file, ours or not, in the form of `given`."""
     written = dotenv_values(file, encoding="utf-8") if file else {}
     found = {name.upper(): (value, str(file)) for name, value in written.items() if value}
-    return found | {name.upper(): (one, ENVIRONMENT) for name, one in os.environ.items() if one}
+    return found | {name.upper(): (one, ENVIRONMENT) for name, one in variables().items() if one}
 
 
 def _strays(assigned: Collection[str]) -> Iterator[str]:
-    """A sentence for each variable that looks like a setting and is none, or none any more.
-
-    Raises ConfigError where ignoring one would show texts that it hid.
-    """
-    if FORMER_CHECK in assigned:
-        raise ConfigError(
-            f"{FORMER_CHECK} is no longer a setting, and what it hid would be shown: remove it if "
-            "tenants alone may keep callers apart."
-        )
+    """A sentence for each variable that looks like a setting but is none."""
     ours = (name for name in assigned if name.startswith(PREFIXES) and "__" not in name)
     for name in sorted({*ours} - _variables()):
-        yield f"{name} is no setting and does nothing: docs/settings.md has all of them"
+        yield f"{name} is not a setting and has no effect: docs/settings.md has all of them"
 
 
 def shown(variable: str, value: str) -> str:
-    """The value as it may be printed: keys and passwords are masked."""
+    """The value for printing, with keys and passwords masked."""
     for field, names in environment_names().items():
         if variable in names and SecretStr in get_args(Settings.model_fields[field].annotation):
             return HIDDEN
@@ -133,9 +165,9 @@ def shown(variable: str, value: str) -> str:
 
 
 def without_settings() -> dict[str, str]:
-    """The environment of this process without any setting of ours, as a client's own may be."""
-    ours = {*_variables(), FORMER_CHECK}
-    return {name: value for name, value in os.environ.items() if name.upper() not in ours}
+    """The environment of this process without our settings, like that of a client."""
+    ours = _variables()
+    return {name: value for name, value in variables().items() if name.upper() not in ours}
 
 
 def _variables() -> set[str]:
@@ -147,10 +179,10 @@ def load(
     tell: Callable[[str], None] | None = None,
     first: Mapping[str, str] | None = None,
 ) -> Settings:
-    """The settings of this process: from the environment, and from `env_file` or the user's own.
+    """Load the settings from the environment, and from `env_file` or the user's own file.
 
-    `tell` gets a sentence on each thing that a person may not expect; variables in `first` win over
-    the environment. Raises ConfigError naming the variable that is wrong.
+    `tell` gets a sentence on everything unexpected; variables in `first` override the environment.
+    Raises ConfigError naming the wrong variable.
     """
     tell = tell or (lambda _: None)
     file = settings_file(env_file)
@@ -168,11 +200,13 @@ def load(
 
 
 def settings_file(named: Path | None) -> Path | None:
-    """The file that was named, else the one in the user's configuration folder, if there is one.
+    """The named file, else the one in the user's configuration folder, if it exists.
 
-    Raises ConfigError where it cannot be read, or where others may write it.
+    Raises ConfigError if it cannot be read, or others can write it.
     """
-    own = user_config_path("mcp-server-qdrant", appauthor=False) / ENV_FILE
+    home = variables().get("XDG_CONFIG_HOME", "").strip() if sys.platform != "win32" else ""
+    usual = user_config_path(APP, appauthor=False)
+    own = (Path(home) / APP if Path(home).is_absolute() else usual) / ENV_FILE
     path = from_home(named or own).absolute()
     if named is None and not path.is_file():
         return None
@@ -188,9 +222,9 @@ def settings_file(named: Path | None) -> Path | None:
 
 
 def _left_alone(file: Path | None) -> str | None:
-    """A warning about settings in a .env where the server started, unless that is the `file`."""
+    """A warning if a .env in the working directory has settings and is not the `file` in use."""
     try:
-        path = Path.cwd() / ENV_FILE
+        path = (client_folder() or Path.cwd()) / ENV_FILE
         if not path.is_file() or (file and path.samefile(file)):
             return None
         with path.open("rb") as opened:
@@ -201,13 +235,13 @@ def _left_alone(file: Path | None) -> str | None:
         return None
     shown = printable(str(path))
     return (
-        f"{shown} is not read, since the folder may be a stranger's: "
+        f"{shown} is not read, since the folder may be untrusted: "
         f"if its settings are yours, start with --env-file {shown}"
     )
 
 
 def explained(error: ValidationError) -> str:
-    """A sentence on the first thing that is wrong, after the variable that was set."""
+    """A sentence on the first error, beginning with the variable."""
     first = error.errors(include_input=False, include_url=False)[0]
     text = wanted(first)
     if not first["loc"]:
@@ -217,6 +251,6 @@ def explained(error: ValidationError) -> str:
     field = next((field for field, choices in names.items() if name in (field, *choices)), name)
     choices = names.get(field, (name,))
     if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        text = "is no part of this setting, or none any more; remove it"
-    variable = next((choice for choice in choices if choice in os.environ), choices[0])
+        text = "is not part of this setting: remove it"
+    variable = next((choice for choice in choices if choice in variables()), choices[0])
     return f"{': '.join([variable, *inside[-1:], text])}."

@@ -1,4 +1,4 @@
-"""The settings of a server over HTTP: who may connect, limits, and logs. Parts of `Settings`."""
+"""The settings of a server over HTTP: access, limits and logs. Parts of `Settings`."""
 
 import ipaddress
 import re
@@ -18,7 +18,7 @@ from pydantic import (
 
 from mcp_server_qdrant.settings.values import Names, Url, WholePath
 
-# RFC 6750's alphabet of tokens; shorter ones could be guessed.
+# The token characters of RFC 6750; shorter tokens could be guessed.
 TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{16,}=*")
 
 
@@ -52,31 +52,29 @@ class AuthSettings(BaseModel):
     """Who may call over HTTP: holders of a `token`, holders of a token from an `oauth` issuer, or,
     with `none`, everyone who can connect. Required beyond loopback."""
     auth_token: Annotated[SecretStr, AfterValidator(_unguessable)] | None = None
-    """With `token`: one token that may do everything."""
+    """With `token`: a single token with all permissions."""
     auth_tokens_file: WholePath | None = None
-    """With `token`: file of named tokens in YAML; read again when it changes."""
+    """With `token`: YAML file of named tokens; reloaded when it changes."""
     auth_issuer: Url | None = None
     """With `oauth`: URL of the issuer, exactly as in its tokens."""
     auth_audience: Names = ()
     """With `oauth`: accepted values of `aud`, separated by commas."""
     auth_jwks_url: Url | None = None
-    """The issuer's keys. Default: discovered from AUTH_ISSUER."""
+    """URL of the issuer's keys. Default: discovered from AUTH_ISSUER."""
     auth_resource_url: Url | None = None
     """URL that clients connect to, such as `https://mcp.example.com/mcp`. Default: AUTH_AUDIENCE if
     that is a URL, else this server's address."""
-    auth_scope_claims: Names = ("scope", "scp")
-    """Claims that may hold a token's scopes; the first present is used."""
     auth_scope_prefix: str = ""
-    """Prefix of `read`, `write` and `admin` there, such as `qdrant:`."""
+    """Prefix of `read`, `write` and `admin` in the scopes of a token, such as `qdrant:`."""
     fastmcp_allowed_hosts: Annotated[Names, AfterValidator(_hosts)] = ()
-    """Names by which clients may call this server: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
+    """Host names that clients may use for it: `mcp.example.com`, `*.internal`, `mcp:8000`. IP
     addresses, localhost and the names in FASTMCP_HOST and AUTH_RESOURCE_URL are always allowed."""
     fastmcp_allowed_origins: Annotated[Names, AfterValidator(_origins)] = ()
-    """Web pages that may call this server: `https://app.example.com`, or `*`."""
+    """Origins of web pages that may call this server: `https://app.example.com`, or `*`."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        """Refuse a token that is never checked: it would look like protection."""
+        """Refuse a token that would never be checked: it would look like protection."""
         tokens = self.auth_token or self.auth_tokens_file
         if self.auth_mode in (None, "none") and (tokens or self.auth_issuer):
             given = "AUTH_ISSUER" if self.auth_issuer else "AUTH_TOKEN"
@@ -116,11 +114,11 @@ class HttpSettings(BaseModel):
     )
     """Level of the log on stderr."""
     fastmcp_stateless_http: bool = False
-    """Keep no sessions, so that any of several servers can answer any request."""
+    """Keep no sessions, so that any replica can answer any request."""
     forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = ("127.0.0.1",)
-    """Proxies that tell a client's address in `X-Forwarded-For`, for the log and the limits:
+    """Proxies trusted to set a client's address in `X-Forwarded-For`, for the log and the limits:
     `10.0.0.7`, or a network such as `10.0.0.0/8`."""
     http_max_calls: PositiveInt = 64
-    """Requests that are served at a time, half of them for one caller; more get 429."""
+    """Parallel requests, of which one caller can have half; further ones get 429."""
     log_format: Literal["text", "json"] = "text"
     """`json`: one object per line, with request ids."""

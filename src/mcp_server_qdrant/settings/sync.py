@@ -6,19 +6,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic.dataclasses import dataclass
 
 from mcp_server_qdrant.core.datatypes import SyncedFolder
-from mcp_server_qdrant.settings.values import Collection, WholePath, from_json
+from mcp_server_qdrant.settings.values import Collection, WholePath, from_json, names
 
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class SyncSource(SyncedFolder):
-    """A folder as SYNC_SOURCES names it."""
+    """An entry of SYNC_SOURCES."""
 
     path: WholePath
     collection: Collection
 
 
 def entries(value: Any) -> Any:
-    """The sources of a value in either of its forms. Raises ValueError where it is not JSON."""
+    """Parse the sources in either form. Raises ValueError if the value is not JSON."""
     read = from_json(value, (dict, list), 'must be JSON such as {"~/notes": "notes"}')
     if isinstance(read, dict):
         return [{"path": path, "collection": name} for path, name in read.items()]
@@ -26,14 +26,17 @@ def entries(value: Any) -> Any:
 
 
 class SyncSettings(BaseModel):
-    """Folders that the server keeps in step with collections."""
+    """The folders that the server syncs into collections."""
 
     sync_sources: Annotated[tuple[SyncSource, ...], BeforeValidator(entries)] = ()
-    """Folders kept in step while the server runs: JSON such as `{"~/notes": "notes"}`."""
+    """Folders to sync while the server runs: JSON such as `{"~/notes": "notes"}`."""
+    qdrant_follow_roots: Annotated[tuple[WholePath, ...], BeforeValidator(names)] = ()
+    """Folders below which an agent over stdio may have the server follow folders, separated by
+    commas. Default: none; then the answer is the command for you to run."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        """Refuse equal names of two sources of a collection: ids begin with them."""
+        """Refuse two sources of a collection with the same name, because ids begin with it."""
         names = [(one.collection, one.called) for one in self.sync_sources]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:

@@ -1,4 +1,4 @@
-"""Types of settings, and how their values are written in a variable."""
+"""The types of settings, and the notation of their values."""
 
 import json
 import os
@@ -18,7 +18,7 @@ RELATIVE = (
 
 
 def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
-    """A value from its text in JSON; as it is where it is no text. Raises ValueError."""
+    """Parse a JSON string; other values are returned unchanged. Raises ValueError."""
     if not isinstance(value, str):
         return value
     try:
@@ -31,7 +31,7 @@ def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
 
 
 def pairs(value: Any) -> Any:
-    """A mapping from `name=value,name=value`, or from a JSON object. Raises ValueError."""
+    """Parse `name=value,name=value` or a JSON object. Raises ValueError."""
     wanted = "must be name=value pairs separated by commas, or a JSON object"
     if not isinstance(value, str) or value.lstrip().startswith("{"):
         return from_json(value, (dict,), wanted)
@@ -42,7 +42,7 @@ def pairs(value: Any) -> Any:
 
 
 def from_home(path: str | Path) -> Path:
-    """The path, where ~ is the home folder."""
+    """The path with ~ expanded."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  # Path's own raises where there is no home
 
 
@@ -59,7 +59,8 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _names(value: Any) -> Any:
+def names(value: Any) -> Any:
+    """Parse names separated by commas or a JSON list. Raises ValueError."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -68,11 +69,11 @@ def _names(value: Any) -> Any:
 
 
 def is_web(value: str) -> bool:
-    """True of a URL of the web: with a host, a port that there can be, and no space."""
+    """True for an http(s) URL with a host, a valid port and no spaces."""
     try:
         parts = urlsplit(value)
         sound = bool(parts.hostname) and parts.port != 0 and not re.search(r"\s", value)
-    except ValueError:  # a port beyond 65535, or none
+    except ValueError:  # an invalid port
         return False
     return sound and parts.scheme in ("http", "https")
 
@@ -90,13 +91,13 @@ def _collection(value: str) -> str:
 
 
 def revealed(secret: SecretStr | None) -> str | None:
-    """What a secret hides, without the line end of the file that it was read from."""
+    """The secret's value, without a trailing newline from a file."""
     return secret.get_secret_value().strip() if secret else None
 
 
-# No path depends on the folder that the server is started in: it may be a stranger's.
+# Paths never depend on the working directory, which may be untrusted.
 WholePath = Annotated[Path, AfterValidator(_whole)]
 Folder = Annotated[WholePath, AfterValidator(_folder)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names)]
 Url = Annotated[str, AfterValidator(_web)]
 Collection = Annotated[str, AfterValidator(_collection)]

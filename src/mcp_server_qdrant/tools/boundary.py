@@ -1,6 +1,6 @@
-"""The boundary between tools and clients: small schemas, strict arguments, errors as sentences.
+"""The boundary between tools and clients: small schemas, strict arguments, readable errors.
 
-The one place where errors become tool errors.
+Only here do exceptions become tool errors.
 """
 
 import logging
@@ -30,12 +30,12 @@ _SAID_ANYWAY: tuple[tuple[str, Any], ...] = (
     ("additionalProperties", True),
 )
 
-# Of arguments: a text may be empty, and may be "null".
+# Text arguments, for which an empty string or "null" is a value.
 _TEXTS = frozenset({"information", "query", "title"})
 _MAX_IGNORED = 16
-_ALIKE = 0.66  # names of arguments, of which some have two letters
+_ALIKE = 0.66  # similarity from which an unknown argument is a typo
 _WORD = re.compile("[A-Za-z][a-z]{4,}")
-REHEARSALS = frozenset({"dry_run", "preview", "simulate"})  # no call that destroys may ignore these
+REHEARSALS = frozenset({"dry_run", "preview", "simulate"})  # never ignored by a destructive tool
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _SERVICES: ContextVar[Open | None] = ContextVar("services", default=None)
 
 
 async def services_of_tool() -> Services:
-    """The services of the tool that is being run."""
+    """The services of the running tool."""
     services = _SERVICES.get()
     assert services is not None
     return await services()
@@ -54,7 +54,7 @@ async def services_of_tool() -> Services:
 def answer(
     text: str, structured: Mapping[str, Any], meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
-    """A result as text to read and as structured content; `meta` is for programs alone."""
+    """A result as text and as structured content; `meta` is for programs only."""
     return CallToolResult(
         content=[TextContent(type="text", text=text)] if text else [],
         structured_content=dict(structured),
@@ -63,13 +63,13 @@ def answer(
 
 
 def failure(sentence: str) -> CallToolResult:
-    """An error as the client sees it: a sentence that says what to do, on one line."""
+    """An error for the client: one line that says what to do."""
     text, _ = masked(line(sentence, None))
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
 def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
-    """What a call failed with: ours by its sentence, what nobody expected by a general one."""
+    """The result of a failed call: our message, or a general one for unexpected errors."""
     ending.outcome = "rejected"
     match error.__cause__:
         case ValidationError() as cause:
@@ -78,7 +78,7 @@ def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
             if not isinstance(cause, RequestError):
                 ending.outcome = "failed"
             return failure(str(cause))
-        case ToolError():  # the SDK's own, whose sentence names our functions
+        case ToolError():  # raised by the SDK; its message has names of our functions
             return failure("The answer does not fit the question: nothing was done. Call again.")
         case cause:
             ending.outcome = "crashed"
@@ -87,22 +87,22 @@ def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
 
 
 class _Metadata(FuncMetadata):
-    """The base class reads JSON in every string, and a text that is JSON would be none."""
+    """Disables the base class's JSON parsing, which would turn JSON texts into objects."""
 
     @override
     def pre_parse_json(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as they are: the types of `core/fields` read JSON where they want to."""
+        """The arguments unchanged; the types in `core/fields` parse JSON where it is accepted."""
         return data
 
 
 class ClosedTool(Tool):
-    """A tool whose schema is small, and whose argument errors are sentences.
+    """A tool with a small schema and readable argument errors.
 
-    Arguments that clients add of their own are ignored, and the answer says so. One whose name
-    resembles an argument of the tool is a mistake, and refused.
+    Unknown arguments are ignored and named in the answer, because some clients add their own. If
+    the name resembles an argument of the tool, it is a typo and refused.
 
-    `services` are those that its function asks for; `unlisted` are arguments that are accepted and
-    not in its schema.
+    `services` opens the services for the function. `unlisted` arguments are accepted but not in the
+    schema.
     """
 
     services: Open | None = Field(default=None, exclude=True)
@@ -110,7 +110,7 @@ class ClosedTool(Tool):
 
     @property
     def scope(self) -> str:
-        """The scope that its caller needs, from its annotations; without any: admin."""
+        """The scope that a caller needs, derived from the annotations; admin if there are none."""
         hints = self.annotations or ToolAnnotations()
         if hints.read_only_hint:
             return READ
@@ -120,7 +120,7 @@ class ClosedTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Any, convert_result: bool = False
     ) -> Any:
-        """Run the tool; see the base class. An argument that is null counts as omitted."""
+        """Run the tool; see the base class. A null argument counts as omitted."""
         with recorder().call(self.name) as ending:
             try:
                 given, ignored = self._given(arguments)
@@ -138,16 +138,16 @@ class ClosedTool(Tool):
             return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the tool's function gets them. Raises RequestError."""
+        """The validated arguments for the tool's function. Raises RequestError."""
         try:
             return self.fn_metadata.validate_arguments(self._given(arguments)[0])
         except ValidationError as error:
             raise RequestError(explain(error)) from None
 
     def _given(self, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-        """The arguments that say something, and the names of those that are ignored.
+        """The arguments that have a value, and the names of the ignored ones.
 
-        Raises RequestError for what may not be asked.
+        Raises RequestError for a missing scope or a misspelled argument.
         """
         if (who := caller()) and self.scope not in who.scopes:
             raise RequestError(f"{self.name} needs the scope {self.scope}, which your token lacks.")
@@ -178,17 +178,19 @@ class ClosedTool(Tool):
         *,
         write: bool,
         destroys: bool = False,
+        repeatable: bool = True,
         unlisted: Set[str] = frozenset(),
         arguments: type[ArgModelBase] | None = None,
     ) -> "ClosedTool":
-        """The tool that `fn` is, under `name`; `unlisted` arguments are not in its schema.
+        """Make a tool of a function. The arguments come from its signature or from a model.
 
-        Its arguments are those of its signature, unless they are given as a model.
+        `repeatable`: a second identical call changes nothing. `unlisted` arguments are left out of
+        the schema.
         """
         annotations = ToolAnnotations(
             read_only_hint=not write,
             destructive_hint=destroys if write else None,
-            idempotent_hint=True if write else None,
+            idempotent_hint=True if write and repeatable else None,
             open_world_hint=False,
         )
         tool = cls.from_function(fn, name=name, description=description, annotations=annotations)
@@ -197,19 +199,21 @@ class ClosedTool(Tool):
         if arguments is not None:
             tool.fn_metadata.arg_model = arguments
         tool.parameters = compact(tool.fn_metadata.arg_model.model_json_schema(by_alias=False))
-        tool.parameters.pop("additionalProperties", None)  # Google's SDK refuses a schema with it
+        tool.parameters.pop(
+            "additionalProperties", None
+        )  # Google's SDK rejects schemas that have it
         for name in unlisted:
             del tool.parameters["properties"][name]
         tool.unlisted = unlisted
         if tool.fn_metadata.output_schema:
             output = compact(tool.fn_metadata.output_schema)
-            output.pop("description", None)  # the tool's own says it
+            output.pop("description", None)  # the same as the tool's
             tool.fn_metadata.output_schema = output
         return tool
 
 
 def _note(result: CallToolResult, note: str) -> None:
-    """Add a note to the text of an answer and to its structured content."""
+    """Add a note to the text and to the structured content of a result."""
     texts = [block for block in result.content if isinstance(block, TextContent)]
     if texts:
         texts[-1].text += (" " if result.is_error else "\n") + f"Note: {note}"
@@ -218,7 +222,7 @@ def _note(result: CallToolResult, note: str) -> None:
 
 
 def _resembles(name: str, taken: Set[str]) -> bool:
-    """True for a name that is spelled like one of an argument, or has a longer word of it."""
+    """True if a name is spelled like an argument, or shares a longer word with one."""
     words = {word.casefold() for word in _WORD.findall(name)}
     theirs = {word for one in taken for word in _WORD.findall(one)}
     return not words.isdisjoint(theirs) or bool(near_names(name, taken, _ALIKE))
@@ -227,7 +231,7 @@ def _resembles(name: str, taken: Set[str]) -> bool:
 def compact(schema: Any) -> Any:
     """The schema without titles, null alternatives and empty defaults, which no model needs.
 
-    Null and omitted mean the same to every tool, and are still accepted.
+    All tools accept null and treat it as omitted.
     """
     if isinstance(schema, list):
         return [compact(item) for item in schema]
@@ -250,7 +254,7 @@ def _without_null(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def explain(error: ValidationError) -> str:
-    """The faults of a call's arguments, one sentence each, without the values."""
+    """The errors of a call's arguments, one sentence each, without the values."""
     faults = error.errors(include_url=False, include_input=False)
     return " ".join(dict.fromkeys(map(_sentence, faults[:3])))
 

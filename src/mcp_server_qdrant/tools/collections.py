@@ -16,10 +16,10 @@ from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_too
 from mcp_server_qdrant.tools.rendering import noted
 
 COLLECTIONS = "List the collections that can be searched."
-MAX_LISTED = 80  # collections that are looked at for a list
+MAX_LISTED = 80  # collections described for a list at most
 LIST_ROOM = 740  # tokens of a list of collections
-MAX_LETTERS = 100
-SYNC_LINE = 400
+MAX_LETTERS = 100  # failed files shown of a collection
+SYNC_LINE = 400  # characters of a sync's state
 ABOUT = 100  # characters of a collection's description
 
 Pattern = Annotated[Word | None, Field(description="Glob, or part of the name")]
@@ -27,7 +27,7 @@ After = Annotated[Word | None, Field(description="The last name of the page befo
 
 
 async def collections(pattern: Pattern = None, after: After = None) -> CallToolResult:
-    """The collections that can be searched, as many as an agent can afford to read."""
+    """List the searchable collections, by the page."""
     services = await services_of_tool()
     background, catalog = services.background, services.catalog
     syncs, dead = background.status(), background.dead_letters()
@@ -58,7 +58,7 @@ def make_collections() -> ClosedTool:
 
 
 def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
-    """The collections by line, in full where all of them fit, else as many in brief as do."""
+    """One line per collection: in full if all fit, otherwise in brief as many as fit."""
     full = [described(info, syncs.get(info.name)) for info in infos]
     if sum(tokens(one) + 1 for one in full) <= LIST_ROOM:
         return full
@@ -72,13 +72,13 @@ def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[s
 
 
 def as_text(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
-    """The collections by line, those not there yet that are to be filled, and notes."""
+    """The lines of the collections, of those that do not exist yet, and the notes."""
     coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
     return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
 
 
 def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
-    """One collection; `brief`: its size, contents and faults alone."""
+    """The line of a collection; `brief`: only its size, description and problems."""
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {line(info.model)}" if info.model else ""
     wrote = f", by {some(info.writers, shown=called)}" if info.writers else ""
@@ -87,6 +87,7 @@ def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = Fa
     kept = f"; {line(sync, SYNC_LINE)}" if sync else ""
     points = amount(info.points, "point")
     about = f"; about: {line(info.description, ABOUT)}" if info.description else ""
+    about += f"; new texts expire: {line(info.expires, ABOUT)}" if info.expires else ""
     if brief:
         return f"- {called(info.name)}: {points}{about}{note}"
     return f"- {called(info.name)}: {points}, {legs}{model}{fresh}{wrote}{note}{kept}{about}"
@@ -95,9 +96,9 @@ def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = Fa
 def as_data(
     info: CollectionInfo, sync: str | None = None, dead: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """One collection as structured content, and the state of its folders.
+    """A collection as structured content, with the state of its folders.
 
-    `dead` are files that were given up, with the reason; at most 100 are shown.
+    `dead` maps files that could not be read to the reason; at most 100 are shown.
     """
     values = {
         "name": info.name,

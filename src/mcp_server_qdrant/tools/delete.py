@@ -1,4 +1,4 @@
-"""qdrant-delete: documents by ids; by filter only what a person or an exact number confirmed."""
+"""qdrant-delete: deletes documents by id, or points by filter after a confirmation."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ DECLINED = "Nothing was deleted: the person declined."
 Ids = Annotated[
     Annotated[list[Id], Field(min_length=1, max_length=MAX_IDS)] | None,
     BeforeValidator(one_or_many),
-    Field(description="Found ids, or your own"),
+    Field(description="Found or own ids"),
 ]
 Filter = Annotated[JsonObject, Field(description="First answers with the count; {}: all")]
 Name = Annotated[Word | None, Field(description="Where they are")]
@@ -35,7 +35,7 @@ Count = Annotated[int | None, Field(ge=1, description="That count, to delete")]
 
 
 class Consent(BaseModel):
-    """The answer of a person who is asked."""
+    """A person's answer to the confirmation."""
 
     delete: bool = Field(description="Delete them")
 
@@ -43,7 +43,7 @@ class Consent(BaseModel):
 async def _found(
     ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
 ) -> Named | Matching:
-    """The documents of the ids, or the points that the filter matches now."""
+    """The documents with these ids, or the points that currently match the filter."""
     if (ids is None) == (query_filter is None):
         raise RequestError("Give ids, or query_filter with collection_name; one of the two.")
     services = await services_of_tool()
@@ -63,7 +63,7 @@ Found = Annotated[Named | Matching, Resolve(_found)]
 
 
 async def _consent(found: Found, confirm_count: Count, ctx: Context[Any]) -> Elicit[Consent] | None:
-    """The question to a person, where the client can ask one."""
+    """The confirmation for a person, if the client supports it."""
     if isinstance(found, Named):
         question = about_documents(found)
     else:
@@ -80,7 +80,7 @@ async def delete(  # the resolvers read the other arguments
     confirm_count: Count = None,
     seen: Seen = None,  # noqa: ARG001
 ) -> CallToolResult:
-    """Delete what was found, unless a person who was asked declined."""
+    """Delete what was found, unless the person declined."""
     asked = not isinstance(said, AcceptedElicitation) or said.data is not None
     agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
     if asked and not agreed:
@@ -103,7 +103,7 @@ async def delete(  # the resolvers read the other arguments
 
 
 def make_delete(*, by_filter: bool) -> ClosedTool:
-    """The tool to register, for ids alone or for a filter too."""
+    """The tool to register; without filters if those are not allowed."""
     description = DELETE if by_filter else DELETE_BY_IDS
     tool = ClosedTool.make(
         delete, "qdrant-delete", description, write=True, destroys=True, unlisted={"seen"}
@@ -116,7 +116,7 @@ def make_delete(*, by_filter: bool) -> ClosedTool:
 
 
 def can_ask(ctx: Context[Any]) -> bool:
-    """True if the client can ask a person, and can be reached with a question."""
+    """True if the client supports elicitation and the server can send it a request."""
     capabilities = ctx.client_capabilities
     asks = capabilities.elicitation if capabilities is not None else None
     if asks is None or (asks.form is None and asks.url is not None):
@@ -126,7 +126,7 @@ def can_ask(ctx: Context[Any]) -> bool:
 
 
 def about_documents(found: Named) -> str | None:
-    """The question about the documents of some ids; None if there are none."""
+    """The confirmation for documents; None if there are none."""
     if not found.documents:
         return None
     count = len(found.documents)
@@ -181,7 +181,7 @@ def _missing(done: Named) -> str:
 
 
 def _matching(found: Matching) -> CallToolResult:
-    """Nothing is deleted: there is nothing, or its number is asked for."""
+    """The result if nothing was deleted: nothing matches, or the count must be confirmed."""
     place = called(found.collection)
     if not found.count:
         return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
@@ -199,7 +199,7 @@ def _matching(found: Matching) -> CallToolResult:
 
 
 def _structured(found: Named | Matching) -> dict[str, Any]:
-    """What was found and is not deleted."""
+    """The structured content if nothing was deleted."""
     if isinstance(found, Named):
         return {"documents": [], "missing": [*found.missing]}
     examples = [{"id": shown_id(one), "text": _name(one)} for one in found.examples]
@@ -212,6 +212,6 @@ def _described(one: Document) -> str:
 
 
 def _name(one: Document) -> str:
-    """Its title and how its text begins: the parts of a document share their title."""
+    """The title and the beginning of the text, since all parts of a document share the title."""
     described = f"{one.title}: {one.text}" if one.title else one.text
     return line(described, LINE)

@@ -1,6 +1,6 @@
-"""qdrant-find: its arguments, the search, and the page as an agent can afford it.
+"""qdrant-find: parses the arguments, searches, and trims the page to an affordable size.
 
-The arguments are a SearchRequest as agents write it, and fields of an operator.
+The arguments are the fields of SearchRequest and the operator's filterable fields.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -60,7 +60,7 @@ Found = Annotated[
 
 
 class FindOutput(BaseModel):
-    """The result of qdrant-find: results best first, and sentences on them."""
+    """The result of qdrant-find: results, best first, and notes."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -69,7 +69,7 @@ class FindOutput(BaseModel):
 
 
 def _in_words(name: str) -> str:
-    """A parameter with its values and its description."""
+    """The name of a parameter with its values and its description."""
     info = declared()[name]
     shown = offered(info)
     limits = [
@@ -81,7 +81,7 @@ def _in_words(name: str) -> str:
 
 
 def _said(value: Any) -> Any:
-    """An object from its JSON, without what is null."""
+    """The object in a JSON string, without null values."""
     value = json_object(value)
     return without_null(value) if isinstance(value, dict) else value
 
@@ -90,7 +90,7 @@ _SELDOM = "; ".join(_in_words(name) for name in declared() if name in Tuning.mod
 
 
 class FindArguments(SearchRequest, ArgModelBase):
-    """A search as agents ask for it. Those of `tuning` are arguments of their own too."""
+    """The arguments of qdrant-find. Fields of `tuning` are accepted as arguments too."""
 
     filterable: ClassVar[tuple[FilterableField, ...]] = ()
 
@@ -99,16 +99,16 @@ class FindArguments(SearchRequest, ArgModelBase):
         BeforeValidator(_said),
         WithJsonSchema({"type": "object", "description": f"Seldom needed: {_SELDOM}"}),
     ] = None
-    collection_name: Word | None = None  # the official server's name for a single collection
-    point_ids: bool = False  # in place of those of texts, for programs
+    collection_name: Word | None = None  # the official server's argument
+    point_ids: bool = False  # return point ids instead of text ids, for programs
 
     @override
     def model_dump_one_level(self) -> dict[str, Any]:
-        """The arguments of the tool's function: this request."""
+        """The arguments of the tool's function: this object."""
         return {"asked": self}
 
     def request(self) -> SearchRequest:
-        """The search. Raises RequestError where its arguments do not fit together."""
+        """The search request. Raises RequestError if arguments contradict each other."""
         said = {name: getattr(self, name) for name in self.model_fields_set}
         if tuning := said.pop("tuning", None):
             said |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
@@ -127,13 +127,13 @@ class FindArguments(SearchRequest, ArgModelBase):
         return request
 
 
-# Accepted as arguments of their own, as they were before there was `tuning`.
+# Accepted as arguments of their own, so that the schema stays small.
 UNLISTED = frozenset({*Tuning.model_fields, "collection_name", "point_ids"})
 
 
 def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:
-    """The arguments with one for each configured field. Raises ConfigError for a name twice."""
-    # An operator's own tags stand in the place of ours.
+    """The arguments with the configured fields. Raises ConfigError for duplicate names."""
+    # A configured field `tags` replaces ours.
     taken = [name for name in FindArguments.model_fields if name != "tags"]
     names = [*taken, *(field.name for field in fields)]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -145,7 +145,7 @@ def arguments_with(fields: Sequence[FilterableField]) -> type[FindArguments]:
 
 
 def _argument(field: FilterableField) -> tuple[Any, Any]:
-    """Its type and its default."""
+    """The type and the default of a field's argument."""
     kind: Any = _TYPES[field.field_type]
     if field.condition in ("any", "except"):
         kind = Annotated[list[kind], BeforeValidator(one_or_many)]
@@ -167,7 +167,7 @@ def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ..
 def _filtered(
     raw: dict[str, Any] | None, values: dict[FilterableField, Any]
 ) -> dict[str, Any] | None:
-    """The filter with a condition for each field that has a value."""
+    """The filter plus a condition for each field that has a value."""
     made = dict(raw or {})
     for field, value in values.items():
         if value is not None:
@@ -177,9 +177,9 @@ def _filtered(
 
 
 def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]:
-    """One field compared with a caller's value: (must or must_not, the condition in REST form).
+    """("must" or "must_not", condition in REST form) for a value of a configured field.
 
-    Fields are those of `metadata`, as in the official server.
+    Fields are keys of `metadata`, as in the official server.
     """
     try:
         sound(value)
@@ -206,9 +206,6 @@ async def find(asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
     """Search."""
     request = asked.request()
     services = await services_of_tool()
-    if request.collections is None and not request.within:
-        home = await services.catalog.home()
-        request = request.model_copy(update={"collections": home or None})
     coming = await _coming(services, request.collections)
     try:
         page = await services.pipeline.search(request)
@@ -240,7 +237,7 @@ def make_find(
 
 
 async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
-    """The collections of a search that lack files still, and a sentence on each."""
+    """Collections of the search that are still being filled -> a sentence on each."""
     if not (coming := services.coming()):
         return {}
     names = wanted or await services.catalog.usual()
@@ -250,11 +247,11 @@ async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[s
 def concluded(
     page: SearchPage, request: SearchRequest, coming: Collection[str] = (), room: int = MAX_METADATA
 ) -> SearchPage:
-    """The page as far as an agent can afford it, with advice on what is not shown.
+    """Trim the page to an affordable size, with advice on what is not shown.
 
-    Of whole texts the metadata is cut to `room` characters. Without a limit the results with
-    passages are shown, and a few more on a line each, or as many whole texts as have room. Where
-    files are still `coming`, nothing is ruled out.
+    Without a limit it shows the results with passages and a few more as single lines, or as many
+    whole texts as fit. The metadata of whole texts is cut to `room` characters. While files are
+    still `coming`, the page does not say that nothing was found.
     """
     results, notes = _fitting(page, request), [*coming, *page.notes]
     advice: list[str] = []
@@ -275,14 +272,16 @@ def concluded(
             advice.append(f"{passages} in result {deep}: give its id as within.")
         elif (request.limit or 0) < MAX_LIMIT:
             advice.append(f"{passages}: raise limit.")
-    listed = any(one.relevance is None for one in results)  # its notes say how to see older texts
+    listed = any(
+        one.relevance is None for one in results
+    )  # a listing has its own note on older texts
     if more and not page.weak and not listed and len(results) < MAX_LIMIT:
         advice.append(f"{amount(more, 'more result')}: raise limit.")
     return replace(page, results=results, more=more, notes=notes, advice=advice)
 
 
 def _fitting(page: SearchPage, request: SearchRequest) -> list[Result]:
-    """The results that have room; all where the caller said how many, or wants explanations."""
+    """The results that fit; all if the caller gave a limit or asked for explanations."""
     results, full = list(page.results), request.mode == "full"
     if request.limit is not None or request.explain:
         return results

@@ -3,22 +3,26 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from mcp.types import CallToolResult
 from pydantic import BeforeValidator, Field
 
-from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.context import local
+from mcp_server_qdrant.core.datatypes import Document, Earlier
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
+from mcp_server_qdrant.core.expiry import expired
 from mcp_server_qdrant.core.fields import Id, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
-    at_time,
+    amount,
     begins,
     called,
     document_id,
     every,
+    heir_id,
     line,
     moment,
+    place_of,
     shown_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Version
@@ -28,6 +32,7 @@ from mcp_server_qdrant.tools.rendering import (
     described,
     details,
     heading,
+    in_versions,
     noted,
     quoted,
     structured,
@@ -35,19 +40,16 @@ from mcp_server_qdrant.tools.rendering import (
 )
 from mcp_server_qdrant.tools.services import Services
 
-if TYPE_CHECKING:
-    from mcp_server_qdrant.qdrant.history import History
-
 GET = "Texts of ids from qdrant-find, or whole documents by your own ids; ID@TIME as of then."
 MAX_IDS = 50
 MAX_NEIGHBOURS = 20
-MAX_CHARACTERS = 60_000  # of texts in one answer: more than most clients hand on to their model
+MAX_CHARACTERS = 60_000  # of texts in one answer; most clients pass on less to their model
 CHARACTERS = 20_000  # about 5,000 tokens
 
 Ids = Annotated[
     list[Id],
     BeforeValidator(one_or_many),
-    Field(min_length=1, max_length=MAX_IDS, description="Found ids, or your own"),
+    Field(min_length=1, max_length=MAX_IDS, description="Found or own ids"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
 Size = Annotated[
@@ -71,7 +73,7 @@ async def get(
     """Whole texts."""
     services = await services_of_tool()
     if versions:
-        return await _versions(services.history, ids, collection_name)
+        return await _versions(services, ids, collection_name)
     found, missing, failures = await services.lookup.get(
         ids, neighbours=neighbours, collection=collection_name, room=size
     )
@@ -85,11 +87,22 @@ async def get(
         raise RequestError(whole_texts([], missing, said))
     shown, notes = fitting(found, size)
     shown, more = described(shown)
+    now = services.store.now()
+    said += [over(one) for one in shown if expired(one, now)]
+    present = [one for one in shown if one.document not in earlier]
+    changed = {place_of(one): one for one in present}
+    before = await services.history.earlier(present)
+    since = [_since(changed[place], one) for place, one in before.items()]
     notes += [*said, *more, *torn(shown), *read_on(shown), *unseen(failures)]
     ends = {one.document: ended for one, ended in earlier.values()}
-    texts = [structured(one, points=point_ids) | ends.get(one.document, {}) for one in shown]
+    texts = [
+        structured(one, points=point_ids)
+        | in_versions(before.get(place_of(one)))
+        | ends.get(one.document, {})
+        for one in shown
+    ]
     content = {"documents": texts, "missing": missing, "notes": notes}
-    return answer(whole_texts(shown, missing, notes), content)
+    return answer(whole_texts(shown, missing, [*since, *notes]), content)
 
 
 def make_get() -> ClosedTool:
@@ -100,10 +113,10 @@ def make_get() -> ClosedTool:
 def fitting(
     found: Sequence[Document], room: int, most: int = MAX_CHARACTERS
 ) -> tuple[list[Document], list[str]]:
-    """As many of the documents, in order, as have room together, and notes of what is not there.
+    """The first documents that fit, in order, and notes on what is left out.
 
-    The first is always shown: cut to `room` characters where it alone has more; a call may ask for
-    `most`.
+    The first is always shown, cut to `room` characters if it is longer. `most` is the largest room
+    that a call can ask for.
     """
     first, *others = found
     shown, notes, length = [first], [], len(first.text)
@@ -127,11 +140,11 @@ def fitting(
 
 
 def whole_texts(found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()) -> str:
-    """Whole texts, the ids that are nowhere, and what else the caller should know."""
+    """Whole texts, the ids that were not found, and notes."""
     blocks = []
     for document in found:
         lines = [heading(document), *quoted(document.text), *details(document)]
-        if document.superseded_by:
+        if heir_id(document):
             lines.append(superseded(document))
         if document.chunks > 1 and document.document is not None and not begins(document):
             lines.append(f"whole text: id {called(document_id(document))}")
@@ -144,7 +157,7 @@ def whole_texts(found: Sequence[Document], missing: Sequence[str], more: Sequenc
 
 
 def torn(shown: Sequence[Document]) -> list[str]:
-    """The texts that are not complete, and how to repair them."""
+    """Notes on incomplete texts, and how to repair them."""
     return [
         f"id {called(document_id(one))} has parts of two versions, or lacks some: an"
         " update was cut short. Store its text again under that id."
@@ -154,7 +167,7 @@ def torn(shown: Sequence[Document]) -> list[str]:
 
 
 def read_on(shown: Sequence[Document]) -> list[str]:
-    """How to read on after texts that are not the end of their document: as much as before."""
+    """Notes on how to read on after texts whose document continues: as many parts again."""
     notes = []
     for one in shown:
         if one.document is not None and one.last is not None and one.last + 1 < one.chunks:
@@ -162,23 +175,29 @@ def read_on(shown: Sequence[Document]) -> list[str]:
             middle = min(one.last + 1 + neighbours, one.chunks - 1)
             own = document_id(one)
             notes.append(
-                f"id {called(own)} goes on behind part {one.last + 1} of {one.chunks}: read on with"
-                f" id {called(f'{own}:{middle + 1}/{one.chunks}')} and neighbours={neighbours}."
+                f"id {called(own)} continues after part {one.last + 1} of {one.chunks}: read"
+                f" on with id {called(f'{own}:{middle + 1}/{one.chunks}')} and"
+                f" neighbours={neighbours}."
             )
     return notes
 
 
 def unseen(failures: Sequence[str]) -> list[str]:
-    """The collections that could not be read."""
+    """Notes on the collections that could not be read."""
     return [f"not looked in {failure}" for failure in failures]
 
 
 async def _versions(
-    history: "History", ids: Sequence[str], collection: str | None
+    services: Services, ids: Sequence[str], collection: str | None
 ) -> CallToolResult:
-    """The versions of some texts, a line each. Raises RequestError where there are none."""
-    each = [await history.versions(wanted, collection) for wanted in ids]
-    found = [one for versions in each for one in versions]
+    """List the versions of some texts. Raises RequestError if there are none."""
+    each = [await services.history.versions(wanted, collection) for wanted in ids]
+    over = [await lapsed(services, wanted, collection) for wanted in ids]
+    found = [
+        version
+        for one, versions in zip(over, each, strict=True)
+        for version in (*([_last(one)] if one else []), *versions)
+    ]
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
@@ -187,12 +206,20 @@ async def _versions(
     return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
 
 
+def _since(one: Document, earlier: Earlier) -> str:
+    """A note on a text that was changed."""
+    when = local(datetime.fromisoformat(earlier.since)).date()
+    count = amount(earlier.number, "earlier version")
+    own = called(document_id(one))
+    return f"id {own} is unchanged since {when}; {count}: versions=true lists them."
+
+
 async def _earlier(
     services: Services, missing: Sequence[str], collection: str | None, room: int
 ) -> tuple[dict[str, tuple[Document, dict[str, Any]]], list[str]]:
-    """The texts as they were that ids of no text mean, each with how it ended, and sentences.
+    """Earlier versions for the missing ids: id -> (text, how it ended); and notes.
 
-    Raises RequestError where one is in several collections.
+    Raises RequestError if an id is in several collections.
     """
     found, notes = dict[str, tuple[Document, dict[str, Any]]](), list[str]()
     try:
@@ -200,10 +227,10 @@ async def _earlier(
             if one := await services.history.version(wanted, collection):
                 found[wanted] = one.document, _ended(one)
                 notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
-                asked, first = at_time(wanted), moment(one.document.created_at)
+                asked, first = services.history.at_time(wanted), moment(one.document.created_at)
                 if asked and first and first > asked[1] and not one.document.dated:
                     notes.append(f"At that time there was no text with the id {called(asked[0])}.")
-            elif named := at_time(wanted):
+            elif named := services.history.at_time(wanted):
                 present, said = await _unchanged(services, *named, collection, room)
                 notes += said
                 if present:
@@ -218,9 +245,9 @@ async def _earlier(
 async def _unchanged(
     services: Services, own: str, when: datetime, collection: str | None, room: int
 ) -> tuple[Document | None, list[str]]:
-    """The text of this id, if it is as it was at that time, and a sentence on it.
+    """The text with this id if it has not changed since that time, and notes.
 
-    Raises RequestError where it is in several collections.
+    Raises RequestError if it is in several collections.
     """
     found, _, failures = await services.lookup.get(
         [own], collection=collection, room=room, whole=True
@@ -230,10 +257,10 @@ async def _unchanged(
         raise RequestError(f"{own} is in {places}: pass collection_name.")
     if not found:
         return None, unseen(failures)
-    # What a file or its own date says is not when it was written.
+    # A file's time, or a stated date, is not when the text was stored.
     known = found[0].file is None and found[0].updated_at != found[0].created_at
     since = moment(found[0].updated_at) if known else None
-    if since and since <= when:
+    if (since and since <= when) or when == moment(found[0].expires):
         return found[0], [f"id {called(own)} has not changed since that time."]
     return None, [
         f"no version of id {called(own)} at that time is kept: read it as it is now, without @."
@@ -241,7 +268,7 @@ async def _unchanged(
 
 
 async def gone(services: Services, wanted: str, collection: str | None) -> list[str]:
-    """A sentence on a text that was deleted or moved, and how to have it back."""
+    """A note on a text that was deleted or moved, and how to restore it."""
     versions = await services.history.versions(wanted, collection)
     if not versions:
         return []
@@ -254,8 +281,34 @@ async def gone(services: Services, wanted: str, collection: str | None) -> list[
     return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
 
 
+async def lapsed(services: Services, wanted: str, collection: str | None) -> Document | None:
+    """The text with this id, or ID@TIME, if it has expired since."""
+    named = services.history.at_time(wanted)
+    with suppress(QdrantMcpError):
+        for own in (wanted, *(named or ())[:1]):
+            for one in (await services.lookup.located([own], collection))[0]:
+                when = named[1] if named and own != wanted else None
+                since = moment(one.updated_at)
+                known = when in (None, moment(one.expires)) or (when and since and since <= when)
+                return one if known and expired(one, services.store.now()) else None
+    return None
+
+
+def over(one: Document) -> str:
+    """A note on an expired text."""
+    version = called(f"{document_id(one)}@{one.expires}")
+    return f"id {called(document_id(one))} has expired: no search finds it; id {version}: {BACK}."
+
+
+def _last(one: Document) -> Version:
+    """An expired text, as a version."""
+    name, end = f"{document_id(one)}@{one.expires}", one.expires or ""
+    shown = one._replace(document=name, head=None)
+    return Version(name, one.collection, end, {}, deleted=False, document=shown, expired=True)
+
+
 def _ended(one: Version) -> dict[str, Any]:
-    """What structured content tells of a version beside its text."""
+    """Structured content on a version, without its text."""
     return {"id": one.id, "until": one.until, "by": dict(one.by), "deleted": one.deleted}
 
 

@@ -1,4 +1,4 @@
-"""The tool qdrant-project: a map of collections, in words, as numbers, as an image and an app."""
+"""qdrant-project: a map of collections as text, numbers, an image and an app."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -13,25 +13,19 @@ from mcp_server_qdrant.core.datatypes import Result
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Text, Words
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest
-from mcp_server_qdrant.core.maps import (
-    MOST_POINTS,
-    USUAL_POINTS,
-    Group,
-    Panel,
-    Place,
-    View,
-)
 from mcp_server_qdrant.core.notation import amount, called, line
+from mcp_server_qdrant.projection.shapes import USUAL_POINTS, Group, Panel, Place, View
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
 from mcp_server_qdrant.tools.rendering import noted
 
 APP = "ui://qdrant/map.html"
+MOST_POINTS = 10_000
 NEAREST = 3
-ROOM = 1_480  # bytes of the text
+ROOM = 1_480  # bytes of the text at most
 TITLE = 60  # characters
 NAMED = 3
 REGIONS = 8
-PATIENCE = 10.0  # seconds for the regions, which the app asks for again
+PATIENCE = 10.0  # seconds to wait for regions; the app polls for them instead
 PROJECT = "Map of collections (PCA): which lie near, where a query's hits fall."
 
 Limit = Annotated[int, Field(ge=1, le=MOST_POINTS, description="Points drawn")]
@@ -51,7 +45,7 @@ async def project(
     image: WithImage = None,
     points: WithPoints = None,
 ) -> CallToolResult:
-    """A map."""
+    """Project collections."""
     if collections is not None and not collections:
         raise RequestError('collections is empty: name some, or ["*"] for all.')
     if query and len(query) > MAX_QUERY:
@@ -74,14 +68,14 @@ async def project(
 
 
 def make_project() -> ClosedTool:
-    """The tool to register, bound to its app."""
+    """The tool to register, linked to its app."""
     tool = ClosedTool.make(project, "qdrant-project", PROJECT, write=False)
     tool.meta = {"ui": {"resourceUri": APP}}
     return tool
 
 
 def output(view: View, axes: int) -> dict[str, Any]:
-    """A map as structured content, without its points."""
+    """A map as structured content, without the points."""
     queries = {one.panel: one for one in view.queries}
     panels = []
     for index, panel in enumerate(view.map.panels):
@@ -137,7 +131,7 @@ def _at(position: Sequence[float], axes: int) -> list[float]:
 
 
 def described(shown: View, axes: int) -> str:
-    """Panels, where the query fell, regions, notes, collections: as many lines as have room."""
+    """The text: panels, nearest collections of the query, regions, notes, collections."""
     if not shown.map.panels:
         return _as_fits(["No map: there is nothing to draw.", *noted(_notes(shown))])
     queries = {one.panel: one for one in shown.queries}
@@ -185,7 +179,7 @@ def _notes(shown: View) -> list[str]:
 
 
 def _as_fits(lines: Sequence[str]) -> str:
-    """The first lines that have room, and how many are left out."""
+    """The first lines that fit, and the number of lines left out."""
     left = ROOM
     for number, one in enumerate(lines):
         left -= len(one.encode()) + 1

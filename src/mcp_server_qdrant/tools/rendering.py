@@ -1,7 +1,7 @@
-"""Stored texts and results in an answer: as lines for agents, and as structured content.
+"""Renders stored texts and results as lines for agents, and as structured content.
 
-Stored text never looks like the server's own: a text has `>` before each of its lines, which none
-of the server's lines has; a title, tag or name is on one line behind a label of the server.
+Stored text never looks like the server's own: each of its lines begins with `>`, and no line of the
+server does. A title, tag or name is on one line after a label of the server.
 """
 
 import json
@@ -11,12 +11,21 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
-from mcp_server_qdrant.core.context import speaker
-from mcp_server_qdrant.core.datatypes import Document, Mode, Passage, Reranked, Result, SearchPage
-from mcp_server_qdrant.core.dates import date_of
+from mcp_server_qdrant.core.context import local, speaker
+from mcp_server_qdrant.core.datatypes import (
+    Document,
+    Earlier,
+    Mode,
+    Passage,
+    Reranked,
+    Result,
+    SearchPage,
+)
+from mcp_server_qdrant.core.dates import changed_at, date_of
 from mcp_server_qdrant.core.fields import without_null
 from mcp_server_qdrant.core.notation import (
     LINE,
+    amount,
     called,
     chain,
     document_id,
@@ -24,22 +33,23 @@ from mcp_server_qdrant.core.notation import (
     heir_id,
     is_numbered,
     line,
+    moment,
     plain,
     shown_id,
     some,
 )
 from mcp_server_qdrant.core.writes import Kept
 
-SOURCE = 60  # characters, the last ones
-MAX_METADATA = 200_000  # characters of JSON in one answer, beside what the first text has
+SOURCE = 60  # last characters that are shown
+MAX_METADATA = 200_000  # characters of JSON in one answer, beyond the first text's
 BACK = "qdrant-store with that id alone brings it back"
-MAX_FAILED = 10  # collections with their fault; a note counts the others
-NAMED = 10  # deleted texts
-SHORT_LINE = 60  # of a title and section in a list of passages
-SAME_DAY = 3  # results from which on a day that all have is said once
+MAX_FAILED = 10  # failed collections with their reason; a note counts the others
+NAMED = 10  # deleted texts whose ids are shown
+SHORT_LINE = 60  # characters of a title and section in a list of passages
+SAME_DAY = 3  # results from which a shared day is printed once
 WEB = re.compile("https?://", re.IGNORECASE)
-_HASH = re.compile("[0-9a-f]{32}")  # the id of a text that was stored without one
-REPEATED = ("title", "tags", "source", "created_at")  # of the metadata: on lines of their own
+_HASH = re.compile("[0-9a-f]{32}")  # a generated id
+REPEATED = ("title", "tags", "source", "created_at")  # metadata keys that have their own lines
 
 
 def noted(said: Iterable[str]) -> list[str]:
@@ -48,46 +58,46 @@ def noted(said: Iterable[str]) -> list[str]:
 
 
 def quoted(text: str) -> list[str]:
-    """A stored text, each of its lines marked as such."""
+    """A stored text, with `>` before each line."""
     return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
 
 
 def heading(document: Document) -> str:
-    """Collection, id, part and title of a text, and who says it."""
+    """Collection, id, part and title of a text, and its author."""
     said = "".join(f", {one}" for one in (web(document), writer(document)) if one)
     return f"{placed(document, said)}{titled(document.heading, LINE)}"
 
 
 def placed(document: Document, about: str = "") -> str:
-    """The collection, the id and the part of a text, and what else is said `about` it."""
+    """The collection, the id and the part of a text, with `about` in the parentheses."""
     own = shown_id(document)
     shown = f"{called(document.collection)} (id {called(own)}{about})"
-    if own.startswith(f"{document.collection}/"):  # the name is not said twice
+    if own.startswith(f"{document.collection}/"):  # the id has the collection's name
         shown = f"{called(own)}{about and f' ({about[2:]})'}"
     part = None if is_numbered(document) else part_of(document)
     return f"{shown} part {part}" if part else shown
 
 
 def titled(title: str | None, length: int) -> str:
-    """A title or a section behind the name of a text."""
+    """A title or a section, as a suffix to the name of a text."""
     return f" · {line(chain(title, length))}" if title else ""
 
 
 def origin(document: Document, *, dated: bool = True) -> str:
-    """The day of a text, and where it is from, as far as its id does not tell it."""
+    """The day and the origin of a text, unless its id shows them."""
     known = (day(document) if dated else None, None if web(document) else source(document))
     said = [called(one) for one in known if one and one != document_id(document)]
     return "".join(f", {one}" for one in (*said, web(document), writer(document)) if one)
 
 
 def web(document: Document) -> str:
-    """The address of a text that came from the web."""
+    """The address of a text from the web, else ""."""
     where = document.source or ""
     return f"from the web: {called(line(where, SOURCE))}" if WEB.match(where) else ""
 
 
 def writer(document: Document) -> str:
-    """Who stored a text, where that was another caller, or another program."""
+    """Who stored a text, if that was another caller or program, else ""."""
     said, own = document.stored_by or {}, speaker()
     if said.get("caller") and said["caller"] != own.get("caller"):
         return f"written by {called(said['caller'])}"
@@ -97,7 +107,7 @@ def writer(document: Document) -> str:
 
 
 def source(document: Document) -> str:
-    """The file or address of a text, or the id that it was stored under."""
+    """The file or address of a text, or its own id."""
     where = line(document.source or "", None)
     own = line(document.document or "", None)
     if not _HASH.fullmatch(own):
@@ -106,13 +116,13 @@ def source(document: Document) -> str:
 
 
 def day(document: Document) -> str | None:
-    """The day that the text is of, as far as one is known."""
+    """The local day of a text's date, if it has one."""
     when = date_of(document)
-    return when.date().isoformat() if when else None
+    return local(when).date().isoformat() if when else None
 
 
 def part_of(document: Document) -> str | None:
-    """The number of the part and of all parts; None of a text that is one part."""
+    """The part's number and the number of parts; None for a text of one part."""
     if document.chunks == 1:
         return None
     first = document.chunk + 1
@@ -121,7 +131,7 @@ def part_of(document: Document) -> str | None:
 
 
 def details(document: Document) -> list[str]:
-    """Metadata, tags, source and dates, as far as there are any; each thing once."""
+    """Lines with metadata, tags, source and dates, without repetitions."""
     shown = (document.title, document.source, document.created_at, list(document.tags))
     more = {
         key: value
@@ -133,17 +143,24 @@ def details(document: Document) -> list[str]:
         "tags": every(document.tags),
         "source": line(document.source or "", None),
         "created": line(document.created_at or ""),
+        "updated": line(_changed(document) or ""),
+        "expires": line(document.expires or ""),
     }
     return [f"{name}: {value}" for name, value in pairs.items() if value]
 
 
+def _changed(one: Document) -> str | None:
+    """When a text was changed, if it was; an edit uses it to name the version it saw."""
+    return one.updated_at if changed_at(one) else None
+
+
 def superseded(document: Document) -> str:
-    """The text that took the place of an outdated one."""
+    """A line with the successor of a superseded text."""
     return f"superseded by: id {called(heir_id(document) or '')}"
 
 
 def kept_versions(done: Sequence[Kept]) -> list[str]:
-    """The versions that deleted texts are now, a few of them named, and why others are none."""
+    """Notes on the versions kept of deleted texts, and on those not kept, with the reason."""
     faults = list(dict.fromkeys(line(one.fault, None) for one in done if one.fault))
     said = [f"not kept: {fault}" for fault in faults[:3]]
     if ids := [one.id for one in done if one.id]:
@@ -157,9 +174,9 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
 def described(
     found: Sequence[Document], room: int = MAX_METADATA
 ) -> tuple[list[Document], list[str]]:
-    """The documents with as much of their metadata as has room, and a note of what is left out.
+    """The documents with as much metadata as fits, and a note on what is left out.
 
-    The first always has its own.
+    The first document always has its metadata.
     """
     shown: list[Document] = []
     left: list[str] = []
@@ -181,11 +198,11 @@ def compact(value: Mapping[str, Any]) -> str:
 
 
 def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
-    """One text as structured content; `points`: under the id of its point, for programs."""
+    """A text as structured content; `points`: with its point's id, for programs."""
     values = {
         "id": identified(one, points=points),
         "collection": one.collection,
-        "document": document_id(one),  # not a hash of what may be hidden from the caller
+        "document": document_id(one),  # never a hash of something hidden from the caller
         "text": one.text,
         "title": one.heading,
         "part": part_of(one),
@@ -194,24 +211,26 @@ def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
         "source": one.source,
         "stored_by": written_by(one),
         "created_at": one.created_at,
-        "revision": one.revision,
+        "updated_at": _changed(one),
+        "expires_at": one.expires,
+        "revision": str(one.revision),
         "superseded_by": heir_id(one),
     }
     return without_null(values)
 
 
 def identified(one: Document, *, points: bool) -> str:
-    """The id of a text as all tools show it, or that of its point."""
+    """The id that all tools show, or that of the point."""
     return str(one.id) if points else shown_id(one)
 
 
 def written_by(one: Document) -> dict[str, str] | None:
-    """Who stored a text, where that is worth saying."""
+    """Who stored a text, if that was another caller or program."""
     return dict(one.stored_by) if one.stored_by and writer(one) else None
 
 
 def as_text(page: SearchPage, mode: Mode) -> str:
-    """A page of results, a few lines each, then what the caller should know."""
+    """A page of results, followed by notes."""
     days = {day(one.document) for one in page.results}
     dated = mode == "full" or len(days) > 1 or len(page.results) < SAME_DAY
     lines = [result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
@@ -235,33 +254,47 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     """One result: relevance, collection, id, title, its passages (or the whole text)."""
     document = one.document
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
-    place = heading(document) if mode == "full" else _brief(document, dated=dated)
-    lines = [f"{number}. {relevance}{place}"]
+    place = heading(document) if mode == "full" else _brief(one, dated=dated)
+    mark = "elsewhere: " if one.elsewhere else ""
+    lines = [f"{number}. {relevance}{mark}{place}"]
     if mode == "full":
         lines += [*quoted(document.text), *details(document)]
     else:
         lines += _passages(one.passages)
+    if mode == "full" and (said := _in_time(one)):
+        lines.append(f"in time: {', '.join(said)}")
     if one.supersedes:
         lines.append(f"supersedes: id {called(one.supersedes)}")
-    if document.superseded_by:
+    if heir_id(document):
         lines.append(superseded(document))
     if one.also:
         lines.append(f"also in: {some(one.also, shown=placed)}")
     return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
 
 
-def _brief(document: Document, *, dated: bool) -> str:
-    """The heading in few tokens, with its source and its day: a title that is the file's name is
-    not repeated.
-    """
+def _in_time(one: Result) -> list[str]:
+    """Marks of a result: newer or older than similar texts, and its earlier versions."""
+    said = [one.in_time] if one.in_time else []
+    said += [f"as of {one.as_of}"] if one.as_of else []
+    if one.earlier and (when := moment(one.earlier.since)):
+        since = local(when).date().isoformat()
+        said += [f"unchanged since {since}"] if since != day(one.document) else []
+        said.append(amount(one.earlier.number, "earlier version"))
+    return said
+
+
+def _brief(one: Result, *, dated: bool) -> str:
+    """A short heading with source and day; a title that equals the file name is left out."""
+    document = one.document
     file = PurePath(source(document))
     known = (document.title or "").casefold() in (file.name.casefold(), file.stem.casefold())
     title = document.section if known else document.heading
-    return f"{placed(document, origin(document, dated=dated))}{titled(title, SHORT_LINE)}"
+    about = "".join([origin(document, dated=dated), *(f", {said}" for said in _in_time(one))])
+    return f"{placed(document, about)}{titled(title, SHORT_LINE)}"
 
 
 def _passages(shown: Sequence[Passage]) -> list[str]:
-    """The passages of a text; each further one under its own id and section."""
+    """The lines of a text's passages; each further one has its own id and section."""
     lines = quoted(shown[0].text) if shown else []
     section = shown[0].section if shown else None
     for one in shown[1:]:
@@ -311,7 +344,7 @@ def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, A
 
 
 def as_meta(page: SearchPage) -> dict[str, Any]:
-    """What programs are told of a page, and no model: notes without advice, as values."""
+    """What programs get of a page, but no model: notes without advice, flags."""
     return {"notes": list(page.notes), "more": page.more, "weak": page.weak}
 
 
@@ -334,11 +367,20 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
         "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
         "more_passages": one.left or None,
         "supersedes": one.supersedes,
+        "elsewhere": one.elsewhere or None,
+        "in_time": one.in_time,
+        "as_of": one.as_of,
+        **in_versions(one.earlier),
         "why": _rounded(one.why) if one.why else None,
         "superseded_by": heir_id(document),
         "also_in": copies or None,
     }
     return without_null(found)
+
+
+def in_versions(earlier: Earlier | None) -> dict[str, Any]:
+    """Structured content on a text's earlier versions; empty without any."""
+    return {"earlier_versions": earlier.number, "since": earlier.since} if earlier else {}
 
 
 def _passage(one: Passage, *, points: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
-"""Everything that the tools call, open once the engine is."""
+"""The interface of the services that the tools call."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_server_qdrant.core.datatypes import CollectionInfo
@@ -8,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo
 if TYPE_CHECKING:  # at run time these are imported after the handshake, in a thread
     from mcp_server_qdrant.ingest.delete import Deletion
     from mcp_server_qdrant.ingest.files.background import Background
-    from mcp_server_qdrant.ingest.revise import Revision
+    from mcp_server_qdrant.ingest.revise import Reviser
     from mcp_server_qdrant.ingest.store import Store
     from mcp_server_qdrant.projection.map import Projector
     from mcp_server_qdrant.qdrant.history import History
@@ -27,19 +28,33 @@ class Services(Protocol):
     catalog: "Catalog"
     facets: "Facets"
     deletion: "Deletion"
-    revision: "Revision"
+    revision: "Reviser"
     history: "History"
     background: "Background"
     projector: "Projector"
 
     async def described(self, names: Sequence[str]) -> Sequence[CollectionInfo]:
-        """These collections, with what each is about."""
+        """The descriptions of these collections."""
+
+    async def tell_about(
+        self,
+        name: str,
+        description: str | None,
+        folder: Path | None,
+        *,
+        unassign: bool,
+        create: bool,
+    ) -> None:
+        """Set a collection's description and the folder that it belongs to."""
+
+    async def follow(self, folder: Path, collection: str, *, follow: bool) -> bool:
+        """Follow a folder into a collection from now on, or no more; False if it may not."""
 
     def coming(self) -> Mapping[str, str]:
-        """Collection -> what of it cannot be found yet, in a sentence."""
+        """Collection -> a sentence on what cannot be found there yet."""
 
     def faults(self) -> Sequence[str]:
-        """A sentence on each other thing that failed in the background."""
+        """A sentence on each other failure in the background."""
 
 
 Open = Callable[[], Awaitable[Services]]

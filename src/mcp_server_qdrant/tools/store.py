@@ -1,26 +1,27 @@
-"""qdrant-store: remember a text, change what is stored with one, bring an earlier version back."""
+"""qdrant-store: stores a text, changes a stored one, or restores an earlier version."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from mcp_server_qdrant.core.context import speaker
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
+from mcp_server_qdrant.core.dates import lasting, stated
 from mcp_server_qdrant.core.errors import BackendError, RequestError, UnknownCollection
-from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word
+from mcp_server_qdrant.core.expiry import expired, expiry
+from mcp_server_qdrant.core.fields import Id, JsonObject, Tags, Text, Word, one_or_many
 from mcp_server_qdrant.core.notation import (
     CALENDAR,
     amount,
     as_point_id,
-    at_time,
     called,
     document_id,
-    heir_id,
     impossible,
     iso,
     line,
@@ -31,37 +32,66 @@ from mcp_server_qdrant.core.notation import (
     short_id,
 )
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.ingest.attributes import MAX_TEXT
+from mcp_server_qdrant.ingest.edits import check
+from mcp_server_qdrant.qdrant.read.scope import MEMORY
+from mcp_server_qdrant.tools.about import tell_about
 from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.get import gone
+from mcp_server_qdrant.tools.get import gone, lapsed
 from mcp_server_qdrant.tools.services import Services
+from mcp_server_qdrant.tools.supersession import (
+    check_free,
+    followed,
+    linked,
+    said_of_links,
+    said_of_near,
+    structured_near,
+)
 
 STORE = (
-    "Remember a text: decisions, facts, preferences. With the id of a stored one: replaces it, or "
-    "without information changes title, tags or metadata, or moves it. What is left out stays; [] "
-    "and null inside metadata remove. ID@TIME alone restores it."
+    "Remember a text: decisions, facts, preferences. With a stored id: replaces that; "
+    "without information changes title, tags or metadata, or moves it. The rest stays; [] "
+    "and null in metadata remove. ID@TIME alone restores it or a deleted one."
 )
-MEMORY = "memory"  # for texts stored where neither the call nor a setting names a collection
-MAX_TEXT = 2_000_000
-ELSEWHERE_SECONDS = 1.0  # for which other collections are looked through for an id
+MAX_OLD = 50  # texts superseded by one call
+ELSEWHERE_SECONDS = 1.0  # for searching other collections for an id
 
 Where = Annotated[
     Word | None,
-    Field(description="A new name makes a collection; id's text in another one moves here"),
+    Field(description="A new name makes a collection; id's text elsewhere moves here"),
 ]
-Information = Annotated[Text | None, Field(description="The text to remember")]
+Information = Annotated[Text | None, Field(description="Text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
 DocumentId = Annotated[
-    Id | None, Field(description="Your own id, or a found one; storing again updates it")
+    Id | None, Field(description="Your own, or a found one; storing again updates it")
 ]
-Metadata = Annotated[JsonObject, Field(description="Facts to filter by: project, created_at")]
-StoredTags = Annotated[Tags, Field(description="Words to filter by")]
+Edit = Annotated[
+    JsonObject,
+    Field(description="In id's text: append; prepend; replace, with; section (A > B), with"),
+]
+Metadata = Annotated[
+    JsonObject,
+    Field(description="Facts to filter by: project, created_at; source: URL if from the web"),
+]
+StoredTags = Annotated[
+    Tags, Field(description="Words to filter by; pinned, open: told at each start")
+]
 Superseded = Annotated[
-    Id | None, Field(description="Id of an outdated text: kept, but ranked last from now on")
+    Annotated[list[Id], Field(max_length=MAX_OLD)] | None,
+    BeforeValidator(one_or_many),
+    Field(description="Ids of outdated texts, kept but last; with id alone too; []: lifts"),
 ]
 Title = Annotated[Word | None, Field(description="Shown with the text")]
+About = Annotated[
+    JsonObject,
+    Field(description="Of a collection: description; folder (.: here); follow: how to sync it"),
+]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
+Expires = Annotated[
+    Word | None, Field(description="Not found from then on: date, 90 days; never lifts it")
+]
 
-UNLISTED = frozenset({"seen", "moved_from"})  # for the page, and careful callers
+UNLISTED = frozenset({"seen", "moved_from"})  # for the page /viz and careful callers
 
 
 async def store(
@@ -72,49 +102,173 @@ async def store(
     tags: StoredTags = None,
     title: Title = None,
     supersedes: Superseded = None,
+    expires: Expires = None,
     create: Annotated[bool, Field(description="Make a collection of a similar name")] = False,  # noqa: FBT002
+    about: About = None,
+    edit: Edit = None,
     seen: Seen = None,
     moved_from: Place = None,
 ) -> CallToolResult:
-    """Remember a text, or change what is stored with one."""
+    """Store a text, or change a stored one."""
     services = await services_of_tool()
+    if about is not None:
+        if information is not None or id is not None or edit is not None:
+            raise RequestError("about says something of a collection: store the text apart.")
+        return await tell_about(services, about, collection_name, create=create)
+    if edit is not None and (information is not None or id is None):
+        raise RequestError("edit needs the id of a stored text, and no information.")
+    now = services.store.now()
+    metadata = lasting(metadata, now)
     created_at = _created_at(metadata)
+    ends = None if expires is None else expiry(expires, now)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
-    if information is None and supersedes:
-        raise RequestError("supersedes needs information: the text that stands in its place.")
-    if information is None and id is not None:
-        one = await _located(services, id, collection_name, moved_from)
-        if one is None:
-            given = title is not None or words is not None or metadata
-            return await _restore(services, id, collection_name, bare=not given)
-        dated = iso(created_at) if created_at else None
-        changes = Changes(title, words, metadata, dated)
-        done = await services.revision.revise(
-            one, changes, to=collection_name, create=create, seen=seen
+    if information is None and supersedes and id is None:
+        raise RequestError(
+            "supersedes needs information, or the id of the text that stands in their place."
         )
-        return _answer(done)
-    text = _checked(information)
-    collection = collection_name or await services.catalog.place() or MEMORY
-    if id is not None:
-        with suppress(UnknownCollection):  # it may be a new one
-            (id,) = await services.lookup.full([id], collection_name)  # noqa: A001
-    if collection_name is None and id is not None:
-        await _check_place(services, id, collection)
-    if id is not None and id.strip():
-        await _check_id(services, id, collection, seen)
-    new = NewDocument(
-        text=text,
-        metadata=metadata,
-        id=id if id and id.strip() else None,
-        title=title,
-        tags=words,
-        created_at=created_at,
-        stored_by=speaker() or None,
+    collection_name = collection_name and await services.catalog.real(collection_name)
+    if information is None and id is not None:
+        dated = iso(created_at) if created_at else None
+        changes = Changes(title, words, metadata, dated, ends)
+        return await _change(
+            services,
+            id,
+            changes,
+            collection_name,
+            supersedes,
+            edit and check(edit),
+            moved_from=moved_from,
+            create=create,
+            seen=seen,
+        )
+    return await _remember(
+        services,
+        NewDocument(
+            text=_checked(information),
+            metadata=metadata,
+            id=id,
+            title=title,
+            tags=words,
+            created_at=created_at,
+            stored_by=speaker() or None,
+            expires=ends,
+        ),
+        collection_name,
+        supersedes,
+        create=create,
+        seen=seen,
     )
-    old = await _superseded(services, supersedes, collection, new) if supersedes else None
-    done = await services.store.store(new, collection, create=create, supersedes=old, seen=seen)
-    renamed = [] if collection_name else await services.catalog.renamed()
+
+
+async def _change(
+    services: Services,
+    id: str,  # noqa: A002
+    changes: Changes,
+    named: str | None,
+    supersedes: Sequence[str] | None,
+    edit: Mapping[str, str] | None,
+    *,
+    moved_from: str | None,
+    create: bool,
+    seen: str | None,
+) -> CallToolResult:
+    """Change a stored text or its attributes, or restore an earlier version."""
+    one = await _located(services, id, named, moved_from)
+    if edit:
+        one, at = await _edited(services, id, named, one, seen)
+        seen = seen or at
+    if one is None:
+        bare = changes == Changes() and supersedes is None
+        return await _restore(services, id, named, bare=bare)
+    olds = None if supersedes is None else await _outdated(services, supersedes, None)
+    await check_free(services, olds or (), one.document, None)
+    first = (one.head or one.id,)
+    done = Stored(one.collection, one.document or str(one.id), first, updated=True)
+    bare = changes == Changes() and olds is None
+    if expired(one, services.store.now()) and (bare or (edit and changes.expires is None)):
+        changes = replace(changes, expires="")
+    elsewhere = named not in (None, one.collection)
+    if olds is None or elsewhere or changes != Changes() or edit:
+        done = await services.revision.revise(
+            one, changes, to=named, create=create, seen=seen, edit=edit
+        )
+    return _answer(await linked(services, done, olds))
+
+
+async def _remember(
+    services: Services,
+    new: NewDocument,
+    named: str | None,
+    supersedes: Sequence[str] | None,
+    *,
+    create: bool,
+    seen: str | None,
+) -> CallToolResult:
+    """Store a text in the `named` or the default collection."""
+    collection = named or await services.catalog.place() or MEMORY
+    if new.id is not None:
+        with suppress(UnknownCollection):  # it may be a new one
+            (own,) = await services.lookup.full([new.id], named)
+            new = replace(new, id=own)
+        if named is None:
+            await _check_place(services, str(new.id), collection)
+        if str(new.id).strip():
+            await _check_id(services, str(new.id), collection, seen)
+        else:
+            new = replace(new, id=None)
+    olds = await _outdated(services, supersedes or (), collection)
+    await check_free(services, olds, new.id, new.text)
+    done = await services.store.store(new, collection, create=create, supersedes=olds, seen=seen)
+    if supersedes == []:
+        done = await linked(services, done, [])
+    renamed = [] if named else await services.catalog.renamed()
     return _answer(done, renamed)
+
+
+async def _edited(
+    services: Services,
+    id: str,  # noqa: A002
+    collection: str | None,
+    one: Document | None,
+    seen: str | None,
+) -> tuple[Document, str | None]:
+    """The text that is to be edited, by its id or ID@TIME; for the latter its revision.
+
+    Raises RequestError where there is none, where it was changed after that time, or superseded.
+    """
+    named = None if one else services.history.at_time(id)
+    if named:
+        one = await _located(services, named[0], collection)
+    if one is None:
+        said = await gone(services, named[0] if named else id, None)
+        none = f"There is no text {called(id)}: edit takes the id of a stored one."
+        raise RequestError(" ".join([none, *said]))
+    if named and await _changed_since(services, id, named[1], one):
+        own = called(document_id(one))
+        raise RequestError(
+            f"The text was changed after that time: nothing was changed now. Read id {own} again "
+            "with qdrant-get, then repeat the edit with the time that it was updated."
+        )
+    if not seen and await services.store.points.heir(one):
+        raise RequestError(followed(one, "edit that one."))
+    return one, str(one.revision) if named else None
+
+
+async def _changed_since(
+    services: Services,
+    id: str,  # noqa: A002
+    when: datetime,
+    one: Document,
+) -> bool:
+    """Whether a text was changed after it was seen at that time, given by `ID@TIME`."""
+    version = await services.history.version(id, one.collection)
+    written = moment(one.updated_at) if one.updated_at != one.created_at else None
+    if version and moment(version.until) == when:
+        return True  # what was seen is an earlier version
+    if written is None:
+        return version is not None
+    # A first version is known by its `created_at`, which is to the second.
+    return written > when + timedelta(seconds=0 if version else 1)
 
 
 async def _restore(
@@ -126,6 +280,8 @@ async def _restore(
 ) -> CallToolResult:
     """Bring back an earlier version; where the id is of none, say of what it may be."""
     version = await services.history.version(id, collection)
+    if version is None and bare and (one := await lapsed(services, id, collection)):
+        return _answer(await services.revision.revise(one, Changes(expires="")))
     if version is None:
         said = await gone(services, id, None)
         none = f"There is no text {called(id)}: give information to store one, or the id of a"
@@ -138,7 +294,12 @@ async def _restore(
 def make_store(description: str | None) -> ClosedTool:
     """The tool to register."""
     return ClosedTool.make(
-        store, "qdrant-store", description or STORE, write=True, unlisted=UNLISTED
+        store,
+        "qdrant-store",
+        description or STORE,
+        write=True,
+        repeatable=False,  # an append is added again
+        unlisted=UNLISTED,
     )
 
 
@@ -155,20 +316,20 @@ def _checked(information: str | None) -> str:
 
 def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     said = (metadata or {}).get("created_at")
-    when = moment(said)
+    when = stated(said)
     if said is not None and when is None:
-        fault = CALENDAR if impossible(said) else "no date in ISO 8601, such as 2026-05-31"
+        fault = CALENDAR if impossible(said) else "no date such as 2026-05-31"
         raise RequestError(f"metadata.created_at is {fault}: correct it, or leave it out.")
     return when
 
 
 async def _check_place(services: Services, id: str, default: str) -> None:  # noqa: A002
-    """Raise RequestError where the id is of a text of another collection than the default one."""
+    """Raise RequestError if a text with this id is in another collection than the default."""
     with suppress(UnknownCollection):
         if (await services.lookup.get([id], collection=default, room=1))[0]:
             return
     places = list[str]()
-    with suppress(BackendError, TimeoutError):  # those that answer in time
+    with suppress(BackendError, TimeoutError):  # best effort
         async with asyncio.timeout(ELSEWHERE_SECONDS):
             found, *_ = await services.lookup.get([id], room=1)
             places = [document.collection for document in found]
@@ -180,16 +341,15 @@ async def _check_place(services: Services, id: str, default: str) -> None:  # no
 
 
 async def _check_id(services: Services, id: str, collection: str, seen: str | None) -> None:  # noqa: A002
-    """Raise RequestError for the id of a text that was moved, superseded or deleted.
+    """Raise RequestError for the id of a moved, superseded or deleted text.
 
-    So is one that only tools make, if there is no such text. A name of a caller's own makes one.
+    An unknown id is accepted only if it is a name that the caller chose, not one in our own form.
     """
     with suppress(UnknownCollection):
         found, _ = await services.lookup.located([id], collection)
         if found:
-            heir = None if seen else await _heir(services, found[0])
-            if heir is not None:
-                raise RequestError(_followed(found[0], "store the correction under that id."))
+            if not seen and await services.store.points.heir(found[0]):
+                raise RequestError(followed(found[0], "store the correction under that id."))
             return
     said, point = list[str](), as_point_id(id)
     if made_here(id) or point is not None:
@@ -197,8 +357,8 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
     versions = await services.history.versions(id) if said and not made_here(id) else []
     theirs = point is not None and versions and versions[0].id.startswith(f"{short_id(point)}@")
     if versions and versions[0].own == id and not theirs:
-        return  # its caller's own name: it may have a text again
-    part, earlier = part_of(id), at_time(id) and await services.history.version(id)
+        return  # a name chosen by the caller can be reused
+    part, earlier = part_of(id), await services.history.version(id)
     if part and (whole := await _located(services, part[0], collection)):
         said = [f"The text {called(part[0])} has {amount(whole.chunks, 'part')} now."]
     elif earlier and earlier.id == id:
@@ -212,31 +372,13 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
         raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
 
 
-async def _heir(services: Services, one: Document) -> Document | None:
-    """The text that superseded this one, if it is there."""
-    if one.heir is None:
-        return None
-    with suppress(UnknownCollection):
-        place = one.superseded_in or one.collection
-        return next(iter(await services.store.points.by_id(place, [one.heir])), None)
-    return None
-
-
-def _followed(one: Document, advice: str) -> str:
-    heir, place = heir_id(one) or "", one.superseded_in or one.collection
-    return (
-        f"{called(document_id(one))} was superseded by id {called(heir)} of {called(place)}: "
-        f"{advice}"
-    )
-
-
 async def _located(
     services: Services,
     id: str,  # noqa: A002
     collection: str | None,
     moved_from: str | None = None,
 ) -> Document | None:
-    """A stored text: in `moved_from`, in the collection where there is one of this id, anywhere."""
+    """The text with this id: in `moved_from`, else in the collection, else in any."""
     for place in [moved_from] if moved_from else [*filter(None, [collection]), None]:
         with suppress(*([UnknownCollection] if place == collection else [])):
             found, _ = await services.lookup.located([id], place)
@@ -245,37 +387,40 @@ async def _located(
     return None
 
 
-async def _superseded(
+async def _outdated(
     services: Services,
-    id: str,  # noqa: A002
-    collection: str,
-    new: NewDocument,
-) -> Document:
-    """The text that is to rank last: of this collection, or of the one that has it."""
-    found = await _located(services, id, collection)
-    if found is None:
-        said = await gone(services, id, None)
-        none = f"supersedes: there is no text {called(id)}: use the id of a found one."
-        raise RequestError(" ".join([none, *said]))
-    heir = await _heir(services, found)
-    again = heir and (heir.document == new.id or new.text.strip().startswith(heir.text.strip()))
-    if heir is not None and not again:
-        raise RequestError(f"supersedes: {_followed(found, 'give that id.')}")
-    return found
+    ids: Sequence[str],
+    collection: str | None,
+) -> list[Document]:
+    """The superseded texts, from this collection or any other."""
+    olds: list[Document] = []
+    for id in ids:  # noqa: A001
+        found = await _located(services, id, collection)
+        if found is None:
+            said = await gone(services, id, None)
+            none = f"supersedes: there is no text {called(id)}: use the id of a found one."
+            raise RequestError(" ".join([none, *said]))
+        olds.append(found)
+    return olds
 
 
 def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
-    """What became of the text, on one line and as structured content."""
+    """The result of a store as text and as structured content."""
     values: dict[str, Any] = {
         "collection": done.collection,
         "id": own_id(done.collection, done.ids[0], done.document),
         "parts": len(done.ids),
     }
+    if done.expires:
+        values["expires_at"] = done.expires
     if done.before.id:
         values["before"] = done.before.id
+    if done.lines:
+        values["lines"] = list(done.lines)
     if done.near:
-        known, cosine = done.near
-        values["near"] = {"id": document_id(known), "relevance": round(cosine, 3)}
+        values["near"] = structured_near(done)
+    if done.heir:
+        values["superseded_by"] = document_id(done.heir)
     text = as_text(done)
     if renamed:
         text += (
@@ -305,29 +450,27 @@ def as_text(done: Stored) -> str:
     place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
     where = f"{'to' if done.moved else 'in'} {place}"
     secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
-    old = f" Superseded: id {called(document_id(done.retired))}." if done.retired else ""
-    back = ""
+    old = said_of_links(done)
+    if done.expires:
+        old += f" Expires {done.expires}: it is kept then, and found no more."
+    if done.lines:
+        first, last = done.lines
+        old += (
+            f" Changed: line {first:,}."
+            if first == last
+            else f" Changed: lines {first:,}-{last:,}."
+        )
+    back, hint = "", f" {done.hint}." if done.hint else ""
     if done.moved and done.moved.file:
         back = " It is from a file: the next sync of its folder stores it where it was, too."
     elif done.before.file:
         back = " It is from a file: the next sync of its folder brings the file's text back."
-    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{_before(done.before)}{_nearly(done)}"
+    back += f"{_before(done.before)}{hint}"
+    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{said_of_near(done)}"
 
 
 def _before(done: Kept) -> str:
-    """The version that a text replaced, and for how long it is there."""
+    """The previous version, and how long it is kept."""
     if done.fault:
         return f" The version before was not kept: {line(done.fault, None)}"
     return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
-
-
-def _nearly(done: Stored) -> str:
-    """The memory that the text nearly repeats, and how to keep one of the two."""
-    if done.near is None:
-        return ""
-    known, cosine = done.near
-    return (
-        f" Nearly repeats id {called(document_id(known))} [{cosine:.2f}]: to retire that one, store"
-        " this again with that id as supersedes; to update it, with that id as id, and delete this"
-        f" one.\n> {line(known.text)}"
-    )

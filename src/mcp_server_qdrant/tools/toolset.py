@@ -1,4 +1,4 @@
-"""The tools, in the order in which clients list them, and what the server says of itself."""
+"""The tools, in the order in which clients list them, and the server's instructions."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +13,7 @@ from mcp_server_qdrant.tools.project import make_project
 from mcp_server_qdrant.tools.services import Open
 from mcp_server_qdrant.tools.store import make_store
 
-# Some clients load these, and the names of the tools, before they load any description.
+# Some clients load only these and the names of the tools at first.
 SEARCHING = (
     "The user's lasting memory and documents, in Qdrant collections. Search them with qdrant-find "
     "at the start of a task, and before you answer from memory or ask what was said before: "
@@ -47,7 +47,7 @@ def make_tools(services: Open, options: Options) -> list[ClosedTool]:
 
 @lru_cache(maxsize=8)
 def _tools(options: Options) -> tuple[ClosedTool, ...]:
-    """The tools of no services yet: their schemas take longer than all else of `make_server`."""
+    """The tools without services; cached, because making the schemas is slow."""
     any_filter, writing = options.arbitrary_filter, not options.read_only
     return (
         make_find(options.fields, options.find_description, any_filter=any_filter),

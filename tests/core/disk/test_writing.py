@@ -4,9 +4,11 @@ import os
 import stat
 import struct
 import time
+from pathlib import Path
 
 import pytest
 
+from mcp_server_qdrant.core import disk
 from mcp_server_qdrant.core.disk import write_atomically
 
 
@@ -18,6 +20,16 @@ def test_a_new_file_is_its_owners_alone(tmp_path):
     assert path.read_text() == "new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_text_is_on_the_disk_before_it_takes_the_place_of_another(tmp_path, monkeypatch):
+    done, fsync, replace = [], os.fsync, Path.replace
+    monkeypatch.setattr(disk.os, "fsync", lambda one: (done.append("fsync"), fsync(one)))
+    monkeypatch.setattr(Path, "replace", lambda *how: (done.append("replace"), replace(*how)))
+
+    write_atomically(tmp_path / "held", "new")
+
+    assert done == ["fsync", "replace", "fsync"], "the folder's comes last"
 
 
 def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):

@@ -5,28 +5,26 @@ import math
 import socket
 import subprocess
 import sys
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.listed import Spec
+from mcp_server_qdrant.encoders.local.model import Spec
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 HELLO_WORLD = (-0.034478, 0.03102, 0.00673, 0.02611, -0.039362)
 
 
 def encoder_of(model: str = MODEL, **where: Path) -> FastEmbedEncoder:
-    return FastEmbedEncoder(
-        Spec("dense", model, **{name: str(path) for name, path in where.items()})
-    )
+    return FastEmbedEncoder(Spec(model, **{name: str(path) for name, path in where.items()}))
 
 
 def loaded(encoder: FastEmbedEncoder, seconds: float = 60) -> bool:
     """Whether it is ready, after a wait for a load under way."""
-    for state in ("loading", "downloading"):
-        encoder.wait_while(state, seconds)
+    wait([encoder.loading], seconds)
     return encoder.state == "ready"
 
 
@@ -87,7 +85,7 @@ def test_one_odd_text_does_not_lose_the_batch(encoder):
     ],
 )
 def test_what_the_tokenizer_knows_only_as_unknown_has_no_vector(encoder, text, prefix):
-    assert encoder.documents([text, "hello world"], prefix)[0].tolist() == []
+    assert encoder.documents([text, "hello world"], prefix)[0] == []
     with pytest.raises(EncoderUnavailable, match="does not know these characters"):
         encoder.query(text, prefix=prefix)
 
@@ -113,12 +111,11 @@ def test_what_is_known_for_the_most_part_keeps_its_vector(encoder, text):
 
 
 def test_its_limits_are_read_from_the_tokenizer(encoder):
-    tokenizer = json.loads(encoder.tokenizer())
+    tokenizer = json.loads(encoder.whole_tokenizer)
 
     assert encoder.token_limit == 128
     assert tokenizer["truncation"] is None
     assert tokenizer["padding"] is None
-    assert encoder.size == 384
 
 
 # Loading
@@ -241,14 +238,15 @@ def test_a_model_without_its_makers_name_is_offered_with_it():
 
 STUCK = f"""
 import sys
+import time
 from mcp_server_qdrant.encoders.local.fastembed import FastEmbedEncoder
-from mcp_server_qdrant.encoders.local.listed import Spec
+from mcp_server_qdrant.encoders.local.model import Spec
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 
-encoder = FastEmbedEncoder(Spec("dense", {MODEL!r}, sys.argv[1]))
+encoder = FastEmbedEncoder(Spec({MODEL!r}, sys.argv[1]))
 encoder.start()
-encoder.wait_while("loading", 60)
-encoder.wait_while("downloading", 0.05)
+while encoder.state == "loading":
+    time.sleep(0.01)
 try:
     encoder.query("x")
 except EncoderUnavailable as error:
@@ -278,7 +276,7 @@ def test_the_threads_of_the_model_stop_spinning_after_a_query(model_dir):
     encoder.start()
     assert loaded(encoder)
 
-    session = encoder.loaded().model.model
+    session = encoder._loaded.model.model
 
     options = session.get_session_options()
     assert options.get_session_config_entry("session.force_spinning_stop") == "1"

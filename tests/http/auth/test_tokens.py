@@ -127,7 +127,7 @@ async def test_while_the_file_is_lost_or_broken_none_of_its_tokens_counts(file, 
 
     with caplog.at_level(logging.DEBUG):
         for token in (ANA, BEN, new_token()):
-            with pytest.raises(VerifierUnavailable, match="the operator has to mend the file"):
+            with pytest.raises(VerifierUnavailable, match="the operator has to fix the file"):
                 await known.caller(token)
     assert (await known.caller("a-single-long-token")).name == "(AUTH_TOKEN)"
     assert len(caplog.messages) == 1
@@ -154,9 +154,9 @@ NO_TIMES = ["true", ".inf", ".nan", "99999999999999999999"]
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("- [", "is not sound YAML."),
-        *((f"- {scalar}", "is not sound YAML.") for scalar in ODD_SCALARS),
-        ("{? " * 50_000, "is not sound YAML."),
+        ("- [", "is not valid YAML."),
+        *((f"- {scalar}", "is not valid YAML.") for scalar in ODD_SCALARS),
+        ("{? " * 50_000, "is not valid YAML."),
         ("a: &a {<<: *a, b: *a}", "it must be a list of tokens."),
         *(
             (line(entry(ANA)).replace("}", f', "expires": {when}}}'), "must be a date and time")

@@ -85,11 +85,14 @@ async def test_while_the_engine_is_opened_it_is_not():
 
 async def test_an_engine_that_is_down_at_the_start_is_said_and_its_return_is_seen():
     opening = Opening()
-    opening.failure = EngineUnavailable("The engine host cannot be started.")
+    opening.failure = EngineUnavailable("The embedded engine could not be started.")
     status, told = await asked(opening)
 
     assert status == 503
-    assert told["engine"] == {"state": "down", "message": "The engine host cannot be started."}
+    assert told["engine"] == {
+        "state": "down",
+        "message": "The embedded engine could not be started.",
+    }
     opening.failure = None
     assert (await asked(opening))[0] == 200
 

@@ -1,4 +1,4 @@
-"""The page's side of the wire, over two small collections."""
+"""A client of the page's calls, over two small collections."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ HEADERS = {CLIENT_HEADER: CLIENT, "content-type": "application/json"}
 
 
 class Page:
-    """The page's side of the wire, and the tools' on the same services."""
+    """Calls of the page and of the tools, on the same services."""
 
     def __init__(self, client: httpx.AsyncClient, mcp, engine: Engine) -> None:
         self.client = client
@@ -79,7 +79,7 @@ async def page_over(client, **values) -> AsyncIterator[Page]:
 
 @asynccontextmanager
 async def in_a_task(opened) -> AsyncIterator[Page]:
-    """What `opened` opens, entered and left by one task, as the SDK's lifespan wants it."""
+    """Enter and exit `opened` in one task, as the SDK's lifespan requires."""
     ready: asyncio.Future[Page] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
 
@@ -132,6 +132,6 @@ async def filled(client, **values) -> AsyncIterator[Page]:
 
 @pytest.fixture
 async def one() -> AsyncIterator[Page]:
-    """The same on the trial engine alone."""
+    """The same on the trial engine only."""
     async with in_a_task(in_memory()) as page:
         yield page

@@ -1,14 +1,12 @@
 """The page's server side: what it answers to whom, and that it answers as the tools do."""
 
-import re
-from collections import Counter
+from typing import Any
 
 import httpx
 import pytest
 
 from mcp_server_qdrant.app.server import make_server
 from mcp_server_qdrant.core.errors import EngineUnavailable
-from mcp_server_qdrant.http.page.app import app_html
 from mcp_server_qdrant.http.page.desk import Desk
 from mcp_server_qdrant.http.page.routes import CLIENT_HEADER, WEB, calls
 from mcp_server_qdrant.http.serving import app
@@ -44,13 +42,10 @@ async def test_a_search_gives_the_hits_of_qdrant_find_in_its_order_and_the_map_m
         assert all(one["at"] for one in drawn["hits"])
 
 
-async def test_the_tags_of_each_collection_are_told(page):
-    assert (await page.ask("tags"))["tags"] == {"letters": ["even"], "notes": ["even"]}
-
-
-async def test_the_setup_tells_the_collections_and_what_the_server_does_by_default(page):
+async def test_the_setup_tells_the_collections_their_tags_and_what_the_server_does_by_default(page):
     setup = await page.ask("setup")
 
+    assert (await page.ask("tags"))["tags"] == {"letters": ["even"], "notes": ["even"]}
     assert [(one["name"], one["points"]) for one in setup["collections"]] == [
         ("letters", 16),
         ("notes", 8),
@@ -67,7 +62,7 @@ async def test_the_setup_tells_every_collection_and_not_what_fits_an_agents_page
     assert len((await one.ask("setup"))["collections"]) == 47
 
 
-async def test_only_coordinates_and_words_leave_the_server(one):
+async def test_only_coordinates_and_words_leave_the_server_and_places_travel_alone(one):
     (panel,) = (await one.ask("map", collections=["*"]))["panels"]
 
     assert [group["count"] for group in panel["groups"]] == [16, 8]
@@ -76,9 +71,6 @@ async def test_only_coordinates_and_words_leave_the_server(one):
         *("model", "explained", "groups", "scale", "xyz", "facets", "neighbours"),
         *("ids", "documents", "titles", "snippets"),
     }
-
-
-async def test_places_alone_travel_without_the_points(one):
     search = {"query": "copper", "limit": 2}
     drawn = await one.ask("map", collections=["*"], search=search, points=False)
 
@@ -95,22 +87,19 @@ async def test_a_search_among_some_points_finds_no_others(one):
     assert "ids must be a list of ids." in await one.refused("search", query="alpha", ids="x")
 
 
-@pytest.mark.parametrize(
-    ("name", "asked", "sentence"),
-    [
-        ("search", {"collections": ["*"]}, "query is empty"),
-        ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
-        ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
-        ("map", {"collections": []}, "collections must be a list of names, and not empty."),
-        ("map", {"search": "x"}, "search must be an object."),
-        ("map", {"vectors": True}, "There is no field 'vectors'."),
-    ],
-)
-async def test_what_cannot_be_done_is_one_sentence(one, name, asked, sentence):
-    assert sentence in await one.refused(name, **asked)
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("search", {"collections": ["*"]}, "query is empty"),
+    ("search", {"query": "x", "collections": ["notse"]}, "Did you mean 'notes'?"),
+    ("search", {"query": "x", "query_filter": {}}, "There is no field 'query_filter'."),
+    ("map", {"collections": []}, "collections must be a list of names, and not empty."),
+    ("map", {"search": "x"}, "search must be an object."),
+    ("map", {"vectors": True}, "There is no field 'vectors'."),
+]
 
 
-async def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(one):
+async def test_what_cannot_be_done_is_one_sentence_and_the_page_recovers(one):
+    for name, asked, sentence in REFUSED:
+        assert sentence in await one.refused(name, **asked)
     asked = {"query": "copper", "collections": ["*"]}
     one.engine.down = EngineUnavailable("Qdrant cannot be reached.")
     assert "Qdrant cannot be reached." in await one.refused("search", **asked)
@@ -120,23 +109,15 @@ async def test_an_engine_that_is_gone_is_one_sentence_and_the_page_recovers(one)
     assert (await one.ask("search", **asked))["results"]
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+async def test_no_other_site_can_ask_and_a_foreign_name_that_leads_here_gets_nothing(one):
+    for headers, status in (
         ({CLIENT_HEADER: "somebody"}, 403),
         ({"sec-fetch-site": "cross-site"}, 403),
         ({"sec-fetch-site": "same-site"}, 403),
         ({"content-type": "text/plain"}, 415),
-    ],
-)
-async def test_no_other_site_can_ask(one, headers, status):
-    response = await one.post("setup", {}, **headers)
-
-    assert response.status_code == status
-    assert list(response.json()) == ["error"]
-
-
-async def test_a_foreign_name_that_leads_here_gets_neither_page_nor_answer(one):
+    ):
+        response = await one.post("setup", {}, **headers)
+        assert (response.status_code, list(response.json())) == (status, ["error"])
     for host in ("evil.example", "127.0.0.1.evil.example:8000"):
         assert (await one.post("setup", {}, host=host)).status_code == 421
         assert (await one.client.get("/viz", headers={"host": host})).status_code == 421
@@ -159,34 +140,31 @@ async def test_with_a_token_the_page_is_open_and_its_calls_are_not():
         assert len(answer.json()["collections"]) == 2
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b'"x"', b"[" * 5000])
-async def test_what_is_no_json_object_is_refused(one, body):
-    response = await one.client.post("/viz/api/setup", content=body, headers=HEADERS)
-
-    assert response.status_code == 422
-    assert "JSON" in response.json()["error"]
-
-
-async def test_a_body_that_is_too_long_is_refused(one):
-    response = await one.client.post("/viz/api/search", content=b" " * 4_200_000, headers=HEADERS)
-
-    assert response.status_code == 413
-
-
-async def test_calls_are_posts(one):
+async def test_calls_are_posts_of_a_json_object_that_is_not_too_long(one):
+    for body in (b"", b"[]", b"{", b"\xff", b'"x"', b"[" * 5000):
+        response = await one.client.post("/viz/api/setup", content=body, headers=HEADERS)
+        assert response.status_code == 422
+        assert "JSON" in response.json()["error"]
+    long = await one.client.post("/viz/api/search", content=b" " * 4_200_000, headers=HEADERS)
+    assert long.status_code == 413
     assert (await one.client.get("/viz/api/setup")).status_code == 404
     assert (await one.client.post("/viz", headers=HEADERS)).status_code == 405
 
 
-@pytest.mark.parametrize("name", ["", "/app.js", "/style.css", "/plot.js", "/nothing"])
-async def test_everything_is_sent_with_a_strict_policy(one, name):
-    response = await one.client.get(f"/viz{name}")
-
-    policy = response.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-    assert "unsafe" not in policy
-    assert response.headers["x-content-type-options"] == "nosniff"
-    assert response.status_code == (404 if name == "/nothing" else 200)
+async def test_everything_is_sent_with_a_strict_policy_and_from_one_address(one):
+    for name in ("", "/app.js", "/style.css", "/plot.js", "/nothing"):
+        response = await one.client.get(f"/viz{name}")
+        policy = response.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.status_code == (404 if name == "/nothing" else 200)
+    for path in ("../routes.py", "%2e%2e/routes.py", "../chat.html", "nothing/"):
+        assert (await one.client.get(f"/viz/{path}")).status_code == 404
+    for path in ("/", "/viz/"):
+        response = await one.client.get(path)
+        assert response.status_code == 307
+        assert response.next_request.url == f"{ADDRESS}/viz"
 
 
 async def test_answers_are_not_kept_by_the_browser_and_files_only_while_they_are_the_same(one):
@@ -197,21 +175,6 @@ async def test_answers_are_not_kept_by_the_browser_and_files_only_while_they_are
     assert answer.headers["cache-control"] == "no-store"
     assert (first.headers["cache-control"], first.status_code) == ("no-cache", 200)
     assert (again.status_code, again.content) == (304, b"")
-
-
-@pytest.mark.parametrize(
-    "path", ["../routes.py", "%2e%2e/routes.py", "../mcp_app.html", "nothing/"]
-)
-async def test_nothing_but_the_pages_files_can_be_got(one, path):
-    assert (await one.client.get(f"/viz/{path}")).status_code == 404
-
-
-@pytest.mark.parametrize("path", ["/", "/viz/"])
-async def test_the_page_has_one_address(one, path):
-    response = await one.client.get(path)
-
-    assert response.status_code == 307
-    assert response.next_request.url == f"{ADDRESS}/viz"
 
 
 async def test_answers_are_compressed_and_event_streams_are_not(one):
@@ -240,14 +203,6 @@ def test_the_page_names_no_other_host():
         assert "http://" not in text, name
         assert "https://" not in text, name
         assert "innerHTML" not in text, name
-
-
-def test_the_app_is_one_script_in_which_no_name_stands_for_two_things():
-    script = app_html().split("<script>")[1]
-    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", script, re.MULTILINE)
-
-    assert len(names) > 30
-    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 async def test_without_the_page_there_is_none():

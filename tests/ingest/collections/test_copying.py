@@ -198,7 +198,7 @@ async def test_another_collection_of_the_name_is_refused_and_left_alone(both):
     await other.set_payload("notes", {"text": "mine"}, [3])
     before = await stored(other)
 
-    with pytest.raises(RequestError, match=r"holds points that the source has not, .* \(id 3\)"):
+    with pytest.raises(RequestError, match=r"holds points that the source lacks .*\(id 3\)"):
         await copy(bulk(one), bulk(other), "notes")
 
     assert await stored(other) == before

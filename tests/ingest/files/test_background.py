@@ -10,7 +10,7 @@ from time import monotonic
 import pytest
 
 from mcp_server_qdrant.core.datatypes import SyncedFolder
-from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files import background as background_module
 from mcp_server_qdrant.ingest.files.background import (
@@ -134,6 +134,26 @@ async def test_a_folder_is_mirrored_at_the_start_and_after_each_change(notes):
     }
 
 
+async def test_a_folder_is_added_and_removed_while_it_runs(notes, tmp_path):
+    syncing = Syncing()
+    background = Background(syncing.run, [], None)
+    background.start()
+    folder = SyncedFolder(notes, "things")
+    background.add(folder)
+    await syncing.next()
+    background.add(folder)  # it is there already
+    with pytest.raises(RequestError, match="take another collection"):
+        background.add(SyncedFolder(tmp_path / "other" / "notes", "things"))
+    there = background.status()
+    background.remove(folder)
+    background.remove(folder)
+    left = background.status()
+    await background.close()
+
+    assert (there.keys(), left) == ({"things"}, {})
+    assert background._tasks._running == set()
+
+
 async def test_what_cannot_be_read_is_listed_by_collection(notes):
     syncing = Syncing()
     syncing.problems = [BAD, Problem("n/locked.md", "cannot be read: Permission denied")]
@@ -203,7 +223,7 @@ async def test_servers_of_two_engines_both_keep_a_folder(notes, tmp_path):
 async def test_a_folder_that_is_not_there_is_waited_for(tmp_path):
     background = Background(Syncing().run, [SyncedFolder(tmp_path / "gone", "things")], None)
     background.start()
-    gone = "not in step with gone: there is no such folder, or none that may be read"
+    gone = "not in step with gone: the folder does not exist or is not readable"
     await told(background, gone)
     await background.close()
 

@@ -17,7 +17,7 @@ from mcp_server_qdrant.encoders.chunk import token_count
 from mcp_server_qdrant.ingest.encoding import encoded_text
 from mcp_server_qdrant.ingest.files import reader as reader_module
 from mcp_server_qdrant.ingest.files.reader import Reader
-from mcp_server_qdrant.ingest.files.state import SyncRequest
+from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.sync import FileJob, Sync
 from mcp_server_qdrant.ingest.files.walk import Found, Problem
 from tests.made_sessions import ID as SESSION
@@ -82,7 +82,7 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
     job = prepare(found(tmp_path / "a.md", "four"))
 
     assert (job.found.size, job.found.mtime) == (4, 10**18)
-    assert job.stored.has((4, 10**18), "m")
+    assert job.state.has((4, 10**18), "m")
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_a_file_that_became_a_link_out_of_the_folder_is_not_read(tmp_path):
 
 def test_ids_of_another_file_are_left_out_and_named(tmp_path):
     rows = "\n".join(f'{{"id": "{n}", "text": "t{n}"}}' for n in range(8))
-    owners = {str(n): "n/first.jsonl" for n in range(5)}
+    owners, report = {str(n): "n/first.jsonl" for n in range(5)}, Report()
 
-    job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners)
+    job = prepare(found(tmp_path / "a.jsonl", rows), owners=owners, report=report)
 
     assert [part.document for part in job.parts] == ["5", "6", "7"]
     assert job.parts[0].file["documents"] == 3
-    assert [note for _, note in job.run.report.notes] == [
+    assert [note for _, note in report.notes] == [
         "'0' is left out: n/first.jsonl has that id",
         "'1' is left out: n/first.jsonl has that id",
         "'2' is left out: n/first.jsonl has that id",
@@ -198,10 +198,11 @@ def test_a_file_whose_front_matter_is_too_much_is_a_problem_that_says_the_limit(
 
 def test_a_line_that_carries_too_much_is_left_out_and_the_others_are_stored(tmp_path):
     lines = [{"id": "a", "text": "x", "tags": ["y" * 129]}, {"id": "b", "text": "x"}]
-    job = prepare(found(tmp_path / "a.jsonl", "\n".join(map(json.dumps, lines))))
+    report, rows = Report(), "\n".join(map(json.dumps, lines))
+    job = prepare(found(tmp_path / "a.jsonl", rows), report=report)
 
     assert [part.document for part in job.parts] == ["b"]
-    assert job.run.report.notes == [
+    assert report.notes == [
         ("n/a.jsonl", "'a' is left out: it has a tag of more than 128 characters: shorten it")
     ]
 

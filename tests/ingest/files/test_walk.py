@@ -206,7 +206,7 @@ def test_a_path_is_named_after_its_folder_or_as_given(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("paths", "name", "sentence"),
     [
-        (["none"], None, "There is no "),
+        (["none"], None, "none does not exist"),
         (["a/docs", "b/docs"], None, "Two of the paths are named 'docs'"),
         (["a", "b"], "x", "one path at a time"),
         (["a"], "x/y", "must not hold a slash"),
@@ -222,7 +222,7 @@ def test_paths_that_cannot_be_told_apart_are_refused(paths, name, sentence, tmp_
 def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
 
-    with pytest.raises(RequestError, match="loop, or it may not be looked at"):
+    with pytest.raises(RequestError, match="loop does not exist or is not accessible"):
         sources([tmp_path / "loop"])
 
 
@@ -302,4 +302,4 @@ def test_rules_that_are_too_many_are_named_and_not_heeded(tmp_path):
     (tmp_path / ".gitignore").write_text("*.md\n" * 300_000)
 
     assert found(tmp_path) == ["a.md"]
-    assert problems(tmp_path) == {".gitignore": "is larger than 1 MB and not heeded"}
+    assert problems(tmp_path) == {".gitignore": "is larger than 1 MB and ignored"}

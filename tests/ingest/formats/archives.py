@@ -1,4 +1,4 @@
-"""Archives that cannot be read, for the formats that are some."""
+"""Unreadable archives, for the formats that are archives."""
 
 import io
 import zipfile
@@ -10,7 +10,7 @@ from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 
 
 def zipped(**members: bytes) -> bytes:
-    """An archive, the same at any time: it may be in the name of a test."""
+    """An archive with fixed times, since its bytes may be in a test's name."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name, data in members.items():
@@ -19,7 +19,7 @@ def zipped(**members: bytes) -> bytes:
 
 
 def locked() -> bytes:
-    """An archive whose entries say that they are encrypted, which no module here can make."""
+    """An archive with entries flagged as encrypted; no library here can encrypt."""
     data = bytearray(zipped(a=b"text"))
     data[data.index(b"PK\1\2") + 8] |= 1
     return bytes(data)
@@ -34,7 +34,7 @@ REFUSED = [
 
 
 def refused(path: str, data: bytes) -> str:
-    """Why a file is refused."""
+    """The reason why a file is refused."""
     with pytest.raises(UnusableFile) as caught:
         load(path, data)
     return str(caught.value)

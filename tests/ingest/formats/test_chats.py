@@ -70,6 +70,59 @@ def test_of_chatgpt_the_answers_that_were_shown_last_are_kept():
     assert one.created_at.date().isoformat() == "2026-01-02"
 
 
+def test_what_was_spoken_to_chatgpt_is_read_and_its_sound_is_not():
+    heard = {"content_type": "audio_transcription", "text": "Where is the oar?", "direction": "in"}
+    spoken = heard | {"text": "In the boathouse.", "direction": "out"}
+    sound = {"content_type": "audio_asset_pointer", "asset_pointer": "file-service://x"}
+    empty = {"content_type": "audio_transcription", "text": None}
+    mapping = {
+        "a": node(None, "user", heard, {"content_type": "video", "audio_asset_pointer": sound}),
+        "b": node("a", "assistant", spoken, sound, empty),
+    }
+    row = CHATGPT | {"mapping": mapping, "current_node": "b"}
+    (one,) = load("n/conversations.json", json.dumps([row]).encode()).texts
+
+    assert one.text == "User: Where is the oar?\n\nChatGPT: In the boathouse.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("<<ImageDisplayed>>\nA lamp.", "A lamp."),
+        ("[image]\n\nA lamp. [image]", "A lamp."),
+        ("Run [image](a.png), docker [image] x, ![image]", None),
+        (
+            "A lamp. \ue200cite\ue202turn0search1\ue202turn2view0\ue201 It is red.",
+            "A lamp. It is red.",
+        ),
+        ("A \ue200cite\ue202turn0search1\ue201\ue200filecite\ue202turn0file0\ue201.", "A."),
+        ('In \ue200entity\ue202["city","Oslo","Norway"]\ue201 it rains.', "In Oslo it rains."),
+        ("In \ue200entity\ue202[broken\ue201 it rains.", "In it rains."),
+        ("See \ue200url\ue202the pier\ue202https://a.b\ue201.", "See the pier."),
+        ('\ue200image_group\ue202{"query":["a"]}\ue201\nA lamp.', "A lamp."),
+        ("\ue203A lamp.\ue204\ue200cite", "A lamp.cite"),
+        ("A lamp【4†source】 and 【12:0†a b.pdf】 a key【7†L1-L9】.", "A lamp and a key."),
+        ("《【灯】》【4】", None),
+        ("A lamp :contentReference[oaicite:0]{index=0}.", "A lamp."),
+        ("A lamp:contentReference[oaicite:12]", "A lamp"),
+    ],
+)
+def test_placeholders_of_chatgpt_are_left_out_and_the_names_in_them_kept(written, read):
+    row = CHATGPT | {"mapping": {"a": node(None, "assistant", written)}, "current_node": "a"}
+    (one,) = load("n/conversations.json", json.dumps([row]).encode()).texts
+
+    assert one.text == f"ChatGPT: {read or written}\n\n"
+
+
+def test_a_turn_of_nothing_but_placeholders_is_none():
+    parts = ["<<ImageDisplayed>>", "[image]", "\ue200cite\ue202turn0search1\ue201"]
+    mapping = {"a": node(None, "user", "A lamp"), "b": node("a", "assistant", *parts)}
+    row = CHATGPT | {"mapping": mapping, "current_node": "b"}
+    (one,) = load("n/conversations.json", json.dumps([row]).encode()).texts
+
+    assert one.text == "User: A lamp\n\n"
+
+
 def test_bad_conversations_are_left_out_and_named():
     loop = CHATGPT | {"id": "g2", "mapping": {"a": node("a", "user", "x")}, "current_node": "a"}
     rows = [

@@ -20,7 +20,7 @@ from tests.made_secrets import KEYS
         "grüße 😀".encode(),
         "grüße 😀".encode("utf-8-sig"),
         "grüße 😀".encode("utf-16"),
-        b"\xfe\xff" + "grüße 😀".encode("utf-16-be"),
+        b"\xfe\xff" + "grüße\0 😀".encode("utf-16-be"),
         "grüße 😀".encode("utf-32"),
     ],
 )

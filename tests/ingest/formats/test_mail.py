@@ -1,5 +1,6 @@
 """E-mail: single messages and mailboxes."""
 
+import base64
 from datetime import UTC, datetime
 from email.message import EmailMessage
 
@@ -56,6 +57,222 @@ def test_html_is_read_where_there_is_no_plain_text():
     assert [text.split("\n\n", 1)[1].strip() for text in texts] == ["plain", "Grüße"]
 
 
+def mixed(*parts: tuple[str, str], kind: str = "mixed", **headers: str) -> bytes:
+    """A message in several parts, each with its headers and what it says."""
+    made = message(None, **headers)
+    head = bytes(made).strip() + f"\nContent-Type: multipart/{kind}; boundary=cut\n\n".encode()
+    each = "".join(
+        f"--cut\n{about}\n\n{text}\n".replace("cut\n\n\n", "cut\n\n") for about, text in parts
+    )
+    return head + f"{each}--cut--\n".encode("utf-8", "surrogateescape")
+
+
+PLAIN, HTML = "Content-Type: text/plain; charset=utf-8", "Content-Type: text/html; charset=utf-8"
+
+
+def body(data: bytes, name: str = "n/x.eml") -> str:
+    (one,) = load(name, data).texts
+    return one.text.partition("\n\n")[2].strip()
+
+
+def test_all_texts_of_a_message_are_read_in_their_order():
+    inner = "Content-Type: multipart/alternative; boundary=in\n"
+    both = f"--in\n{PLAIN}\n\ntwo\n--in\n{HTML}\n\n<p>two</p>\n--in--"
+    data = mixed(
+        (PLAIN, "one"),
+        (inner, both),
+        ("Content-Type: image/png\nContent-Disposition: inline; filename=shed.png", "x"),
+        (HTML, "<p>three</p>"),
+        ("Content-Type: text/x-patch\nContent-Disposition: inline; filename=a.patch", "+four"),
+        ("Content-Type: text/plain\nContent-Disposition: attachment; filename=a.txt", "not"),
+        ("Content-Type: text/plain\nContent-Disposition: attachment", "five"),
+    )
+    (one,) = load("n/x.eml", data).texts
+
+    assert body(data).split("\n\n") == ["one", "two", "three", "+four", "five"]
+    assert one.metadata["attachments"] == ["shed.png", "a.patch", "a.txt"]
+
+
+def test_a_forwarded_message_is_a_section_with_its_subject_and_sender():
+    inner = message("The lift is closed.", Subject="Lift", From="Cleo <cleo@x.org>")
+    outer = message("See below.", Subject="Fwd: Lift")
+    outer.add_attachment(inner)
+    outer.add_attachment("Bye.", disposition="inline")
+    (one,) = load("n/x.eml", bytes(outer)).texts
+    lift = one.text.index("Subject: Lift")
+
+    assert one.text.index("See below.") < lift < one.text.index("The lift is closed.")
+    assert [(mark.level, mark.name) for mark in one.marks] == [
+        (1, "Forwarded: Lift, from Cleo <cleo@x.org>"),
+        (1, ""),
+    ]
+    assert one.text[one.marks[0].start :].startswith("Subject: Lift\nFrom: Cleo <cleo@x.org>\n")
+    assert one.text[one.marks[1].start :].strip() == "Bye."
+
+
+def test_a_digest_has_each_of_its_messages():
+    data = mixed(("", "Subject: One\n\nfirst"), ("", "Subject: Two\n\nsecond"), kind="digest")
+    (one,) = load("n/x.eml", data).texts
+
+    assert "first" in one.text
+    assert "second" in one.text
+    assert [mark.name for mark in one.marks] == ["Forwarded: One", "Forwarded: Two"]
+
+
+def test_what_became_of_a_message_is_told():
+    about = "Final-Recipient: rfc822; bob@x.org\nDiagnostic-Code: smtp; 550 no mailbox here"
+    data = mixed(
+        (PLAIN, "It was not delivered."),
+        ("Content-Type: message/delivery-status", f"Reporting-MTA: dns; x\n\n{about}"),
+        kind="report",
+    )
+
+    assert "550 no mailbox here" in body(data)
+
+
+FEW = "View this mail in a browser: https://x.org/a/very/long/address?with=parameters"
+MANY = "<p>The committee moved the regatta to Sunday. Bring oars, vests and two ropes.</p>"
+
+
+@pytest.mark.parametrize(
+    ("plain", "rich", "found"),
+    [
+        (FEW, MANY, "The committee moved the regatta"),
+        (" ", MANY, "The committee moved the regatta"),
+        ("The regatta is on Sunday.", "<b>The regatta is on Sunday.</b>", "The regatta is on"),
+        ("Bring the oars.", "<img src=x><a href=y>unsubscribe</a>", "Bring the oars."),
+        ("word " * 200, MANY, "word word"),
+    ],
+)
+def test_html_is_read_where_the_plain_text_only_hints_at_it(plain, rich, found):
+    data = mixed((PLAIN, plain), (HTML, rich), kind="alternative")
+
+    assert body(data).startswith(found)
+
+
+INVITATION = """\
+BEGIN:VCALENDAR
+BEGIN:VTIMEZONE
+DTSTART:19700329T020000
+END:VTIMEZONE
+BEGIN:VEVENT
+DTSTART;TZID=Europe/Berlin:20261104T100000
+SUMMARY:Boat lift\\, spring
+LOCATION:Pier 3
+ORGANIZER;CN="Doe: Ada":mailto:ada@x.org
+ATTENDEE;CN=Bob:mailto:bob@x.org
+ATTENDEE:mailto:cleo@x.org
+DESCRIPTION:Bring the long
+  rope.\\nAnd vests.
+BEGIN:VALARM
+DESCRIPTION:Reminder
+END:VALARM
+END:VEVENT
+END:VCALENDAR"""
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_an_invitation_is_a_line_for_each_thing_it_says(ending):
+    data = mixed(
+        (PLAIN, "You are invited."),
+        (HTML, "<p>You are invited.</p>"),
+        ("Content-Type: text/calendar; method=REQUEST", INVITATION),
+        kind="alternative",
+    ).replace(b"\n", ending.encode())
+
+    assert body(data).split("\n\n")[-1] == (
+        "Dtstart: 20261104T100000\nSummary: Boat lift, spring\nLocation: Pier 3\n"
+        "Organizer: Doe: Ada <mailto:ada@x.org>\n"
+        "Attendee: Bob <mailto:bob@x.org>, mailto:cleo@x.org\n"
+        "Description: Bring the long rope.\nAnd vests."
+    )
+
+
+@pytest.mark.parametrize(
+    ("charset", "raw", "text", "note"),
+    [
+        ("martian", "Grüße aus Köln".encode("cp1252"), "Grüße aus Köln", "read as Windows-1252"),
+        ("martian", "Grüße".encode(), "Grüße", None),
+        ("rot13", b"plain", "plain", None),
+        ("us-ascii", "Grüße".encode(), "Grüße", None),
+        ("iso-8859-1", "“quoted” €".encode("cp1252"), "“quoted” €", None),
+        ("utf-8", "Grüße aus Köln".encode("cp1252"), "Grüße aus Köln", "read as Windows-1252"),
+        ("utf-16-le", "Grüße".encode("utf-16-le"), "Grüße", None),
+        ("gb2312", "合同".encode("gb2312"), "合同", None),
+    ],
+)
+def test_a_character_set_that_is_unknown_or_wrong_is_guessed(charset, raw, text, note):
+    encoded = base64.encodebytes(raw)
+    head = f"From: a@x\nDate: {DATE}\nContent-Type: text/plain; charset={charset}\n"
+    contents = load("n/x.eml", head.encode() + b"Content-Transfer-Encoding: base64\n\n" + encoded)
+
+    assert contents.texts[0].text.split("\n\n")[1] == text
+    assert [note in one for one in contents.notes] == ([True] if note else [])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_a_header_that_nobody_encoded_is_read(encoding):
+    data = f"From: Jürgen <j@x>\nSubject: Grüße aus Köln\nDate: {DATE}\n\nbody".encode(encoding)
+    (one,) = load("n/x.eml", data).texts
+
+    assert (one.title, one.metadata["from"]) == ("Grüße aus Köln", "Jürgen <j@x>")
+
+
+@pytest.mark.parametrize(
+    "about", ["=?utf-8?q?J=C3=BCrgen=0A?= <j@x>", "=?utf-8?q?J=C3=BCrgen?=, a: b: c@x;;"]
+)
+def test_a_name_is_read_where_the_header_is_not_as_it_should_be(about):
+    (one,) = load("n/x.eml", f"From: {about}\nDate: {DATE}\n\nbody".encode()).texts
+
+    assert one.metadata["from"].startswith("Jürgen")
+
+
+FIRST = b"From ada@x.org Mon Nov  2 10:30:00 2026\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "between"),
+    [
+        (b"", b"\n"),
+        (b"\xef\xbb\xbf", b"\n"),
+        (b"\n\r\n\n", b"\n"),
+        (b"", b""),  # no blank line between messages
+    ],
+)
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_a_mailbox_is_parted_at_its_messages_alone(before, between, ending):
+    prose = "Hello.\n\nFrom tomorrow on the lift is closed.\nFrom: us.\n\nFrom Monday\nNote: ok"
+    first, second = bytes(message(prose)), bytes(message("second"))
+    data = before + FIRST + first + between + FIRST + second
+    contents = load("n/in.mbox", data.replace(b"\n", ending))
+
+    assert len(contents.texts) == 2
+    assert contents.notes == []
+    assert "Note: ok" in contents.texts[0].text
+    assert contents.texts[1].text.strip().endswith("second")
+
+
+@pytest.mark.parametrize("line", [b"From -", b"From a@x Mon, 2 Nov 2026 10:30:00 +0100"])
+def test_a_mailbox_is_parted_without_times_and_by_other_ones(line):
+    data = b"From \n\n" + bytes(message("one")) + b"\n" + line + b"\n" + bytes(message("two"))
+
+    assert [one.text.split()[-1] for one in load("n/in.mbox", data).texts] == ["one", "two"]
+
+
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\r\n\n", b" \n"])
+def test_a_message_may_begin_with_a_mark_or_blank_lines(before):
+    assert load("n/x.eml", before + bytes(message("body"))).texts[0].title == "Key"
+
+
+def test_a_message_of_any_depth_is_read_as_far_as_it_goes():
+    data = b"lamp"
+    for number in range(60):
+        data = b"Subject: s%d\nContent-Type: message/rfc822\n\n" % number + data
+    contents = load("n/x.eml", data)
+
+    assert any("nested deeper" in note for note in contents.notes)
+
+
 def test_attachments_are_named():
     made = message()
     made.add_attachment(b"\0\1", maintype="image", subtype="png", filename="shed.png")
@@ -78,12 +295,13 @@ def test_bad_messages_of_a_mailbox_are_left_out_and_named():
     )
     contents = load("n/in.mbox", data)
 
-    assert [one.text.split()[-1] for one in contents.texts] == ["kept", "undated", "\ufffd"]
-    assert contents.notes[:4] == [
+    assert [one.text.split()[-1] for one in contents.texts] == ["kept", "undated", "ÿ"]
+    assert contents.notes == [
         "message 2 has no headers, so it is not an e-mail",
         "message 3 has no text (likewise 7)",
         "message 4 has the id of an earlier message",
         f"message 5 {NO_DATE} (likewise 6)",
+        "message 6 is not UTF-8: it was read as Windows-1252",
     ]
 
 

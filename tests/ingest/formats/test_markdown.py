@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats.base import Mark
-from mcp_server_qdrant.ingest.formats.markdown import MAX_FRONT, read, visible
+from mcp_server_qdrant.ingest.formats.front import MAX_FRONT
+from mcp_server_qdrant.ingest.formats.load import load
+from mcp_server_qdrant.ingest.formats.markdown import read, visible
 
 # Each line of merges holds ten times as much as the one before it.
 MERGES = "".join(
@@ -88,30 +90,276 @@ def test_headings_of_both_kinds_are_found_but_not_in_fenced_code():
     assert all(text[mark.start :].lstrip("# ").startswith(mark.name) for mark in one.marks)
 
 
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "<!-- # no -->",
+        "<!--\n# no\n-->",
+        "<!--\n```\n# no\n-->",
+        "words <!--\n\n# no\n\nNo\n--\n-->",
+        "```\n<!--\n# no\n```",
+        "`<!--`\n\nwords",
+        "--> <!->",
+        "<pre>\n# no\n</pre>",
+        "- item\n\n    ```sh\n# no\n    ```",
+        "> ```\n> # no\n> ```",
+        "``` `a` ```\n",
+        "    ~~~\n    # no\n    ~~~",
+    ],
+)
+def test_headings_in_comments_and_code_do_not_count(hidden):
+    text = f"# One\n\n{hidden}\n\n## Two <!-- c -->\n\n```\n# no\n```\n## Three\n"
+    (one,) = read("n/x.md", text).texts
+
+    assert [mark.name for mark in one.marks] == ["", "Two", "Three"]
+    assert one.text == text
+    assert text[one.marks[1].start :].startswith("## Two")
+
+
+@pytest.mark.parametrize(
+    ("front", "tags"),
+    [
+        ("tags: [sail, oar]", ["sail", "oar"]),
+        ("tags: sail oar", ["sail", "oar"]),
+        ("tags: sail, long oar", ["sail", "long oar"]),
+        ("tags: '#sail'", ["sail"]),
+        ("tags: #sail #oar", ["sail", "oar"]),
+        ("tags: [#sail, '#oar']", ["sail", "oar"]),
+        ("tags:\n  - #sail\n  - '#oar'", ["sail", "oar"]),
+        ("tags:\n\t- sail\n\t- @oar", ["sail", "@oar"]),
+        ("tag: sail", ["sail"]),
+        ("Tags: [Sail, sail, SAIL, oar]", ["Sail", "oar"]),
+        ("tags: [sail]\ntag: oar\nkeywords: wind", ["sail", "oar"]),
+        ("keywords: long oar, wind", ["long oar", "wind"]),
+        ("tags: 2024", ["2024"]),
+        ("tags: [a/b-c_d, 7]", ["a/b-c_d", "7"]),
+        ("tags:\ntitle: T", []),
+        ("tags: true", []),
+        ("tags: {a: b}", []),
+    ],
+)
+def test_tags_of_front_matter_are_read_in_every_form(front, tags):
+    (one,) = read("n/x.md", f"---\n{front}\n---\ntext").texts
+
+    assert list(one.tags) == tags
+    assert one.text == "text"
+
+
+@pytest.mark.parametrize(
+    ("body", "tags"),
+    [
+        ("A #sail, an #oar.", ["sail", "oar"]),
+        ("#sail\n\t#oar\n- #wind", ["sail", "oar", "wind"]),
+        ("#sail/red-one_2 #y1984 #1st", ["sail/red-one_2", "y1984", "1st"]),
+        ("#Sail #sail #SAIL", ["Sail"]),
+        ("#segeln-für #парус #帆船\uff0c很好 #हिन्दी", ["segeln-für", "парус", "帆船", "हिन्दी"]),
+        ("# Title\n\n## Two #three\n", ["three"]),
+        ("#1 #42, PR #1234. a#b ##c \\#d (#e) &#38; https://a.b/#f", []),
+        ("#fff #FFFFFF #a1b2c3 #fafafa #1a2b3c4d; #cafe #dead #2FA", ["cafe", "dead", "2FA"]),
+        ("`#a` ``x ` #b`` `x\n #c` #d", ["d"]),
+        ("```\n#a\n```\n#b\n~~~\n#c\n~~~", ["b"]),
+        ("text\n\n    #a\n    b #c\n\n#d", ["d"]),
+        ("- item\n\n    - #a\n    more #b", ["a", "b"]),
+        ("<!-- #a -->#b <b #c> #d</b>", ["d"]),
+        ("[a #b](c) [[d #e]] [x]( #f) ![ #g](h) [ #i][j]\n\n[1]: #k\n\n[ #l ]", ["l"]),
+        ("#a/ #b-- #/c #- #_", ["a", "b", "_"]),
+        (f"#{'a' * 100} #{'b' * 101}", ["a" * 100]),
+    ],
+)
+def test_tags_in_the_text_are_read_as_obsidian_does(body, tags):
+    assert list(read("n/x.md", body).texts[0].tags) == tags
+
+
+def test_tags_of_front_matter_come_first_and_all_together_are_at_most_a_hundred():
+    body = " ".join(f"#t{number}" for number in range(200))
+    (one,) = read("n/x.md", f"---\ntags: [T7, own]\n---\n{body}").texts
+
+    assert one.tags[:4] == ("T7", "own", "t0", "t1")
+    assert len(one.tags) == 100
+    assert "t7" not in one.tags
+
+
+def test_the_open_knowledge_format_gives_date_link_and_type_and_a_description_to_search():
+    text = (
+        "---\ntype: BigQuery Table\ntitle: Boats\ndescription: >\n  One row\n  per boat.\n"
+        "resource: https://a.b/c\ntags: [sales]\ntimestamp: 2026-05-28T14:30:00Z\n---\n"
+        "# Schema\n\nText.\n"
+    )
+    (one,) = read("n/boats.md", text).texts
+
+    assert (one.title, one.tags) == ("Boats", ("sales",))
+    assert one.created_at == datetime(2026, 5, 28, 14, 30, tzinfo=UTC)
+    assert one.text == "One row per boat.\n\n# Schema\n\nText.\n"
+    assert one.marks == (Mark(19, 1, "Schema"),)
+    assert text[one.offset + 19 :].startswith("# Schema")
+    assert {key: one.metadata[key] for key in ("type", "resource", "description")} == {
+        "type": "BigQuery Table",
+        "resource": "https://a.b/c",
+        "description": "One row per boat.\n",
+    }
+
+
+def test_a_description_that_the_text_has_is_not_repeated():
+    text = "---\ndescription: One row per boat.\n---\n# Boats\n\nOne row\nper boat. It floats.\n"
+
+    assert read("n/x.md", text).texts[0].text.startswith("# Boats")
+
+
+@pytest.mark.parametrize("value", ["7", "[a, b]", "", "{a: b}"])
+def test_a_description_that_is_no_text_is_only_metadata(value):
+    assert read("n/x.md", f"---\ntitle: T\ndescription: {value}\n---\ntext").texts[0].text == "text"
+
+
+def test_a_comment_that_is_never_closed_hides_nothing_and_a_fence_all_below_it():
+    (one,) = read("n/x.md", "<!-- # no\n\n# One\n\n## Two\n\n```\n## Three\n").texts
+
+    assert (one.title, [mark.name for mark in one.marks]) == ("One", ["", "Two"])
+
+
 def test_a_table_and_a_list_are_no_headings():
     text = "| a | b |\n|---|---|\n\n- item\n---\n\n> quote\n---\n"
 
     assert read("n/x.md", text).texts[0].marks == ()
 
 
+def test_of_front_matter_that_is_not_quite_yaml_each_key_is_kept():
+    front = (
+        "title: Boats: a history\nauthor: @ada\naliases:\n\t- skiff\n\t- yawl\ncover: {{t}}\n"
+        "due:2026-05-01\nrating: 5\ndate:\t2026-01-03\nseen:\n- 'a' b\n- c # d\n"
+    )
+    contents = read("n/x.md", f"---\n{front}---\n# Sails\n\nText.")
+    (one,) = contents.texts
+
+    assert (one.title, one.text) == ("Boats: a history", "# Sails\n\nText.")
+    assert one.created_at == datetime(2026, 1, 3, tzinfo=UTC)
+    assert one.metadata == {
+        "title": "Boats: a history",
+        "author": "@ada",
+        "aliases": ["skiff", "yawl"],
+        "cover": "{{t}}",
+        "due": "2026-05-01",
+        "rating": 5,
+        "date": "2026-01-03",
+        "seen": ["'a' b", "c # d"],
+    }
+    assert contents.notes == [
+        "has front matter that is not YAML, line 2; what can be read of it is kept"
+    ]
+
+
 @pytest.mark.parametrize(
-    ("front", "note"),
-    [
-        ("title: a: b", "has front matter that is not YAML, line 2; it is taken for text"),
-        (f"a: {'b' * MAX_FRONT}", "has front matter of more than 200,000 characters; it is"),
-        (MERGES, "has metadata of more than 10,000 values; it is taken for text"),
-        ("a: &a [*a]", "has metadata nested deeper than 32 levels; it is taken for text"),
-        ("{? " * 150, "has front matter that is not YAML"),
-        ("a: " + "[" * 60_000, "has front matter with more than 200 brackets open at once"),
-        ("just words", "has front matter without names; it is taken for text"),
-        ("? [a]\n: b", "has front matter that is not YAML"),
-    ],
+    "value",
+    ["@x", "`x`", "%x", "*x", "!x y", '"a" b', "[a", "{a: b", "[[A]] and [[B]]", "&a [*a]"],
 )
-def test_front_matter_that_is_none_stays_text_and_is_noted(front, note):
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_value_that_is_not_yaml_stays_as_it_is_written(value, end):
+    front = end.join(["---", "title: Skiff", f"odd: {value}", "tags: [a, b]", "---", "text"])
+    (one,) = read("n/x.md", front).texts
+
+    assert one.metadata == {"title": "Skiff", "odd": value, "tags": ["a", "b"]}
+    assert (one.title, one.tags, one.text) == ("Skiff", ("a", "b"), "text")
+
+
+def test_a_line_of_front_matter_that_belongs_to_no_key_is_read_with_the_text():
+    text = "---\ntitle: Skiff\n<%* await lantern() %>\ntags: [a]\n---\n# Sails\n"
+    (one,) = read("n/x.md", text).texts
+
+    assert one.text == "<%* await lantern() %>\n\n# Sails\n"
+    assert (one.title, one.tags, one.marks) == ("Skiff", ("a",), (Mark(24, 1, "Sails"),))
+
+
+@pytest.mark.parametrize(
+    ("front", "note", "kept"),
+    [
+        (f"cover: {'b ' * MAX_FRONT}\ntitle: T", "more than 200,000 characters", {"title": "T"}),
+        (f"{MERGES}\ntitle: T", "metadata of more than 10,000 values", {"title": "T"}),
+        ("a: &a [*a]", "metadata nested deeper than 32 levels", {"a": "&a [*a]"}),
+        ("a: " + "[" * 999, "front matter with more than 200 brackets", {"a": "[" * 999}),
+        ("title: !!bool abc", "front matter that is not YAML;", {"title": "!!bool abc"}),
+        ("a: !!int ''", "front matter that is not YAML;", {"a": "!!int ''"}),
+        ("a: !!timestamp abc", "front matter that is not YAML;", {"a": "!!timestamp abc"}),
+    ],
+    ids=lambda one: str(one)[:15],
+)
+def test_of_front_matter_that_is_too_much_the_rest_is_kept_and_it_is_noted(front, note, kept):
     contents = read("n/x.md", f"---\n{front}\n---\ntext")
 
-    assert contents.texts[0].text.startswith(f"---\n{front[:10]}")
-    assert contents.notes[0].startswith(note)
+    assert contents.texts[0].text == "text"
+    assert contents.texts[0].metadata.items() >= kept.items()
+    assert note in contents.notes[0]
+    assert "; what can be read of it is kept" in contents.notes[0]
+
+
+def test_a_picture_in_front_matter_is_named_and_takes_no_other_key_with_it():
+    picture = "data:image/png;base64," + "iVBORw0KGgo" * 30_000
+    contents = load("n/x.md", f"---\ncover: {picture}\ntitle: T\ntags: [a]\n---\ntext".encode())
+    (one,) = contents.texts
+
+    assert (one.title, one.tags, one.text) == ("T", ("a",), "text")
+    assert one.metadata == {"title": "T", "tags": ["a"]}
+    assert contents.notes == [
+        "has front matter of more than 200,000 characters; what can be read of it is kept, "
+        "'cover' is left out"
+    ]
+
+
+@pytest.mark.parametrize("front", ["{? " * 150, "{a: [}", "{a: &a [*a]}"])
+def test_an_object_in_front_that_cannot_be_read_is_a_part_of_the_text(front):
+    (one,) = read("n/x.md", f"---\n{front}\n---\ntext").texts
+
+    assert (one.text, one.metadata) == (f"---\n{front}\n---\ntext", None)
+
+
+def test_front_matter_of_too_many_values_is_taken_for_text_and_noted():
+    many = f"[{'a,' * 6_000}]"
+    contents = read("n/x.md", f"---\na: {many}\nb: {many}\n---\ntext")
+
+    assert contents.texts[0].text.startswith("---\na: [")
+    assert contents.notes == ["has metadata of more than 10,000 values; it is taken for text"]
+
+
+@pytest.mark.parametrize(
+    ("between", "title"),
+    [
+        ("# Boats", "Boats"),
+        ("\n# Boats\n\nNote: sails are wet.\n", "Boats"),
+        ("# Boats\n\nNote: sails are wet.\n", "Boats"),
+        ("\nDear reader: this is a letter.\n", "x"),
+        ("Dear reader: this is a letter.\nIt was wet.", "It was wet."),
+        ("Step one: do this.", "Step one: do this."),
+        ("just words", "just words"),
+        ("- item\n- item", "x"),
+        ("* * *\n", "x"),
+        ("https://a.b/c", "https://a.b/c"),
+        ("? [a]\n: b", ": b"),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_text_between_two_rules_is_no_front_matter(between, title, end):
+    text = f"---\n{between}\n---\n\ntext".replace("\n", end)
+    contents = read("n/x.md", text)
+    (one,) = contents.texts
+
+    assert (one.text, one.metadata, one.offset) == (text, None, 0)
+    assert (one.title.removeprefix("n/"), contents.notes) == (title, [])
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "# a comment\ntitle: T",
+        "# Feel free.\n# See a.\n\ntitle: T",
+        "\ntitle: T\n",
+        "  title: T",
+        "\ttitle: T",
+        '"title": T',
+        "{title: T}",
+    ],
+)
+def test_front_matter_may_begin_with_a_comment_a_blank_line_or_an_indent(front):
+    (one,) = read("n/x.md", f"---\n{front}\n---\ntext").texts
+
+    assert (one.text, one.title, one.metadata) == ("text", "T", {"title": "T"})
 
 
 @pytest.mark.parametrize("deep", [100, 600, 100_000])
@@ -122,9 +370,8 @@ def test_front_matter_of_any_depth_is_read_or_noted(sign, deep):
     assert contents.texts[0].text.endswith("text")
 
 
-@pytest.mark.parametrize("text", ["---\n\n---\ntext", "---\r\n# a comment\r\n---\r\ntext"])
-def test_empty_front_matter_is_no_metadata(text):
-    (one,) = read("n/x.md", text).texts
+def test_empty_front_matter_is_no_metadata():
+    (one,) = read("n/x.md", "---\n\n---\ntext").texts
 
     assert (one.text, one.metadata) == ("text", None)
 
@@ -170,9 +417,6 @@ def test_whether_something_is_published_is_no_date(published):
 @pytest.mark.parametrize(
     ("scalar", "text"),
     [
-        ("!!bool abc", None),
-        ("!!int ''", None),
-        ("!!timestamp abc", None),
         ("007", "007"),
         ("12:30", "12:30"),
         ("2026-02-30", "2026-02-30"),
@@ -186,10 +430,7 @@ def test_whether_something_is_published_is_no_date(published):
 def test_a_scalar_that_is_not_what_it_looks_like_is_a_text(scalar, text):
     contents = read("n/x.md", f"---\ntitle: T\nn: {scalar}\n---\ntext")
 
-    if text is not None:
-        assert contents.texts[0].metadata == {"title": "T", "n": text}
-    else:
-        assert contents.notes == ["has front matter that is not YAML; it is taken for text"]
+    assert contents.texts[0].metadata == {"title": "T", "n": text}
     assert contents.texts[0].text.endswith("text")
 
 

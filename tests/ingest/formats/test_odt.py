@@ -9,17 +9,17 @@ from tests.ingest.formats.archives import REFUSED, refused, zipped
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"'
-    for name in ("office", "text", "table", "meta")
+    for name in ("office", "text", "table", "meta", "style")
 )
 META = f"""<office:document-meta {SPACES} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>
 <dc:creator>Ada</dc:creator><dc:date>2026-01-02T03:04:05.6</dc:date></office:meta>
 </office:document-meta>"""
 
 
-def odt(body: str) -> bytes:
+def odt(body: str, **members: bytes) -> bytes:
     content = f"""<office:document-content {SPACES}><office:body><office:text>{body}</office:text>
 </office:body></office:document-content>"""
-    return zipped(**{"content.xml": content.encode(), "meta.xml": META.encode()})
+    return zipped(**{"content.xml": content.encode(), "meta.xml": META.encode(), **members})
 
 
 def test_it_becomes_text_with_headings_lists_and_tables():
@@ -41,6 +41,21 @@ def test_it_becomes_text_with_headings_lists_and_tables():
     assert [(mark.level, mark.name) for mark in one.marks] == [(1, ""), (2, "Pruning")]
     assert (one.title, one.metadata) == ("Roses", {"author": "Ada"})
     assert one.created_at == datetime(2026, 1, 2, 3, 4, 5, 600_000, tzinfo=UTC)
+
+
+def test_comments_follow_their_paragraph_and_headers_and_footers_the_text():
+    comment = (
+        '<office:annotation><dc:creator xmlns:dc="http://purl.org/dc/elements/1.1/">Ada'
+        "</dc:creator><text:p>thorny</text:p></office:annotation>"
+    )
+    styles = (
+        f"<office:document-styles {SPACES}><style:header><text:p>garden</text:p></style:header>"
+        "<style:footer><text:p>page</text:p></style:footer></office:document-styles>"
+    )
+    data = odt(f"<text:p>red {comment}roses</text:p>", **{"styles.xml": styles.encode()})
+
+    lines = load("n/x.odt", data).texts[0].text.split("\n")
+    assert [*filter(None, lines)] == ["red roses", "thorny", "garden", "page"]
 
 
 @pytest.mark.parametrize(("data", "reason"), [*REFUSED, (odt(""), "has no text")])

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Target
-from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.core.datatypes import DenseLeg, Drawn, Target
 from mcp_server_qdrant.projection.panels import VALUES, facets, lay_out, near
 
 

@@ -1,11 +1,11 @@
-"""The store of a folder in the process of a test, or of one that it kills: imports little."""
+"""The store of a folder in the test's process, or in one that it kills; few imports."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
-from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.files import Folder, copy_sparse
 from mcp_server_qdrant.qdrant.edge.reads import Reads
 from mcp_server_qdrant.qdrant.edge.space import Space, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
@@ -17,7 +17,7 @@ SPARSE = {"s": {"modifier": "idf"}}
 
 
 async def pause() -> None:
-    """Nobody else is there."""
+    """Do nothing, as no other call waits."""
 
 
 def made(vectors=VECTORS, sparse=(), **more) -> dict[str, Any]:
@@ -25,8 +25,19 @@ def made(vectors=VECTORS, sparse=(), **more) -> dict[str, Any]:
     return {"vectors": dict(vectors), "sparse_vectors": dict(sparse), "metadata": None} | more
 
 
+def crashed(folder: Path, target: Path) -> Path:
+    """Copy the folder as a process killed now would leave it."""
+    target.mkdir()
+    for path in folder.iterdir():
+        if path.is_file():
+            shutil.copy(path, target)
+        elif path.name not in ("trash", "work"):  # emptied in the background
+            copy_sparse(path, target / path.name)
+    return target
+
+
 class Here:
-    """The work of a host in this process; `names` are made, with one dense vector of size 2."""
+    """The engine's store in this process; creates `names` with one dense vector of size 2."""
 
     def __init__(self, root: Path, *names: str, **described: Any) -> None:
         self.root = root
@@ -34,7 +45,7 @@ class Here:
         self.do(*(("create", name, made(**described)) for name in names))
 
     def open(self) -> None:
-        """As a host does when it starts."""
+        """Open the store like the engine."""
         folder = Folder(self.root, 0)
         folder.prepare()
         self.store = Store(folder)
@@ -43,12 +54,12 @@ class Here:
         self.reads, self.writes = Reads(self.store, pause), Writes(self.store, pause)
 
     def again(self) -> None:
-        """A new host."""
+        """Close it and open it again, like a new process."""
         self.store.close()
         self.open()
 
     def write(self, operation: str, *arguments: Any) -> Any:
-        """A write, made durable as the host does before it acknowledges it."""
+        """Write durably, as the engine does before it acknowledges."""
         try:
             with guarded(""):
                 return asyncio.run(getattr(self.writes, operation)(*arguments))
@@ -56,7 +67,7 @@ class Here:
             self.store.settle()
 
     def do(self, *calls: Any) -> list[Any]:
-        """Writes, one after the other."""
+        """Write several operations in order."""
         return [self.write(*call) for call in calls]
 
     def read(self, operation: str, *arguments: Any) -> Any:
@@ -64,7 +75,7 @@ class Here:
             return asyncio.run(getattr(self.reads, operation)(*arguments))
 
     def tidy(self) -> None:
-        """Remove the points of collections that are gone."""
+        """Remove the points of deleted collections."""
         asyncio.run(self.store.remove_unwanted(pause))
 
     def take_over(self) -> None:
@@ -74,20 +85,20 @@ class Here:
         return self.store.get(name).space
 
     def shard(self, name: str = "a") -> Path:
-        """The folder of its engine's files."""
+        """The folder of a collection's shard."""
         return self.space(name).shard
 
     def damage(self, name: str = "a") -> str | None:
-        """What is missing, once it is open."""
+        """What is missing from a collection, after opening it."""
         return self.read("info", name)["damage"]
 
     def number(self, name: str = "a") -> int | None:
-        """The number that is remembered."""
+        """The stored number of points."""
         found = self.store.get(name)
         return found.space.census.remembered().get(found.entry.id)
 
     def points(self, name: str = "a") -> dict[Any, Any]:
-        """All that it has, by id."""
+        """All points of a collection by id."""
         asked = {"limit": 10_000, "with_payload": True, "with_vector": True}
         found = self.read("scroll", name, asked)["points"]
         return {one["id"]: (one["payload"], one["vector"]) for one in found}
@@ -101,7 +112,7 @@ def upsert(*ids, name="a", says=None):
         (i, {"d": [1.0, 2.0]}, {"n": i, "odd": i % 2} | ({"says": says} if says else {}))
         for i in ids
     ]
-    return "upsert", name, [wire.pack(points)]
+    return "upsert", name, [points]
 
 
 def ids(*some):

@@ -2,8 +2,6 @@
 
 import enum
 import math
-import os
-import signal
 import uuid
 from datetime import date, datetime
 
@@ -14,8 +12,7 @@ from qdrant_client import models
 from mcp_server_qdrant.core.errors import InvalidPoint, RequestError
 from mcp_server_qdrant.qdrant.edge import check
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from tests.hosts import pid_of
+from tests.qdrant.edge.here import crashed
 from tests.support import nearest
 
 SCHEMA = {"name": "c", "vectors": {"d": {"size": 2}}, "sparse_vectors": {"s": {}}}
@@ -164,7 +161,7 @@ def test_a_collection_that_could_not_work_is_refused(vectors, sparse_vectors, se
 
 @pytest.fixture
 async def client(tmp_path):
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=0.2))
+    client = await EdgeClient.open(tmp_path, timeout=20)
     await client.create_collection(
         "c",
         {"d": models.VectorParams(size=2, distance="Dot")},
@@ -199,8 +196,7 @@ POISON = {
 
 
 async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path):
-    options = EdgeOptions(idle_seconds=0.2)
-    client = await EdgeClient.open(tmp_path, timeout=20, options=options)
+    client = await EdgeClient.open(tmp_path / "engine", timeout=20)
     await client.create_collection(
         "c",
         {"d": models.VectorParams(size=2, distance="Dot")},
@@ -210,7 +206,9 @@ async def test_poison_is_refused_whole_and_the_shard_still_loads(tmp_path):
     for poison in POISON.values():
         with pytest.raises(InvalidPoint):
             await client.upsert("c", [good(2), poison, good(3)])
-    os.kill(pid_of(tmp_path), signal.SIGKILL)  # the next host reads the log
+    left = crashed(tmp_path / "engine", tmp_path / "crashed")
+    await client.close()
+    client = await EdgeClient.open(left, timeout=20)  # it reads the log
     points, _ = await client.scroll("c")
 
     assert [p.id for p in points] == [1]

@@ -11,7 +11,6 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.hosting import wire
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
 from mcp_server_qdrant.qdrant.engine import Ask, Corpus, Leg
 from tests.qdrant.edge.here import SPARSE, Here, delete, ids, made, upsert
@@ -28,7 +27,7 @@ def here(tmp_path):
     for name in ("a", "b"):
         here.do(upsert(*[i for i in SAME if isinstance(i, int)], name=name, says=name))
         rows = [(i, {"d": [3.0, 4.0]}, {"says": name, "odd": 0}) for i in UUIDS]
-        here.do(("upsert", name, [wire.pack(rows)]))
+        here.do(("upsert", name, [rows]))
     yield here
     here.store.close()
 
@@ -109,11 +108,11 @@ def test_writes_by_id_are_of_their_collection(here):
     one = (1, {"d": [9.0, 9.0]}, {"says": "a", "odd": 5})
     here.do(
         delete(0, UUIDS[0]),
-        ("update_vectors", "a", [wire.pack([(2**64 - 1, {"d": [8.0, 8.0]}, None)])]),
-        ("upsert", "a", [wire.pack([one])]),
-        ("upsert", "a", [wire.pack([(UUIDS[1], {"d": [9.0, 9.0]}, {})])], "upsert", only),
-        ("upsert", "a", [wire.pack([(0, {"d": [7.0, 7.0]}, {"says": "a"})])], "update_only"),
-        ("upsert", "a", [wire.pack([(1, {"d": [7.0, 7.0]}, {"says": "a"})])], "insert_only"),
+        ("update_vectors", "a", [[(2**64 - 1, {"d": [8.0, 8.0]}, None)]]),
+        ("upsert", "a", [[one]]),
+        ("upsert", "a", [[(UUIDS[1], {"d": [9.0, 9.0]}, {})]], "upsert", only),
+        ("upsert", "a", [[(0, {"d": [7.0, 7.0]}, {"says": "a"})]], "update_only"),
+        ("upsert", "a", [[(1, {"d": [7.0, 7.0]}, {"says": "a"})]], "insert_only"),
     )
 
     assert here.points("b") == before
@@ -128,7 +127,7 @@ def test_an_exchange_finds_the_point_that_it_saw_and_no_other_collections(here):
     for name, seen in (("a", "b"), ("a", "a")):
         where = {"must": [{"key": "says", "match": {"value": seen}}]}
         row = (1, {"d": [5.0, 5.0]}, {"says": "changed"})
-        here.do(("upsert", name, [wire.pack([row])], "upsert", where))
+        here.do(("upsert", name, [[row]], "upsert", where))
         assert here.points()[1][0]["says"] == ("changed" if seen == "a" else "a")
     assert here.points("b")[1][0]["says"] == "b"
 
@@ -138,7 +137,7 @@ def test_pages_go_through_one_collection_in_the_order_of_its_ids(here):
     many = [str(UUID(int=dice.getrandbits(128))) for _ in range(200)]
     for name in ("a", "b"):
         rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in many]
-        here.do(("upsert", name, [wire.pack(rows)]))
+        here.do(("upsert", name, [rows]))
     for name in ("a", "b"):
         seen, offset = [], None
         while True:
@@ -157,7 +156,7 @@ def test_a_short_id_is_completed_within_its_collection(here):
     alike = [f"{begins}-0000-4000-8000-{n:012x}" for n in range(5)]
     for name in ("a", "b"):
         rows = [(i, {"d": [1.0, 1.0]}, {"says": name}) for i in alike]
-        here.do(("upsert", name, [wire.pack(rows)]))
+        here.do(("upsert", name, [rows]))
         offset = f"{begins}-0000-0000-0000-000000000000"
         found = scrolled(here, name, None, limit=5, offset=offset)
         assert (sorted(one["id"] for one in found), {*said(found)}) == (alike, {name})
@@ -173,7 +172,7 @@ def test_ids_come_back_as_they_were():
 
 @pytest.mark.parametrize("path", [KEY, f"{KEY}.x", f"{KEY}[0]", f'"{KEY}"', f'"{KEY}".x'])
 def test_the_key_of_the_engine_cannot_be_written_or_removed(here, path):
-    row = wire.pack([(9, {"d": [1.0, 1.0]}, {KEY: here.store.get("b").entry.id})])
+    row = [(9, {"d": [1.0, 1.0]}, {KEY: here.store.get("b").entry.id})]
     before = here.all_points()
     for call in (
         ("upsert", "a", [row]),
@@ -200,7 +199,7 @@ def texts(many: int, seed: int):
 def filled(here: Here, name: str, many: int, seed: int) -> None:
     here.do(("create", name, made(sparse=SPARSE)))
     rows = texts(many, seed)
-    here.do(*(("upsert", name, [wire.pack(rows[n : n + 16])]) for n in range(0, many, 16)))
+    here.do(*(("upsert", name, [rows[n : n + 16]]) for n in range(0, many, 16)))
     here.do(("delete", name, ids(*range(0, many, 5))), ("index", name, {"owner": "keyword"}))
 
 

@@ -15,6 +15,7 @@ import pytest
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
 from mcp_server_qdrant.qdrant.edge import counts as edge_counts
 from mcp_server_qdrant.qdrant.edge import space as edge_space
+from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.counts import INCOMPLETE
 from mcp_server_qdrant.qdrant.edge.files import name_of, slug_of
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
@@ -22,6 +23,7 @@ from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 from tests import forked
 from tests.qdrant.edge.here import ODD, SPARSE, Here, delete, made, upsert
+from tests.qdrant.edge.storing import make, point, started
 from tests.support import memory_engine
 
 GONE = "47 of its 48 points are missing on the disk."
@@ -320,7 +322,7 @@ while True:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path, rounds):
+def test_no_moment_at_which_the_process_is_killed_looks_like_a_loss(tmp_path, rounds):
     Here(tmp_path, "a", "b").store.close()
     dice = random.Random(7)
     for round_ in range(rounds):
@@ -343,7 +345,7 @@ def test_no_moment_at_which_the_host_is_killed_looks_like_a_loss(tmp_path, round
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be deleted there")
-def test_a_store_whose_files_are_replaced_while_it_is_open_ends_the_host(here, monkeypatch):
+def test_a_store_whose_files_are_replaced_while_it_is_open_ends_the_process(here, monkeypatch):
     class Ended(BaseException):
         pass
 
@@ -370,25 +372,23 @@ def test_a_write_to_a_store_whose_files_are_gone_is_not_acknowledged(here, gone)
         here.do(upsert(1))
 
 
-async def test_a_folder_that_is_replaced_under_the_host_is_opened_anew(tmp_path):
-    from tests.hosts import pid_of
-    from tests.qdrant.edge.test_host import make, opened, point
-
-    client = await opened(tmp_path)
+async def test_nothing_is_written_into_files_that_took_the_place_of_the_open_ones(tmp_path):
+    folder, old = tmp_path / "engine", tmp_path / "older"
+    client = await EdgeClient.open(folder)
     await make(client)
     await client.upsert("c", [point(i) for i in range(10)])
-    (space,) = (tmp_path / "spaces").iterdir()
-    old = tmp_path / "older"
+    await client.close()
+    (space,) = (folder / "spaces").iterdir()
     shutil.copytree(space, old)
-    await client.upsert("c", [point(i) for i in range(10, 30)])
-    pid = pid_of(tmp_path)
-    shutil.rmtree(space)
-    old.rename(space)
+    child = started(folder, 10)
+    with child.stdout:
+        for _ in range(3):
+            child.stdout.readline()
+        space.rename(tmp_path / "elsewhere")
+        old.rename(space)
+    assert await asyncio.to_thread(child.wait, 60) == 1, "it ended"
 
-    await client.upsert("c", [point(50)])  # by the next host: nothing is written into the old files
-    assert pid_of(tmp_path) != pid
-    assert (await client.count("c")).count == 11
+    client = await EdgeClient.open(folder)
+    assert (await client.count("c")).count == 10
     assert (await client.get_collection("c")).warnings is None
-    log = (tmp_path / "engine-host.log").read_text()
-    assert "were replaced while it was open" in log
     await client.close()

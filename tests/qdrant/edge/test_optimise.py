@@ -6,22 +6,25 @@ import json
 import os
 import random
 import signal
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.qdrant.edge import host, optimise
-from mcp_server_qdrant.qdrant.edge import wire as edge_wire
+from mcp_server_qdrant.qdrant.edge import optimise
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
+from mcp_server_qdrant.qdrant.edge.embedded import Embedded
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from tests.hosts import pid_of, until
-from tests.qdrant.edge.test_turns import MADE, call, upsert
+from tests.hosts import until
+from tests.qdrant.edge.here import crashed, made
+from tests.qdrant.edge.test_store import Optimised
+from tests.qdrant.edge.test_turns import ask, upsert
 from tests.support import nearest
 
 SIZE = 64
-OPTIONS = EdgeOptions(idle_seconds=0.3, optimise_at=600, quiet_seconds=0.1)
+OPTIONS = EdgeOptions(optimise_at=600, quiet_seconds=0.1)
 
 
 def point(i, tag="first"):
@@ -45,10 +48,23 @@ async def make(client, name="c"):
 
 
 @pytest.fixture
-async def client(tmp_path):
-    client = await EdgeClient.open(tmp_path, timeout=30, options=OPTIONS)
+def folder(tmp_path):
+    return tmp_path / "engine"
+
+
+@pytest.fixture
+async def client(folder):
+    client = await EdgeClient.open(folder, timeout=30, options=OPTIONS)
     await make(client)
     await client.create_payload_indexes("c", {"tag": "keyword"})
+    yield client
+    await client.close()
+
+
+@asynccontextmanager
+async def after_a_crash(folder):
+    """What another process finds where this one is killed now."""
+    client = await EdgeClient.open(crashed(folder, folder.with_name("crashed")), timeout=30)
     yield client
     await client.close()
 
@@ -102,10 +118,10 @@ async def given_up(folder):
     await until(lambda: not under_way(folder))
 
 
-async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, tmp_path):
+async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, folder, caplog):
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
-    child = await paused_child(client, tmp_path)
+    await begun(folder)
+    child = await paused_child(client, folder)
     await client.upsert("c", [point(i, "new") for i in range(780, 900)])
     await client.delete("c", list(range(100, 150)))
     await client.set_payload("c", {"more": 1}, [5])
@@ -113,58 +129,57 @@ async def test_what_is_written_meanwhile_is_done_again_in_the_copy(client, tmp_p
     await make(client, "other")
     await client.upsert("other", [point(i) for i in range(5)])
     os.kill(child, signal.SIGCONT)
-    await finished(tmp_path)
-    assert "given up" not in edge_wire.service(tmp_path).log.read_text()
+    await finished(folder)
+    assert "given up" not in caplog.text
 
-    for _ in range(2):
-        assert (await client.count("c")).count == 850
-        assert (await client.count("c", tagged("new"))).count == 120
-        assert (await client.count("other")).count == 5
-        assert (await client.retrieve("c", [5]))[0].payload["more"] == 1
-        assert set((await client.get_collection("c")).payload_schema) == {"tag", "n"}
-        assert (await client.get_collection("c")).warnings is None
-        os.kill(pid_of(tmp_path), signal.SIGKILL)
+    async with after_a_crash(folder) as another:
+        for one in (client, another):
+            assert (await one.count("c")).count == 850
+            assert (await one.count("c", tagged("new"))).count == 120
+            assert (await one.count("other")).count == 5
+            assert (await one.retrieve("c", [5]))[0].payload["more"] == 1
+            assert set((await one.get_collection("c")).payload_schema) == {"tag", "n"}
+            assert (await one.get_collection("c")).warnings is None
 
 
-async def test_a_writer_that_never_rests_does_not_starve_it(client, tmp_path, monkeypatch):
+async def test_a_writer_that_never_rests_does_not_starve_it(tmp_path, monkeypatch):
     options = EdgeOptions(min_free=0, optimise_at=600, quiet_seconds=0.1)
     monkeypatch.setattr(optimise, "_LONGEST_WAIT", 0.5)
-    engine = host.Engine(tmp_path / "own", options)
-    await engine.do(None, call(0, "create", "a", MADE))
-    written, path = 0, tmp_path / "own"
+    monkeypatch.setattr(optimise, "start", Optimised)
+    engine = await Embedded.open(tmp_path, options)
+    await ask(engine, "create", "a", made())
+    written = 0
     async with asyncio.timeout(60):
-        while written < 700 or not optimised_points(path):
-            await engine.do(None, upsert(written // 10, blobs=10))
+        while written < 700 or not optimised_points(tmp_path):
+            await upsert(engine, written // 10, batches=10)
             written += 10
-            await asyncio.sleep(0)
-    assert await engine.do(None, call(1, "count", "a", {})) == {"count": written}
-    await engine.end()
+    assert await ask(engine, "count", "a", {}) == {"count": written}
+    await engine.close()
 
 
-async def test_reads_go_on_and_nothing_is_lost(client, tmp_path):
+async def test_reads_go_on_and_nothing_is_lost(client, folder):
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
-    child = await paused_child(client, tmp_path)
+    await begun(folder)
+    child = await paused_child(client, folder)
     assert (await client.count("c", tagged("first"))).count == 800
     os.kill(child, signal.SIGCONT)
-    while not optimised_points(tmp_path):
+    while not optimised_points(folder):
         assert (await client.count("c")).count == 800
 
-    for _ in range(2):
-        info = await client.get_collection("c")
-        assert (info.points_count, info.warnings) == (800, None)
-        assert set(info.payload_schema) == {"tag"}
-        found = await nearest(client, "c", point(750).vector["d"], "d", limit=1)
-        assert [p.id for p in found] == [750]
-        # The second time after a crash.
-        os.kill(pid_of(tmp_path), signal.SIGKILL)
-    assert not under_way(tmp_path)
+    async with after_a_crash(folder) as another:
+        for one in (client, another):
+            info = await one.get_collection("c")
+            assert (info.points_count, info.warnings) == (800, None)
+            assert set(info.payload_schema) == {"tag"}
+            found = await nearest(one, "c", point(750).vector["d"], "d", limit=1)
+            assert [p.id for p in found] == [750]
+        assert not under_way(folder.with_name("crashed"))
 
 
-async def test_answers_are_as_exact_as_before(client, tmp_path):
+async def test_answers_are_as_exact_as_before(client, folder):
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
-    await finished(tmp_path)
+    await begun(folder)
+    await finished(folder)
 
     vectors = np.array([point(i).vector["d"] for i in range(800)])
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -174,56 +189,55 @@ async def test_answers_are_as_exact_as_before(client, tmp_path):
         assert [p.score for p in quick] == pytest.approx(scores[:5], abs=1e-5)
 
 
-async def test_many_deletions_are_a_reason_too(client, tmp_path):
+async def test_many_deletions_are_a_reason_too(client, folder):
     await client.upsert("c", [point(i) for i in range(700)])
-    await begun(tmp_path)
-    await finished(tmp_path)
+    await begun(folder)
+    await finished(folder)
     await client.delete("c", list(range(650)))
-    await until(lambda: optimised_points(tmp_path) == 50)
+    await until(lambda: optimised_points(folder) == 50)
     assert (await client.count("c")).count == 50
 
 
-async def test_a_host_killed_in_the_middle_loses_nothing(client, tmp_path):
+async def test_a_process_killed_in_the_middle_loses_nothing(client, folder):
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
-    child = await paused_child(client, tmp_path)
+    await begun(folder)
+    child = await paused_child(client, folder)
     await client.upsert("c", [point(i, "new") for i in range(800, 900)])
-    with contextlib.suppress(ProcessLookupError):  # the host ends it too: its copy is of no use
+    async with after_a_crash(folder) as another:
         os.kill(child, signal.SIGKILL)
-    os.kill(pid_of(tmp_path), signal.SIGKILL)
+        assert not under_way(folder.with_name("crashed"))
+        assert (await another.count("c")).count == 900
+        assert (await another.count("c", tagged("new"))).count == 100
+        assert (await another.get_collection("c")).warnings is None
 
-    assert (await client.count("c")).count == 900
-    assert (await client.count("c", tagged("new"))).count == 100
-    assert (await client.get_collection("c")).warnings is None
 
-
-async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, tmp_path):
+async def test_an_optimisation_that_fails_leaves_everything_as_it_was(client, folder, caplog):
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
-    child = await paused_child(client, tmp_path)
+    await begun(folder)
+    child = await paused_child(client, folder)
     os.kill(child, signal.SIGKILL)
-    await given_up(tmp_path)
+    await given_up(folder)
 
     assert (await client.count("c", tagged("first"))).count == 800
-    assert not optimised_points(tmp_path)
-    assert "given up" in edge_wire.service(tmp_path).log.read_text()
+    assert not optimised_points(folder)
+    assert "given up" in caplog.text
 
 
-async def test_a_collection_can_be_deleted_in_the_middle(client, tmp_path):
+async def test_a_collection_can_be_deleted_in_the_middle(client, folder):
     await make(client, "other")
     await client.upsert("c", [point(i) for i in range(800)])
-    await begun(tmp_path)
+    await begun(folder)
     await client.delete_collection("c")
-    await until(lambda: not under_way(tmp_path))
-    await until(lambda: not list((tmp_path / "unwanted").iterdir()))
+    await until(lambda: not under_way(folder))
+    await until(lambda: not list((folder / "unwanted").iterdir()))
     assert [one.name for one in (await client.get_collections()).collections] == ["other"]
     await make(client, "c")
     assert (await client.count("c")).count == 0
 
 
-async def test_small_collections_are_left_alone(client, tmp_path):
+async def test_small_collections_are_left_alone(client, folder):
     await client.upsert("c", [point(i) for i in range(100)])
     for _ in range(20):
-        assert not under_way(tmp_path)
+        assert not under_way(folder)
         await asyncio.sleep(0.02)
-    assert not optimised_points(tmp_path)
+    assert not optimised_points(folder)

@@ -3,16 +3,20 @@
 import asyncio
 import os
 import shutil
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core import disk
-from mcp_server_qdrant.qdrant.edge import optimise
+from mcp_server_qdrant.core.errors import EngineFailure
+from mcp_server_qdrant.qdrant.edge import optimise, rebuild
 from mcp_server_qdrant.qdrant.edge.files import STAGED, allocated, copy_sparse
 from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from tests import forked
 from tests.qdrant.edge.here import SPARSE, Here, made, pause, upsert
 
 STAGE = f"{STAGED}1"
@@ -140,6 +144,7 @@ def left_over(root: Path, here: Here) -> list[str]:
 def test_a_kill_at_any_step_leaves_the_old_or_the_new_whole(tmp_path, monkeypatch, kind):
     kinds, call, old, new = CALLS[kind]
     monkeypatch.setattr(optimise, "start", Optimised)
+    monkeypatch.setattr(rebuild, "subprocess", FORKED)
     found, step, going = [], 0, True
     while going:
         root, copy = tmp_path / f"{step}", tmp_path / f"{step}-left"
@@ -180,6 +185,14 @@ class Optimised:
         return 0
 
     kill = wait = poll
+
+
+def forked_run(args, *, cwd, **_):
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    return SimpleNamespace(returncode=forked.Popen(args, cwd=cwd, env=os.environ, **streams).wait())
+
+
+FORKED = SimpleNamespace(run=forked_run, DEVNULL=None)
 
 
 def texts_of(here: Here) -> int:
@@ -229,6 +242,16 @@ def test_ids_of_collections_that_were_dropped_are_not_given_again_before_their_p
     assert here.store.catalogue.new_id("a") == first
     here.store.close()
     other.store.close()
+
+
+def test_a_copy_that_lacks_points_is_given_up(tmp_path):
+    here = Here(tmp_path, "kept")
+    entry = here.store.new("a", made())
+    with pytest.raises(EngineFailure, match="0 of its 3 points were copied"):
+        asyncio.run(here.store.fill(entry, [], 3, pause))
+
+    assert "a" not in here.store.names()
+    here.store.close()
 
 
 def test_a_change_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatch):

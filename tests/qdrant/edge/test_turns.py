@@ -1,96 +1,146 @@
-"""Inside the engine host: reads go before writes, which are done one at a time."""
+"""Inside the embedded engine: reads go before writes, which are done one at a time, in turns."""
 
 import asyncio
-import math
-import shutil
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
+from mcp_server_qdrant.core.context import Caller, calling, visiting
 from mcp_server_qdrant.core.errors import EngineTimeout
-from mcp_server_qdrant.hosting import wire
-from mcp_server_qdrant.qdrant.edge import host
-from mcp_server_qdrant.qdrant.edge.host import Engine
+from mcp_server_qdrant.qdrant.edge import embedded
+from mcp_server_qdrant.qdrant.edge.embedded import Embedded
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from tests.hosting.test_host import Somebody
+from tests.qdrant.edge.here import crashed, made
 
-MADE = {"vectors": {"d": {"size": 2, "distance": "Dot"}}, "sparse_vectors": {}}
-
-
-def call(number: int, operation: str, *arguments: Any, caller: str = "", until: float = math.inf):
-    return wire.Call(number, operation, arguments, until, caller, operation != "count")
+READS = ("count", "collections")
 
 
-def upsert(number: int, blobs: int = 1, **who: Any) -> wire.Call:
-    points = [wire.pack([(number * 1000 + n, {"d": [1.0, 2.0]}, {})]) for n in range(blobs)]
-    return call(number, "upsert", "a", points, **who)
+async def ask(engine: Embedded, operation: str, *arguments: Any, timeout: float = 60.0) -> Any:
+    return await engine.call(operation, *arguments, timeout=timeout, changes=operation not in READS)
+
+
+def upsert(engine: Embedded, number: int, batches: int = 1, **how: Any) -> Coroutine[Any, Any, Any]:
+    points = [[(number * 1000 + n, {"d": [1.0, 2.0]}, {})] for n in range(batches)]
+    return ask(engine, "upsert", "a", points, **how)
 
 
 @pytest.fixture
 async def engine(tmp_path):
     """An engine with an empty collection."""
-    engine = Engine(tmp_path, EdgeOptions(min_free=0))
-    await engine.do(None, call(0, "create", "a", MADE))
+    engine = await Embedded.open(tmp_path / "live", EdgeOptions(min_free=0))
+    await ask(engine, "create", "a", made())
     yield engine
-    await engine.end()
+    await engine.close()
 
 
-async def finished(engine: Engine, *calls: wire.Call) -> list[tuple[int, Any]]:
-    somebody = Somebody()
-    for one in calls:
-        engine.take(somebody, one)
-    await engine.end()
-    return somebody.replies
+async def finished(calls: dict[Any, Coroutine[Any, Any, Any]]) -> list[Any]:
+    """The names of calls that begin together, in the order in which they end."""
+    order = []
+
+    async def done(name: Any, call: Coroutine[Any, Any, Any]) -> None:
+        await call
+        order.append(name)
+
+    await asyncio.gather(*(done(name, call) for name, call in calls.items()))
+    return order
 
 
-async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(host, "_FLUSH_SECONDS", 0.01)
-    engine = Engine(tmp_path / "live", EdgeOptions(min_free=0))
-    await engine.do(None, call(0, "create", "a", MADE))
-    await engine.do(None, upsert(1, blobs=20))
+async def by(who: str, call: Coroutine[Any, Any, Any]) -> Any:
+    with calling(Caller(who, frozenset())):
+        return await call
+
+
+async def over(line: int, call: Coroutine[Any, Any, Any]) -> Any:
+    with visiting(line):
+        return await call
+
+
+async def test_what_the_log_alone_has_is_soon_in_the_other_files(tmp_path, monkeypatch, engine):
+    monkeypatch.setattr(embedded, "_FLUSH_SECONDS", 0.01)
+    live = await Embedded.open(tmp_path / "soon", EdgeOptions(min_free=0))
+    await ask(live, "create", "a", made())
+    await upsert(live, 1, batches=20)
     ids = "spaces/*/g-*/segments/*/mutable_id_tracker.mappings"
     async with asyncio.timeout(20):
-        while not any(path.stat().st_size for path in (tmp_path / "live").glob(ids)):
+        while not any(path.stat().st_size for path in (tmp_path / "soon").glob(ids)):
             await asyncio.sleep(0.01)
-    shutil.copytree(tmp_path / "live", tmp_path / "copy")
-    await engine.end()
-    for log in (tmp_path / "copy").glob("spaces/*/g-*/wal"):
-        shutil.rmtree(log)
-    copy = Engine(tmp_path / "copy", EdgeOptions(min_free=0))
+    left = crashed(tmp_path / "soon", tmp_path / "left")
+    await live.close()
+    for log in left.glob("spaces/*/g-*/wal/*"):
+        log.unlink()
+    copy = await Embedded.open(left, EdgeOptions(min_free=0))
 
-    assert await copy.do(None, call(1, "count", "a", {})) == {"count": 20}
-    await copy.end()
-
-
-async def test_what_waits_is_written_before_the_host_ends(engine):
-    replies = await finished(engine, *(upsert(number) for number in range(70)))
-
-    assert replies == [(number, None) for number in range(70)]
-    assert await engine.do(None, call(1, "count", "a", {})) == {"count": 70}
+    assert await ask(copy, "count", "a", {}) == {"count": 20}
+    await copy.close()
 
 
-async def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(engine):
-    calls = [upsert(number, caller="red") for number in range(20)]
-    replies = await finished(engine, *calls, upsert(50, caller="blue"), upsert(51, caller="blue"))
-    order = [number for number, *_ in replies]
+async def test_what_waits_is_written_before_the_engine_is_closed(engine, tmp_path):
+    writes = [asyncio.create_task(upsert(engine, number)) for number in range(70)]
+    await asyncio.sleep(0)
+    await engine.close()
+    await asyncio.gather(*writes)
+
+    again = await Embedded.open(tmp_path / "live")
+    assert await ask(again, "count", "a", {}) == {"count": 70}
+    await again.close()
+
+
+@pytest.mark.parametrize("turns", [by, over])
+async def test_writes_of_several_callers_take_turns_and_those_of_one_keep_their_order(
+    engine, turns
+):
+    one, other = ("red", "blue") if turns is by else (1, 2)
+    calls = {number: turns(one, upsert(engine, number)) for number in range(20)}
+    calls |= {number: turns(other, upsert(engine, number)) for number in (50, 51)}
+    order = await finished(calls)
 
     assert set(order[:4]) == {0, 1, 50, 51}
     assert [number for number in order if number < 50] == list(range(20))
 
 
 async def test_reads_are_answered_between_the_pieces_of_a_write(engine):
-    reads = [call(number, "count", "a", {}) for number in range(2, 5)]
-    replies = await finished(engine, upsert(1, blobs=50), *reads)
+    reads = {number: ask(engine, "count", "a", {}) for number in range(2, 5)}
 
-    assert [number for number, *_ in replies] == [2, 3, 4, 1]
+    assert await finished({1: upsert(engine, 1, batches=50), **reads}) == [2, 3, 4, 1]
 
 
 async def test_a_write_that_is_late_when_its_turn_comes_is_not_done(engine):
-    loop = asyncio.get_running_loop()
-    first = asyncio.ensure_future(engine.do(None, upsert(1, blobs=50)))
+    first = asyncio.create_task(upsert(engine, 1, batches=50))
     await asyncio.sleep(0)
 
     with pytest.raises(EngineTimeout):
-        await engine.do(None, upsert(2, until=loop.time() - 1))
+        await upsert(engine, 2, timeout=1e-6)
     await first
-    assert await engine.do(None, call(3, "count", "a", {})) == {"count": 50}
+    assert await ask(engine, "count", "a", {}) == {"count": 50}
+
+
+async def test_a_write_goes_on_though_its_caller_gives_up(engine, tmp_path):
+    for batches in (40, 5):  # the second one has not begun yet
+        write = asyncio.create_task(upsert(engine, batches, batches=batches))
+        await asyncio.sleep(0)
+        write.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await write
+    await engine.close()
+
+    again = await Embedded.open(tmp_path / "live")
+    assert await ask(again, "count", "a", {}) == {"count": 45}
+    await again.close()
+
+
+async def test_the_event_loop_goes_on_between_reads_that_follow_each_other(engine):
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    for _ in range(50):
+        await ask(engine, "count", "a", {})
+    ticking.cancel()
+
+    assert ticks >= 50

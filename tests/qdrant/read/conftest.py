@@ -1,4 +1,4 @@
-"""Clients of both engines, in which there is nothing yet."""
+"""Clients of both engines, which are empty."""
 
 import pytest
 

@@ -83,19 +83,19 @@ class TestFolders:
         (tmp_path / "own" / "deep" / "er").mkdir(parents=True)
         await made(engine, "a", "b", "deep", "free")
         for name, folder in (("a", "own"), ("b", "own"), ("deep", "own/deep")):
-            await Bulk(engine, ()).assign(name, tmp_path / folder)
+            await Bulk(engine, ()).assign(name, [tmp_path / folder])
 
     @pytest.mark.parametrize(
         ("where", "searched"),
         [
             ("own", ["a", "b"]),
-            ("own/deep", ["deep"]),
-            ("own/deep/er", ["deep"]),
+            ("own/deep", ["a", "b", "deep"]),
+            ("own/deep/er", ["a", "b", "deep"]),
             (".", ["*"]),
             ("own-not", ["*"]),  # a longer name is no folder within
         ],
     )
-    async def test_a_search_in_a_folder_is_for_the_collections_of_the_nearest_above(
+    async def test_a_search_in_a_folder_is_for_its_collections_and_those_of_folders_above(
         self, tmp_path, where, searched
     ):
         async with memory_engine() as engine:
@@ -116,7 +116,7 @@ class TestFolders:
         async with memory_engine() as engine:
             await self.settled(engine, tmp_path)
             (tmp_path / "way").symlink_to(tmp_path / "own" / "deep")
-            await Bulk(engine, ()).assign("free", tmp_path / "way")
+            await Bulk(engine, ()).assign("free", [tmp_path / "way"])
 
             assert await catalog_of(engine).home(tmp_path / "way" / "er") == ["deep", "free"]
 
@@ -133,7 +133,7 @@ class TestFolders:
             catalog = catalog_of(engine, folder=tmp_path, default="free")
 
             assert (await catalog.usual(), await catalog.place()) == (["free"], "free")
-            assert await catalog.usual(tmp_path / "own" / "deep") == ["deep"]
+            assert await catalog.usual(tmp_path / "own" / "deep") == ["a", "b", "deep", "free"]
             assert await catalog_of(engine, folder=tmp_path).place() is None
 
     async def test_texts_go_to_the_one_collection_of_a_folder_or_the_default_one_of_several(
@@ -154,7 +154,7 @@ class TestFolders:
             await self.settled(engine, tmp_path)
             catalog = catalog_of(engine, folder=tmp_path / "own" / "deep", clock=clock)
             assert await catalog.home() == ["deep"]
-            await Bulk(engine, ()).assign("deep", None)
+            await Bulk(engine, ()).assign("deep", [])
 
             clock.now += TARGET_SECONDS
             await catalog.home()

@@ -9,7 +9,6 @@ from qdrant_client import AsyncQdrantClient, models
 
 from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.read import draw
 from mcp_server_qdrant.qdrant.read.draw import Drawer
 from tests.support import COSINE, IDF, dense
@@ -84,7 +83,7 @@ async def test_both_engines_draw_the_same(tmp_path):
     drawn = []
     for client in (
         AsyncQdrantClient(":memory:"),
-        await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1)),
+        await EdgeClient.open(tmp_path, timeout=20),
     ):
         drawn.append(await Drawer(client, FIELDS).draw(await fill(client, range(90)), 30))
         await client.close()

@@ -57,16 +57,6 @@ def test_chunks_are_joined_without_what_they_share(chunks, expected):
     assert (whole.start, whole.end) == (parts[0].start, max(p.end for p in parts))
 
 
-@pytest.mark.parametrize(
-    ("changed", "torn"),
-    [({}, False), ({"updated_at": "2026-02-01"}, True), ({"chunks": 3}, True)],
-)
-def test_chunks_of_two_versions_are_told_apart(changed, torn):
-    first, second = part("abc", 0, 3, 0), part("def", 3, 6, 1)._replace(**changed)
-
-    assert joined([first, second], first).torn is torn
-
-
 @pytest.mark.parametrize("neighbours", [1, 2, 20])
 async def test_neighbours_widen_it_to_one_text_without_repetition(neighbours):
     async with memory_services() as services:
@@ -90,7 +80,11 @@ async def test_of_a_long_document_as_many_chunks_are_joined_as_have_room():
         (stored,) = await remember(services, "notes", LONG, id="harbours")
         ((found,), *_) = await services.lookup.get(["harbours"], room=900)
         ((least,), *_) = await services.lookup.get(["harbours"], room=1)
+        (first,), _ = await services.lookup.located(["harbours"])
+        size = sum(len(part.text) for part in await services.lookup.parts(first))
+        ((whole,), *_) = await services.lookup.get(["harbours"], room=size)
 
+    assert whole.text == LONG
     assert found.text == LONG[: found.end]
     assert len(found.text) <= 900
     assert (found.chunk, found.chunks) == (0, len(stored.ids))
@@ -166,7 +160,7 @@ async def test_where_no_collection_answers_nothing_is_said_to_be_missing():
         await remember(services, "a", "one", id="x")
         engine.broken["a"] = EngineFailure("damaged")
 
-        with pytest.raises(BackendError, match="No collection could be looked in: a: damaged"):
+        with pytest.raises(BackendError, match="No collection could be read: a: damaged"):
             await services.lookup.get(["x"])
 
 

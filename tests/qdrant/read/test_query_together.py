@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, LegQuery, Sparse, SparseLeg, Target
+from mcp_server_qdrant.core.datatypes import Best, DenseLeg, LegQuery, Sparse, SparseLeg, Target
 from mcp_server_qdrant.core.dates import Period
 from mcp_server_qdrant.core.errors import EngineFailure, InvalidPoint, UnknownCollection
 from mcp_server_qdrant.qdrant.engine import Answer, Corpus, Found
@@ -96,7 +96,7 @@ async def test_candidates_and_scores_are_those_of_native_queries(
     engine_folder, legs, condition, depth
 ):
     asked = [
-        (target(name, dense=legs != "sparse", sparse=legs != "dense"), QUERY) for name in NAMES
+        ([target(name, dense=legs != "sparse", sparse=legs != "dense")], QUERY) for name in NAMES
     ]
     embedded, native = await both_ways(engine_folder, asked, condition, depth)
 
@@ -112,7 +112,7 @@ async def test_tags_are_those_of_native_queries(engine_folder, legs, condition):
     tagged = replace(QUERY, tags=(("tags", "T"), ("metadata.tags", "t")))
     queries = (tagged, replace(tagged, tags=(("tags", "none"),)), replace(tagged, tags=()))
     asked = [
-        (target(name, dense=legs != "sparse", sparse=legs != "dense"), query)
+        ([target(name, dense=legs != "sparse", sparse=legs != "dense")], query)
         for name, query in zip(NAMES, queries, strict=True)
     ]
     embedded, native = await both_ways(engine_folder, asked, condition, 6)
@@ -135,7 +135,7 @@ async def test_a_collection_that_fails_leaves_the_others(engine_folder):
     wrong = Target("south", 20, DenseLeg("nowhere", 2, "cosine", "m"), None)
     async with filled(engine_folder) as client:
         queries = Queries(client)
-        asked = [(t, QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
+        asked = [([t], QUERY) for t in (target("north"), target("gone"), wrong, target("east"))]
         found, failed = await queries.search(asked, depth=3, condition=None)
         idfs = await queries.probe([Corpus((name,), "bm25", (7,)) for name in ("north", "gone")])
         payloads = await queries.payloads([("north", [1]), ("gone", [1])])
@@ -173,9 +173,9 @@ def of_space(name: str, space: str | None = "s") -> Target:
 
 async def test_collections_of_one_space_are_asked_together_for_a_few_more_candidates():
     engine = Spaces()
-    asked = [(of_space(f"c{n}"), QUERY) for n in range(16)]
-    asked += [(of_space("x"), replace(QUERY, dense=[0.0, 1.0])), (of_space("y", "t"), QUERY)]
-    asked += [(of_space(name, None), QUERY) for name in ("p", "q")]
+    asked = [([of_space(f"c{n}")], QUERY) for n in range(16)]
+    asked += [([of_space("x")], replace(QUERY, dense=[0.0, 1.0])), ([of_space("y", "t")], QUERY)]
+    asked += [([of_space(name, None)], QUERY) for name in ("p", "q")]
     found, failed = await Queries(engine).search(asked, depth=60, condition=None)
 
     names = tuple(f"c{n}" for n in range(16))
@@ -189,11 +189,43 @@ async def test_collections_of_one_space_are_asked_together_for_a_few_more_candid
     assert {(c.dense, c.sparse) for one in found for c in one.candidates} == {(0.5, 0.5)}
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 1.0])
+async def test_of_many_candidates_only_the_most_relevant_come_back(tmp_path, alpha):
+    async with filled(tmp_path) as client:
+        both = LegQuery([1.0, 0.0], Sparse((7,), (1.0,)))
+        asked = [([of_space(name)], both) for name in NAMES]
+        queries, bound = Queries(client), 3.0
+
+        async def found(**best):
+            (one,), _ = await queries.search(asked, depth=40, condition=None, **best)
+            return one
+
+        every, few = await found(), await found(best=Best(7, alpha, bound))
+
+    def worth(one):
+        return alpha * max(one.dense, 0) + (1 - alpha) * one.sparse / bound
+
+    least = sorted(map(worth, every.candidates))[-7]
+    assert len(every.candidates) > 40
+    assert len(few.candidates) == 7
+    assert few.full, "there are more"
+    assert {one.id for one in few.candidates} <= {one.id for one in every.candidates}
+    assert all(worth(one) >= least - 1e-6 for one in few.candidates)
+
+
+async def test_of_distances_that_are_no_cosines_all_candidates_come_back():
+    engine, leg = Spaces(), DENSE._replace(distance="euclid")
+    asked = [([replace(of_space(name), dense=leg)], QUERY) for name in "ab"]
+    await Queries(engine).search(asked, depth=9, condition=None, best=Best(1, 0.4, 3.0))
+
+    assert [ask.kept for ask in engine.asked] == [0]
+
+
 async def test_tags_and_dates_of_one_collection_are_looked_for_in_all_that_are_asked_with_it():
     engine, tagged = Spaces(), replace(QUERY, tags=(("tags", "T"),))
     asked = [
-        (replace(of_space("a"), dates=("created_at",)), tagged),
-        (replace(of_space("b"), dates=("metadata.date",)), QUERY),
+        ([replace(of_space("a"), dates=("created_at",))], tagged),
+        ([replace(of_space("b"), dates=("metadata.date",))], QUERY),
     ]
     period = Period(datetime(2026, 1, 1, tzinfo=UTC), None)
     await Queries(engine).search(asked, depth=9, condition=None, period=period)
@@ -208,7 +240,7 @@ async def test_tags_and_dates_of_one_collection_are_looked_for_in_all_that_are_a
 
 async def test_what_fails_of_those_asked_together_is_told_by_name():
     engine = Spaces()
-    asked = [(of_space(name), QUERY) for name in "abc"]
+    asked = [([of_space(name)], QUERY) for name in "abc"]
     engine.gone = {"b": UnknownCollection("b")}
     (found,), failed = await Queries(engine).search(asked, depth=9, condition=None)
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from qdrant_client import models
@@ -46,7 +45,7 @@ ALL = len(PAUSES) + 1
 
 @asynccontextmanager
 async def opened(server: RestServer, timeout: float = 5) -> AsyncIterator[RemoteClient]:
-    client = await open_client(url=server.url, local_path=Path("unused"), timeout=timeout)
+    client = await open_client(url=server.url, timeout=timeout)
     try:
         yield client
     finally:
@@ -117,7 +116,7 @@ async def test_reads_hand_their_deadline_to_the_server(server):
 
 
 async def test_a_search_hands_on_the_time_it_has_left(server):
-    async with searching(server, qdrant_search_timeout=3.0) as services:
+    async with searching(server, qdrant_timeout=3.75) as services:
         await remember(services, "notes", "roses need sun")
         before = len(server.to(SEARCH))
         page = await find(services, "roses", "notes")
@@ -227,7 +226,7 @@ async def test_a_write_whose_first_try_broke_may_have_happened_whatever_became_o
 
 
 async def test_a_write_to_where_nobody_listens_has_not_happened():
-    client = await open_client(url="http://127.0.0.1:9", local_path=Path("unused"), timeout=5)
+    client = await open_client(url="http://127.0.0.1:9", timeout=5)
     point = models.PointStruct(id=1, vector={"v": [1.0] * 64}, payload={})
     with pytest.raises(EngineUnavailable) as failed:
         await client.upsert("notes", [point])

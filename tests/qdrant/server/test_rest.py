@@ -78,7 +78,6 @@ async def opened(url) -> AsyncIterator[dict[bool, TranslatedClient]]:
     """By whether it is the lean line: our client, and qdrant-client's with the same options."""
     lean = await open_client(
         url=url,
-        local_path=Path("unused"),
         timeout=5,
         api_key="sekret",
     )
@@ -413,7 +412,7 @@ async def test_where_a_proxy_is_named_searches_go_through_it(server, monkeypatch
 
 async def test_a_number_that_no_engine_knows_is_the_callers_fault(server):
     huge = models.FieldCondition(key="n", match=models.MatchValue(value=10**30))
-    client = await open_client(url=server.url, local_path=Path("unused"), timeout=5)
+    client = await open_client(url=server.url, timeout=5)
     try:
         with pytest.raises(RequestError, match="does not understand this request: Integer exceeds"):
             await client.count(NAME, models.Filter(must=[huge]))

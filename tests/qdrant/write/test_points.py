@@ -12,7 +12,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, RequestError, UnknownCo
 from mcp_server_qdrant.core.notation import MAX_NAME, name_fault, part_id, point_id
 from mcp_server_qdrant.core.writes import Encoded
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.write.points import PAGE, WRITING, Blueprint, Points
 from tests.support import IDF, Engine, empty_edge, foreign, memory_engine
 
@@ -56,7 +55,7 @@ async def test_making_what_is_there_already_is_no_error():
 
 
 async def test_indexes_that_an_interrupted_creation_left_out_are_made_later(tmp_path):
-    client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=0.3))
+    client = await EdgeClient.open(tmp_path, timeout=20)
     engine = Engine(client)
     engine.broken_methods["create_payload_indexes"] = EngineFailure("interrupted")
     with pytest.raises(EngineFailure):
@@ -132,7 +131,9 @@ async def test_an_unnamed_vector_is_written_unnamed(sparse):
 
 
 async def of_document(engine, count: int):
-    parts = [part(point_id("c", "d", n), "t", n, chunks=count) for n in range(count)]
+    head = point_id("c", "d", 0)
+    ids = [head, *(part_id(head, "v", n) for n in range(1, count))]
+    parts = [part(one, "t", n, chunks=count)._replace(version="v") for n, one in enumerate(ids)]
     return await filled(engine, *(Encoded(one, None, WORDS) for one in parts))
 
 
@@ -224,17 +225,6 @@ class TestVersions:
             found = await points.current(await points.parts(like, 1, 2))
 
         assert [one and one.text for one in found] == ["b 1", None]
-
-    async def test_parts_from_before_there_were_versions_follow_their_first_part(self, folder):
-        old = ((None, 0, None), (None, 1, None), (None, 2, None))
-        async with versions(*old, folder=folder) as (_, points):
-            parts = await points.parts(await points.first("c", "d"), 0, 2)
-            kept = await points.current(parts)
-            await points.upsert(BOTH, [_first_of("b")])
-            replaced = await points.current(parts[1:])
-
-        assert kept == parts
-        assert [one.text for one in replaced] == ["b 0", "b 0"]
 
     async def test_a_settled_part_is_as_if_it_had_never_been_marked(self, folder):
         async with versions(("b", 0, 100), ("b", 1, 100), folder=folder) as (_, points):

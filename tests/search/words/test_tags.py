@@ -9,7 +9,6 @@ from mcp_server_qdrant.core.datatypes import DenseLeg, Target
 from mcp_server_qdrant.core.errors import EngineTimeout
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.qdrant.edge.client import EdgeClient
-from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.search.words import tags as module
 from mcp_server_qdrant.search.words.tags import (
     CACHE_SECONDS,
@@ -239,7 +238,7 @@ def services(request, tmp_path):
             async with memory_engine() as engine, memory_services(engine=engine, **values) as made:
                 yield made, engine
             return
-        client = await EdgeClient.open(tmp_path, timeout=20, options=EdgeOptions(idle_seconds=1))
+        client = await EdgeClient.open(tmp_path, timeout=20)
         local = {"qdrant_url": None, "qdrant_local_path": tmp_path}
         try:
             async with memory_services(engine=client, **local | values) as made:

@@ -146,12 +146,26 @@ async def test_a_term_that_no_collection_has_is_unknown():
 
 async def test_a_compound_counts_only_where_a_vector_has_it():
     async def idf(**collections):
-        weigh = TermWeights(words, Prober(**collections), compounds=lambda _: [12])
+        weigh = TermWeights(words, Prober(**collections), wholes=lambda _: {12: ()})
         return await weigh.weighed("1 12", [target("a", 10)])
 
     assert set((await idf(a=(10, {1: 2, 12: 1}))).idf) == {1, 12}
     assert set((await idf(a=(10, {1: 2}))).idf) == {1}
     assert (await idf(a=(10, {1: 2}))).unknown == set()
+
+
+async def test_the_words_of_a_whole_count_only_where_a_vector_has_them_or_lacks_the_whole():
+    async def weighed(**df):
+        there = {int(term[1:]): count for term, count in df.items()}
+        weigh = TermWeights(words, Prober(a=(10, there)), wholes=lambda _: {12: (1, 2)})
+        return await weigh.weighed("1 2 12", [target("a", 10)])
+
+    assert set((await weighed(t1=2, t2=1, t12=1)).idf) == {1, 2, 12}
+    assert set((await weighed(t12=1)).idf) == {12}
+    assert set((await weighed(t1=2, t2=1)).idf) == {1, 2}
+    assert (await weighed(t1=2)).unknown == {2}
+    both, apart = await weighed(t1=2, t2=2, t12=2), await weighed(t1=2, t2=2)
+    assert both.idf == dict.fromkeys((1, 2, 12), apart.idf[1] / 2)
 
 
 @pytest.mark.parametrize("query", ["", "no numbers"])

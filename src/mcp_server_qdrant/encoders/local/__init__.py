@@ -1,1 +1,1 @@
-"""Models on this machine, and the process that holds them; alone imports fastembed."""
+"""Models that run in this process; the only package that imports fastembed."""

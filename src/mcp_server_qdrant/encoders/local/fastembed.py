@@ -1,130 +1,129 @@
 """Dense vectors from a local fastembed model."""
 
-import threading
 import unicodedata
-from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.local.listed import Spec
-from mcp_server_qdrant.encoders.local.model import BATCH_SIZE, LocalModel
+from mcp_server_qdrant.core.lean import importing
+from mcp_server_qdrant.encoders.local.model import (
+    BATCH_SIZE,
+    CALL_SECONDS,
+    QUERY_SECONDS,
+    LocalModel,
+    Spec,
+    give_back,
+)
+from mcp_server_qdrant.encoders.local.turns import Turns
 from mcp_server_qdrant.encoders.text import batches, clean
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
-    from mcp_server_qdrant.encoders.chunk import Span
-
-LOAD_SECONDS = 30.0  # that a passage waits for a model
-UNKNOWN = "<unk>"  # the usual name of the token for what a vocabulary lacks
+UNKNOWN = "<unk>"  # the usual unknown token
 
 
 class FastEmbedEncoder(LocalModel):
-    """Vectors of one model, L2-normalised as fastembed makes them."""
+    """The vectors of one model, L2-normalised by fastembed.
 
-    noun, setting = "model", "EMBEDDING_MODEL_PATH"
+    Queries run in `turns`; passages run in separate turns, in parallel.
+    """
+
+    noun, setting, seconds = "model", "EMBEDDING_MODEL_PATH", QUERY_SECONDS
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)
-        self._batch = threading.Lock()
-        self._counter: Tokenizer | None = None  # which cuts as the model does, without padding
-        self._unknown: int | None = None  # the id of the token for what the vocabulary lacks
-        self._whole: str | None = None  # the tokenizer without truncation, as JSON
+        self.passages = Turns(CALL_SECONDS)
+        self.whole_tokenizer: str | None = None  # without truncation and padding, as JSON
+        self._tokenizer: Tokenizer | None = None
+        self._unknown: int | None = None  # the id of the unknown token
 
-    def query(self, text: str, seconds: float = 0.0, prefix: int = 0) -> "array[float]":
-        """The query's vector; the text begins with a prefix of so many characters.
+    def query(self, text: str, prefix: int = 0) -> tuple[float, ...]:
+        """The query's vector; the text starts with a prefix of `prefix` characters.
 
-        Raises EncoderUnavailable, also where the model cannot read the query.
+        Raises EncoderUnavailable, also if the model cannot read the query.
         """
         text = clean(text)
-        with self.running(seconds) as model:
+        with self.running() as model:
             if self._readable([text], prefix)[0]:
-                return _query(model, text)
+                return tuple(_query(model, text))
         raise EncoderUnavailable(f"The model {self.name} does not know these characters.")
 
-    def documents(self, texts: Sequence[str], prefix: int = 0) -> "list[array[float]]":
-        """One vector per text, in order; an empty one of a text that the model cannot read.
+    def documents(self, texts: Sequence[str], prefix: int = 0) -> list[list[float]]:
+        """One vector per text, in order; empty for a text that the model cannot read.
 
-        The texts begin with a prefix of so many characters. Raises EncoderUnavailable.
+        The texts start with a prefix of `prefix` characters. Raises EncoderUnavailable.
         """
         texts = [clean(text) for text in texts]
-        vectors = [array("f") for _ in texts]
-        with self.running(LOAD_SECONDS):
+        vectors: list[list[float]] = [[] for _ in texts]
+        with self.running() as model:
             readable = self._readable(texts, prefix)
-        read = [place for place, length in enumerate(readable) if length]
-        for some in batches([readable[place] for place in read], BATCH_SIZE):
-            places = [read[one] for one in some]
-            batch = [texts[place] for place in places]
-            with self._batch, self.running() as model:
+            read = [place for place, length in enumerate(readable) if length]
+            for some in batches([readable[place] for place in read], BATCH_SIZE):
+                places = [read[one] for one in some]
+                batch = [texts[place] for place in places]
                 rows = model.passage_embed(batch, batch_size=len(batch))
                 for place, row in zip(places, rows, strict=True):
-                    vectors[place] = _packed(row)
+                    vectors[place] = _floats(row)
+        give_back()
         return vectors
 
     def _readable(self, texts: Sequence[str], prefix: int) -> list[int]:
-        """How much the model will read of each text, in tokens; 0 where it knows too little of it.
+        """The tokens that the model will read of each text; 0 if too many are unknown.
 
-        To a model all unknown characters are the same, and so would be the vectors.
+        Unknown characters all look the same to a model, so such texts would get equal vectors.
         """
-        if (counter := self._counter) is None:
+        if (tokenizer := self._tokenizer) is None:
             return [len(text) or 1 for text in texts]
         return [
             0
             if self._unknown in one.ids
-            and mostly_unknown(text, counter.encode(text), self._unknown, prefix)
-            else len(one)
-            for text, one in zip(texts, counter.encode_batch_fast(texts), strict=True)
+            and mostly_unknown(text, tokenizer.encode(text), self._unknown, prefix)
+            else sum(one.attention_mask)
+            for text, one in zip(texts, tokenizer.encode_batch_fast(texts), strict=True)
         ]
 
-    def common(self, words: list[str], seconds: float = 0.0) -> list[str]:
-        """Those of the words that its vocabulary has whole, as common words of its language."""
-        self.loaded(seconds)
-        if self._counter is None:
+    def common(self, words: Sequence[str]) -> list[str]:
+        """The words that are single tokens in its vocabulary: common words of its language."""
+        if self._tokenizer is None:
             return []
-        tokens = self._counter.encode_batch_fast(words, add_special_tokens=False)
-        return [word for word, found in zip(words, tokens, strict=True) if len(found) == 1]
+        tokens = self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
+        return [
+            word for word, one in zip(words, tokens, strict=True) if sum(one.attention_mask) == 1
+        ]
 
-    def split(self, text: str, limit: int, overlap: int) -> "list[Span]":
-        """Where a text is cut."""
-        from mcp_server_qdrant.encoders.chunk import split  # a search does not wait for it
-
-        return split(text, limit, self.tokenizer(), overlap)
-
-    def tokenizer(self) -> str | None:
-        """The tokenizer as JSON, without truncation and padding."""
-        self.loaded(LOAD_SECONDS)
-        return self._whole
-
+    @staticmethod
     @override
-    def kind(self) -> Any:
-        from fastembed import TextEmbedding
+    def kind() -> Any:
+        with importing:
+            from fastembed import TextEmbedding
 
         return TextEmbedding
 
     @override
     def prepare(self, model: Any) -> None:
-        from tokenizers import Tokenizer
-
-        self.size = len(_query(model, "warm up"))
+        _query(model, "warm up")
         tokenizer: Tokenizer | None = getattr(model.model, "tokenizer", None)
         if tokenizer is None:
             return
-        self._counter = Tokenizer.from_str(tokenizer.to_str())
-        self._counter.no_padding()
-        self._counter.no_truncation()
-        self._whole = self._counter.to_str()
-        unknown = getattr(self._counter.model, "unk_token", None) or UNKNOWN
-        self._unknown = self._counter.token_to_id(unknown)
-        if tokenizer.truncation:
-            self.token_limit = tokenizer.truncation["max_length"]
-            self._counter.enable_truncation(self.token_limit)
+        cut, filled = tokenizer.truncation, tokenizer.padding
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self.whole_tokenizer = tokenizer.to_str()
+        if filled:
+            tokenizer.enable_padding(**filled)
+        if cut:
+            self.token_limit = cut["max_length"]
+            tokenizer.enable_truncation(**cut)
+        unknown = getattr(tokenizer.model, "unk_token", None) or UNKNOWN
+        self._unknown = tokenizer.token_to_id(unknown)
+        self._tokenizer = tokenizer
 
 
 def mostly_unknown(text: str, encoding: "Encoding", unknown: int, prefix: int = 0) -> bool:
-    """True where the unknown token stands for half of the words and three quarters of the letters.
+    """True if half of the words and three quarters of the letters are unknown tokens.
 
     Numbers, punctuation and the prefix do not count. By letters alone, one long key would outweigh
     the sentence around it; by words alone, an emoji would outweigh a word. Measured with
@@ -140,13 +139,14 @@ def mostly_unknown(text: str, encoding: "Encoding", unknown: int, prefix: int = 
 
 
 def _letters(text: str) -> int:
-    """The number of letters and pictures (emoji)."""
+    """The number of letters and emoji."""
     return sum(one.isalpha() or unicodedata.category(one) == "So" for one in text)
 
 
-def _query(model: Any, text: str) -> "array[float]":
-    return _packed(next(iter(model.query_embed(text))))
+def _query(model: Any, text: str) -> list[float]:
+    return _floats(next(iter(model.query_embed(text))))
 
 
-def _packed(row: Any) -> "array[float]":
-    return array("f", row.astype("f").tobytes())
+def _floats(row: Any) -> list[float]:
+    floats: list[float] = row.astype("f").tolist()
+    return floats

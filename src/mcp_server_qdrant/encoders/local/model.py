@@ -1,112 +1,137 @@
-"""A fastembed model in the model host: found, loaded in a thread, and run; for any kind of model.
+"""A local fastembed model of any kind: finds its files, loads it in a thread, and runs it.
 
-Calls block: each has a thread of its own.
+All calls of a model block, so they run in its `Turns`.
 """
 
+import ctypes
 import logging
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from mcp_server_qdrant.core.breaker import Breaker
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.core.notation import near_names, some
-from mcp_server_qdrant.encoders.local.listed import Spec
+from mcp_server_qdrant.encoders.local.turns import Turns
 
-NEAR = 0.4  # likeness of a name without its maker to the whole one
-State = Literal["idle", "loading", "downloading", "ready", "failed"]
+NEAR = 0.4  # similarity of a name without its maker to the full name
+State = Literal["idle", "loading", "downloading", "ready", "failed", "closed"]
 
-BATCH_SIZE = 8  # larger batches are slower on a CPU and take far more memory
+BATCH_SIZE = 8  # larger batches are slower on a CPU and need far more memory
 STOP_SPINNING = "session.force_spinning_stop"
-RETRY_AFTER = 60.0  # seconds between two attempts to load
+RETRY_AFTER = 30.0  # seconds until a retry after a failed load or a hang
+QUERY_SECONDS = 6.0
+CALL_SECONDS = 600.0
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A model and how to load it; models are shared only if all fields are equal."""
+
+    model: str
+    cache_dir: str | None = None
+    model_path: str | None = None
 
 
 class LocalModel:
     """One model of a kind. Construction is free; `start` loads it.
 
-    It comes from the folder that the spec names, else from the cache, else from the network.
-    `reason` says in a sentence why it is not ready; `size` and `token_limit` are known once it is.
-    Tokens beyond the limit, special ones counted, are cut. Clients may call its public methods.
+    It comes from the spec's folder, else from the cache, else from the network. `reason` is a
+    sentence on why it is not ready; `loading` is a future of the pending load. `token_limit` is
+    known once it is ready: further tokens, including special ones, are cut off.
     """
 
     noun: ClassVar[str]
-    setting: ClassVar[str]  # names the folder of a model
+    setting: ClassVar[str]  # the setting for the model's folder
+    seconds: ClassVar[float]  # after which a call counts as hanging
 
     def __init__(self, spec: Spec) -> None:
         self.name = spec.model
         self.state: State = "idle"
         self.reason: str | None = f"The {self.noun} {self.name} is not loaded yet."
-        self.size: int | None = None
         self.token_limit: int | None = None
+        self.loading: Future[None] = Future()
+        self.loading.set_result(None)
+        self.turns = Turns(self.seconds)
         self._spec = spec
-        self._loaded: Any = None  # fastembed's model
+        self._loaded: Any = None  # the fastembed model
         self._breaker = Breaker(RETRY_AFTER, failures=1)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Begin to load; after a failure, again once some time has passed."""
-        with self._changed:
+        """Start loading; after a failure, retry once RETRY_AFTER has passed."""
+        with self._lock:
             if self.state not in ("idle", "failed") or self._breaker.open:
                 return
+            if (
+                self._loaded is not None
+            ):  # it hung before; the next call shows whether it still does
+                self.state, self.reason = "ready", None
+                return
             self.state, self.reason = "loading", f"The {self.noun} {self.name} is being loaded."
-        # A pool's thread would keep a stopping process waiting for a stuck download.
+            self.loading = Future()
+            self.loading.set_running_or_notify_cancel()  # waiters cannot cancel it
+        # A pool's thread would keep the process from exiting during a stuck download.
         threading.Thread(target=self._load, name="load-model", daemon=True).start()
 
-    def wait_while(self, state: str | None, seconds: float) -> None:
-        """Wait until the state is another one, at most so long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.state != state, seconds)
+    def fail(self, reason: str) -> None:
+        """Mark it as failed for RETRY_AFTER seconds."""
+        logger.warning(reason)
+        self._breaker.failed(reason)
+        self._become("failed", reason)
 
-    def report(self, known: str | None, seconds: float) -> Any:
-        """State, reason, size and token limit, as soon as the state is not the known one."""
-        self.wait_while(known, seconds)
-        return self.state, self.reason, self.size, self.token_limit
+    def close(self) -> None:
+        """Release it."""
+        self._become("closed", f"The {self.noun} {self.name} has been closed.")
+        self._loaded = None
 
-    def loaded(self, seconds: float = 0.0) -> Any:
-        """The model, waited for while it is being loaded, not while it is being downloaded.
-
-        Raises EncoderUnavailable.
-        """
-        self.wait_while("loading", seconds)
-        if self._loaded is None:
-            raise EncoderUnavailable(self.reason or "")
-        return self._loaded
+    def closed(self) -> Self:
+        """A closed stand-in for a user that has released it; others may still use it."""
+        other = type(self)(self._spec)
+        other.close()
+        return other
 
     @contextmanager
-    def running(self, seconds: float = 0.0) -> Iterator[Any]:
-        """The model while it runs, waited for. onnxruntime and tokenizers raise bare exceptions.
+    def running(self) -> Iterator[Any]:
+        """Yield the model to run it. onnxruntime and tokenizers raise bare exceptions.
 
-        Raises EncoderUnavailable where it is not loaded or fails.
+        Raises EncoderUnavailable if it is not loaded or fails.
         """
-        model = self.loaded(seconds)
+        if (model := self._loaded) is None:
+            raise EncoderUnavailable(self.reason or "")
         try:
             yield model
+        except EncoderUnavailable:
+            raise
         except Exception as error:
             logger.exception("The %s failed", self.noun)
             sentence = f"The {self.noun} {self.name} failed on this text."
             raise EncoderUnavailable(sentence) from error
 
-    def listed(self) -> dict[str, Any]:
-        """The model as fastembed describes it. Raises EncoderUnavailable where it has none."""
-        known: dict[str, dict[str, Any]] = {
-            entry["model"].lower(): entry for entry in self.kind().list_supported_models()
-        }
-        if (found := known.get(self.name.lower())) is not None:
-            return found
-        near = near_names(self.name, known, NEAR)
-        hint = f" Did you mean {known[near[0]]['model']!r}?" if near else ""
-        raise EncoderUnavailable(f"fastembed has no {self.noun} {self.name!r}.{hint}")
+    @classmethod
+    @cache
+    def served(cls) -> Mapping[str, Mapping[str, Any]]:
+        """The descriptions of this kind's models in fastembed, by name in lowercase.
 
-    def kind(self) -> Any:
-        """The class of fastembed's that serves models of this kind."""
+        The first call imports fastembed, which takes half a second.
+        """
+        return {one["model"].lower(): one for one in cls.kind().list_supported_models()}
+
+    @staticmethod
+    def kind() -> Any:
+        """The fastembed class for models of this kind."""
         raise NotImplementedError
 
     def prepare(self, model: Any) -> None:
-        """Run it for the first time, which is slower than later runs, and learn what it is."""
+        """Warm the model up, and read its properties."""
         raise NotImplementedError
 
     def _load(self) -> None:
@@ -115,38 +140,43 @@ class LocalModel:
             self.prepare(model)
             self._loaded = model
         except EncoderUnavailable as error:
-            self._fail(str(error))
+            self.fail(str(error))
         except Exception:  # tokenizers and onnxruntime raise bare Exceptions
             logger.exception("Loading the %s failed", self.noun)
-            self._fail(f"The files of the {self.noun} {self.name} cannot be read.")
+            self.fail(f"The files of the {self.noun} {self.name} cannot be read.")
         else:
+            give_back()
             self._become("ready", None)
-
-    def _fail(self, reason: str) -> None:
-        logger.warning(reason)
-        self._breaker.failed(reason)
-        self._become("failed", reason)
+        self.loading.set_result(None)
 
     def _become(self, state: State, reason: str | None) -> None:
-        with self._changed:
-            self.state, self.reason = state, reason
-            self._changed.notify_all()
+        with self._lock:
+            if self.state == "closed":
+                self._loaded = None
+            else:
+                self.state, self.reason = state, reason
 
     def _open(self) -> Any:
-        """The model from its folder, the cache or the network. Raises EncoderUnavailable."""
+        """Load the model from its folder, the cache or the network. Raises EncoderUnavailable."""
         from loguru import logger as fastembed_log
 
         fastembed_log.disable("fastembed")
-        listed = self.listed()
+        served = self.served()
+        if self.name.lower() not in served:
+            near = near_names(self.name, served, NEAR)
+            hint = f" Did you mean {served[near[0]]['model']!r}?" if near else ""
+            raise EncoderUnavailable(f"fastembed has no {self.noun} {self.name!r}.{hint}")
         if self._spec.model_path is not None:
-            folder = self._folder(Path(self._spec.model_path), listed["model_file"])
-            return self._made(specific_model_path=str(folder))
+            file = served[self.name.lower()]["model_file"]
+            folder = self._folder(Path(self._spec.model_path), file)
+            # Else it would look for a writable folder, and fail on a full disk.
+            return self._create(specific_model_path=str(folder), cache_dir=str(folder))
         try:
-            return self._made(local_files_only=True)
+            return self._create(local_files_only=True)
         except ValueError:  # not in the cache
             self._become("downloading", f"The {self.noun} {self.name} is being downloaded.")
         try:
-            return self._made()
+            return self._create()
         except (ValueError, OSError) as error:
             raise EncoderUnavailable(
                 f"The {self.noun} {self.name} is not in the cache and could not be downloaded; "
@@ -154,15 +184,15 @@ class LocalModel:
             ) from error
 
     def _folder(self, path: Path, file: str) -> Path:
-        """The folder with the model's files: the path, or one below it that is named so.
+        """The folder with the model's files: the path, or one below it named after the model.
 
-        Raises EncoderUnavailable, with what was tried.
+        Raises EncoderUnavailable with the paths tried.
         """
         if not path.is_dir():
             raise EncoderUnavailable(f"{self.setting} is not a folder.")
         if (path / file).is_file():
             return path
-        # In a folder of its own, or as a cache of models has it.
+        # Either a folder named after the model, or the layout of a model cache.
         patterns = ("*/", "snapshots/*/", "models--*/snapshots/*/")
         places = [one for pattern in patterns for one in sorted(path.glob(pattern))]
         below = [one for one in places if (one / file).is_file()]
@@ -175,23 +205,31 @@ class LocalModel:
             f"{self.setting} has no {file} of {self.name}, nor has a folder in it ({tried})."
         )
 
-    def _made(self, **options: Any) -> Any:
-        """The model in a session whose threads stop spinning once a text is read.
+    def _create(self, **options: Any) -> Any:
+        """Create the model in an onnxruntime session that saves CPU time and memory.
 
-        By default they spin on for longer than the text took, on the cores that the engine needs
-        next: twice the CPU time per query. fastembed has no parameter for it.
+        By default its threads keep spinning after a query, on cores that the engine needs next,
+        which doubles the CPU time; fastembed has no parameter for that. And its arena never frees
+        the memory of the largest batch, 50 MB.
         """
         model = self.kind()(
             self.name,
-            cache_dir=self._spec.cache_dir,
-            threads=self._spec.threads,
             lazy_load=True,
-            **options,
+            **{"cache_dir": self._spec.cache_dir, **options},
         )
         inner: Any = model.model
         if hasattr(inner, "load_onnx_model"):  # a static model has no session
-            inner.add_extra_session_options = lambda options, _: options.add_session_config_entry(
-                STOP_SPINNING, "1"
-            )
+            inner.add_extra_session_options = _modest
             inner.load_onnx_model()
         return model
+
+
+def _modest(options: Any, _: object) -> None:
+    options.add_session_config_entry(STOP_SPINNING, "1")
+    options.enable_cpu_mem_arena = False
+
+
+def give_back() -> None:
+    """Return freed memory to the system: glibc keeps 30 MB after a load, 50 MB after a batch."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(0)

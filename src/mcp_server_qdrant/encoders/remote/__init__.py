@@ -1,1 +1,1 @@
-"""Models behind HTTP or in the Qdrant server; nothing here loads one."""
+"""Models behind HTTP; no model is loaded here."""

@@ -1,4 +1,4 @@
-"""JSON over HTTP to a service, for encoders and rerankers."""
+"""JSON over HTTP, for encoder and reranker services."""
 
 import asyncio
 import json
@@ -13,17 +13,17 @@ from mcp_server_qdrant.core.errors import ConfigError
 OK = 200
 NO_ACCESS = (401, 403)
 TOO_LARGE = 413
-REFUSED = (400, TOO_LARGE, 422)  # this request; others may be taken
+REFUSED = (400, TOO_LARGE, 422)  # for this request only; others may work
 BUSY = 429
 CONNECT_SECONDS = 5.0
 QUIET = ("httpx", "httpcore")
 
 
 class ServiceFault(Exception):
-    """Why there is no answer, as a sentence.
+    """A sentence on why a request failed.
 
-    `passing` faults may be over at the next try; `retry_after` is how many seconds the service
-    asked to be left alone. `refused`: the service is well, but does not take this request.
+    `passing`: a retry may succeed; `retry_after`: the pause that the service asked for, in seconds.
+    `refused`: the service works, but rejects this request.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class ServiceFault(Exception):
 
 
 class Endpoint:
-    """One URL that JSON is posted to; faults call it by its `name`, and offer a `hint`.
+    """One URL that JSON is posted to; errors include its `name` and the `hint`.
 
-    A name and password in the URL become basic authentication, unless there is a key, which is
-    sent as a bearer token. `suffixes` are ends that its path may have; the first is added where it
-    has none of them. Raises ConfigError, naming the `setting`, where it is no URL.
+    A key is sent as a bearer token; without one, a name and password in the URL become basic
+    authentication. If the path has none of the `suffixes`, the first one is appended. Raises
+    ConfigError, naming the `setting`, for an invalid URL.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Endpoint:
         self._hint = hint
         path = whole.path.rstrip("/")
         path = path if path.endswith(suffixes) else f"{path}{suffixes[0]}"
-        # httpx makes basic authentication of them, and would prefer that to the key.
+        # httpx would use them for basic authentication and ignore the key.
         self.url = whole.copy_with(path=path, userinfo=b"" if api_key else whole.userinfo)
         self._headers = {"Content-Type": "application/json", **PLAIN}
         if api_key:
@@ -74,9 +74,9 @@ class Endpoint:
         self._client: httpx.AsyncClient | None = None
 
     async def post(self, body: Any, seconds: float) -> Any:
-        """The answer to one request, in so many seconds, parsed. Raises ServiceFault."""
+        """Post a request; returns the parsed response. Raises ServiceFault."""
         try:
-            async with asyncio.timeout(seconds):  # httpx bounds each step only
+            async with asyncio.timeout(seconds):  # httpx only limits each step
                 response = await self._opened().post(
                     self.url,
                     content=json.dumps(body, ensure_ascii=False).encode(),
@@ -96,20 +96,20 @@ class Endpoint:
             raise ServiceFault(f"{self.name}'s answer is not JSON.", passing=True) from error
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         if self._client is not None:
             await self._client.aclose()
 
     def _opened(self) -> httpx.AsyncClient:
         if self._client is None:
-            # They log whole URLs and headers, and there may be a key in the query.
+            # They log whole URLs and headers, which may contain keys.
             for name in QUIET:
                 logging.getLogger(name).setLevel(logging.WARNING)
             self._client = httpx.AsyncClient(event_hooks={"response": [bounded]})
         return self._client
 
     def _check(self, response: httpx.Response) -> None:
-        """Raise ServiceFault where the status is not that of an answer."""
+        """Raise ServiceFault for an error status."""
         status = response.status_code
         if status == BUSY or response.is_server_error:
             wait = response.headers.get("Retry-After", "")

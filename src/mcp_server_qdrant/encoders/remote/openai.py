@@ -8,7 +8,7 @@ from typing_extensions import override
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.remote.service import NAME, ServiceEncoder, Vectors, unit
 
-SIZES = {  # of OpenAI's own models
+SIZES = {  # dimensions of OpenAI's own models
     "text-embedding-3-small": 1536,
     "text-embedding-3-large": 3072,
     "text-embedding-ada-002": 1536,
@@ -16,7 +16,7 @@ SIZES = {  # of OpenAI's own models
 
 
 class OpenAIEncoder(ServiceEncoder):
-    """The request and the answer that all of these services know."""
+    """An encoder for the OpenAI embeddings API."""
 
     suffixes = ("/embeddings",)
     sizes = SIZES
@@ -34,7 +34,7 @@ class OpenAIEncoder(ServiceEncoder):
 
 
 def vectors(whole: Any) -> Vectors:
-    """The unit vectors of `{"data": [{"index", "embedding"}]}`, by index, or else as they come.
+    """The unit vectors in `{"data": [{"index", "embedding"}]}`, sorted by index if present.
 
     Raises EncoderUnavailable.
     """

@@ -1,32 +1,25 @@
-"""Scores from an HTTP `/rerank` endpoint: Cohere (v1, v2), Jina, Infinity and the like, or TEI.
+"""Scores from an HTTP `/rerank` endpoint: Cohere, Jina, Infinity and the like, or TEI.
 
-All but TEI take `{model, query, documents, top_n}` and answer `{"results": [{index,
-relevance_score}]}`; TEI takes `{query, texts}` and answers `[{index, score}]`.
+All except TEI take `{model, query, documents, top_n}` and return `{"results": [{index,
+relevance_score}]}`; TEI takes `{query, texts}` and returns `[{index, score}]`.
 """
 
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 
 from mcp_server_qdrant.core.errors import RerankerUnavailable
 from mcp_server_qdrant.encoders.remote.http import Endpoint, ServiceFault
 from mcp_server_qdrant.encoders.text import clean
 
-Service = Literal["cohere", "jina", "infinity", "tei"]
-
-# The address and the model of those that have one of each for everybody.
-KNOWN: dict[Service, tuple[str, str]] = {
-    "cohere": ("https://api.cohere.com/v2/rerank", "rerank-v3.5"),
-    "jina": ("https://api.jina.ai/v1/rerank", "jina-reranker-v2-base-multilingual"),
-}
 UNSOUND = "The reranker's answer does not hold one score for each text."
 
 
 class HttpReranker:
-    """One endpoint. Without a `service`, the first answer tells whether it is TEI.
+    """One endpoint; its first response shows whether it is TEI.
 
-    `url` may end in `/rerank` or lack that; Cohere and Jina have a default. A
-    name and password in it become basic authentication, unless there is a key. Raises ConfigError.
+    `/rerank` is appended to `url` if missing. Without a key, a name and password in it become basic
+    authentication. Raises ConfigError.
     """
 
     logits = False
@@ -34,27 +27,25 @@ class HttpReranker:
 
     def __init__(
         self,
-        url: str | None,
+        url: str,
         *,
-        service: Service | None = None,
         model: str | None = None,
         api_key: str | None = None,
     ) -> None:
-        known_url, known_model = KNOWN.get(service or "infinity", ("", None))
         self._endpoint = Endpoint(
-            url or known_url,
+            url,
             name="The reranker",
             setting="RERANK_URL",
             hint="is RERANK_MODEL right?",
             suffixes=("/rerank", "/reranking"),
             api_key=api_key,
         )
-        self._tei = None if service is None else service == "tei"
-        self._model = model or known_model
-        self.name = self._model or service or "the reranker"
+        self._tei: bool | None = None
+        self._model = model
+        self.name = model or "the reranker"
 
     def start(self) -> None:
-        """Nothing has to be loaded."""
+        """Do nothing: there is no model to load."""
 
     async def score(self, query: str, texts: Sequence[str], seconds: float) -> list[float]:
         """One score per text, in order. Raises RerankerUnavailable."""
@@ -73,7 +64,7 @@ class HttpReranker:
         raise failure
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close the connections."""
         await self._endpoint.close()
 
     def _body(self, query: str, texts: Sequence[str], *, tei: bool) -> dict[str, Any]:
@@ -84,9 +75,9 @@ class HttpReranker:
 
 
 def scores(whole: Any, count: int) -> list[float]:
-    """The scores in an answer by the texts' order, exactly one for each.
+    """The scores in a response, in the order of the texts, exactly one for each.
 
-    Raises RerankerUnavailable where it is anything else.
+    Raises RerankerUnavailable for any other response.
     """
     rows: Any = whole.get("results", whole.get("data")) if isinstance(whole, dict) else whole
     try:

@@ -1,6 +1,6 @@
-"""Dense vectors over HTTP from any service: batches, halves, further tries, a circuit breaker.
+"""Dense vectors from a service over HTTP: batching, splitting, retries, a circuit breaker.
 
-A provider is a subclass with its request and its answer.
+A subclass per provider defines the request and parses the response.
 """
 
 import asyncio
@@ -24,20 +24,20 @@ Vectors = list[list[float]]
 
 NAME = "The embedding service"
 CONCURRENCY = 4
+MAX_TOKENS = 512  # in a part of a text; most models take as many
 
 logger = logging.getLogger(__name__)
 
 
 class ServiceEncoder(Encoder):
-    """One model of one service. Nothing is asked before the first text; connections are kept.
+    """One model of one service. It connects at the first text, and keeps connections open.
 
-    `url` may end in one of the `suffixes` or lacks the first; `sizes` are known dimensions by
-    model, `dimensions` asks the model to shorten its vectors, a part of a text has `max_tokens`.
-    Raises ConfigError where it is no URL.
+    If `url` has none of the `suffixes`, the first one is appended. `sizes` are known dimensions by
+    model, `dimensions` asks the model to shorten its vectors.
+    Raises ConfigError for an invalid URL.
 
-    A request has at most `texts` texts, and so many seconds with all its `tries`: `backoff` seconds
-    before the second and twice that before each other. After failures there is none for `cooldown`
-    seconds.
+    A request has at most `texts` texts, and a time limit for all its `tries`, with exponential
+    backoff from `backoff` seconds. After failures no request is sent for `cooldown` seconds.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ("",)
@@ -52,16 +52,14 @@ class ServiceEncoder(Encoder):
         *,
         api_key: str | None = None,
         dimensions: int | None = None,
-        max_tokens: int = 512,
     ) -> None:
         self.name = model
         self._dimensions = dimensions
-        self._max_tokens = max_tokens
         self._endpoint = Endpoint(
             url,
             name=NAME,
             setting="EMBEDDING_SERVICE_URL",
-            hint="are EMBEDDING_MODEL, EMBEDDING_DIMENSIONS and EMBEDDING_MAX_TOKENS right?",
+            hint="are EMBEDDING_MODEL and EMBEDDING_DIMENSIONS right?",
             suffixes=self.suffixes,
             api_key=api_key,
         )
@@ -71,17 +69,17 @@ class ServiceEncoder(Encoder):
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
     def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
-        """What is posted for these texts; `query`: to search for them, not to store them."""
+        """The request body for these texts; `query`: they are queries, not passages."""
         raise NotImplementedError
 
     def answer(self, whole: Any) -> Vectors:
-        """The unit vectors in an answer. Raises EncoderUnavailable."""
+        """Parse the unit vectors of a response. Raises EncoderUnavailable."""
         raise NotImplementedError
 
     @property
     @override
     def state(self) -> str:
-        return "failed" if self._breaker.open else "ready"  # failed while it is left alone
+        return "failed" if self._breaker.open else "ready"  # failed while the circuit is open
 
     @property
     @override
@@ -90,7 +88,7 @@ class ServiceEncoder(Encoder):
 
     @override
     async def ready(self, timeout: float) -> bool:
-        """True where the service answers; it is asked unless its last answer was a good one."""
+        """True if the service works; it is probed unless its last request succeeded."""
         if self._answered and self.reason is None:
             return True
         try:
@@ -102,12 +100,12 @@ class ServiceEncoder(Encoder):
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        (vector,) = await self._ask([_given(text)], self.query_seconds, query=True)
+        (vector,) = await self._ask([_non_empty(text)], self.query_seconds, query=True)
         return tuple(vector)
 
     @override
     async def vectors(self, texts: Sequence[str]) -> Vectors:
-        given, most = [_given(text) for text in texts], self.texts
+        given, most = [_non_empty(text) for text in texts], self.texts
         starts = range(0, len(given), most)
         tasks = [asyncio.ensure_future(self._batch(given[at : at + most])) for at in starts]
         try:
@@ -119,7 +117,7 @@ class ServiceEncoder(Encoder):
 
     @override
     async def size(self) -> int:
-        """The dimensions: as set, as known, else learnt from the service."""
+        """The dimensions: configured, known, or else found by a request."""
         return self._size or await self._probed()
 
     @override
@@ -128,7 +126,7 @@ class ServiceEncoder(Encoder):
 
     @override
     def tokens(self) -> int:
-        return self._max_tokens
+        return MAX_TOKENS
 
     @override
     async def close(self) -> None:
@@ -139,7 +137,7 @@ class ServiceEncoder(Encoder):
         return len(vector)
 
     async def _batch(self, texts: list[str]) -> Vectors:
-        """The vectors of texts that go together; halved where the service takes fewer at once."""
+        """The vectors of a batch, which is halved if the service rejects its size."""
         if len(texts) <= self.texts:
             try:
                 async with self._gate:
@@ -152,9 +150,9 @@ class ServiceEncoder(Encoder):
         return made
 
     async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
-        """The vectors of texts, in so many seconds.
+        """The vectors of texts, within `seconds`.
 
-        Raises ServiceFault where the service refuses several at once, else EncoderUnavailable.
+        Raises ServiceFault if the service rejects a batch, EncoderUnavailable otherwise.
         """
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason)
@@ -163,19 +161,19 @@ class ServiceEncoder(Encoder):
         except ServiceFault as fault:
             if fault.refused and len(texts) > 1:
                 raise
-            if not fault.refused:  # one that will not pass opens the circuit at once
+            if not fault.refused:  # a permanent fault opens the circuit at once
                 self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
             raise EncoderUnavailable(str(fault)) from fault
-        found = await asyncio.to_thread(self.answer, whole)  # some milliseconds for many
+        found = await asyncio.to_thread(self.answer, whole)  # takes milliseconds for large batches
         self._check_sizes(found, len(texts))
         self._answered = True
         self._breaker.succeeded()
         return found
 
     async def _posted(self, body: dict[str, Any], seconds: float) -> Any:
-        """The answer to one request, which is tried again where that may help.
+        """Post one request, retrying transient failures.
 
-        It waits as long as the service asks for, else longer each time. Raises ServiceFault.
+        Waits as long as the service asks for, else with backoff. Raises ServiceFault.
         """
         end = monotonic() + seconds
         for attempt in range(1, self.tries + 1):
@@ -192,7 +190,7 @@ class ServiceEncoder(Encoder):
         raise AssertionError("There is at least one try.")
 
     def _check_sizes(self, found: Vectors, count: int) -> None:
-        """Raise EncoderUnavailable unless there are so many vectors, of the size known or new."""
+        """Raise EncoderUnavailable unless there are `count` vectors of the known size."""
         if len(found) != count:
             raise EncoderUnavailable(
                 f"{NAME} answered with {len(found)} vectors for {count} texts."
@@ -208,7 +206,7 @@ class ServiceEncoder(Encoder):
 
 
 def unit(raw: Any) -> list[float]:
-    """A list of numbers as a unit vector, rounded to float32 as engines keep them.
+    """Normalise a list of numbers to a unit vector of float32 values, as engines store them.
 
     Raises EncoderUnavailable.
     """
@@ -222,6 +220,6 @@ def unit(raw: Any) -> list[float]:
     return array("f", [value / length for value in values]).tolist()
 
 
-def _given(text: str) -> str:
-    """The text as it is sent: services refuse an empty one."""
+def _non_empty(text: str) -> str:
+    """The text to send; services reject an empty one."""
     return clean(text) or " "

@@ -1,1 +1,1 @@
-"""Tokens, and what each kind proves about who calls; knows no tools and no collections."""
+"""Verifies tokens and identifies callers; knows no tools and no collections."""

@@ -1,4 +1,4 @@
-"""The caller of a request, identified before anything else sees it."""
+"""Authenticates the caller of a request before any other layer."""
 
 import json
 import logging
@@ -27,18 +27,18 @@ RETRY_SECONDS = 5
 
 
 class Verifier(Protocol):
-    """Knows whose a token is."""
+    """Identifies the caller of a token."""
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized or VerifierUnavailable."""
+        """The caller with this token. Raises Unauthorized or VerifierUnavailable."""
 
 
 def resource(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict[str, str]]:
-    """The routes that tell an OAuth issuer's clients of this server (RFC 9728), and a challenge.
+    """The routes with the resource metadata for OAuth clients (RFC 9728), and the challenge.
 
-    `prefix` is that of the scopes.
+    `prefix`: of the scopes' names.
     """
-    metadata = {  # by hand: pydantic's URLs are others, and clients compare them letter by letter
+    metadata = {  # by hand: pydantic would change URLs, which clients compare exactly
         "resource": url,
         "authorization_servers": [issuer],
         "scopes_supported": [prefix + scope for scope in SCOPES],
@@ -59,11 +59,11 @@ def resource(url: str, issuer: str, prefix: str = "") -> tuple[list[Route], dict
 
 
 class Authenticated:
-    """An ASGI application that only requests with a valid token reach.
+    """Lets only requests with a valid token reach an ASGI application.
 
-    Their caller is `access.caller()` inside, and in the scope for work in other tasks. A GET of
-    "/" or below one of `pages` needs none: a browser that opens a page cannot send one. A refusal
-    has what stands in `challenge`, too.
+    The caller is set in the context, and in the ASGI scope for other tasks. A GET of "/" or below
+    one of `pages` needs no token, because a browser cannot send one when it opens a page.
+    Refusals include the `challenge`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Authenticated:
         self._pages = tuple(pages)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 401, 403 or 503, or hand the request on."""
+        """Answer 401, 403 or 503, or pass the request on."""
         if scope["method"] in ("GET", "HEAD") and self._is_page(scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -112,7 +112,7 @@ class Authenticated:
 
 
 def bearer(headers: Headers) -> str:
-    """The token of a request. Raises Unauthorized unless there is exactly one, well written."""
+    """The token of a request. Raises Unauthorized unless there is exactly one valid header."""
     given = headers.getlist("authorization")
     if not given:
         raise Unauthorized("A token is needed: send it as Authorization: Bearer.")
@@ -123,9 +123,9 @@ def bearer(headers: Headers) -> str:
 
 
 def _user(who: Caller) -> AuthenticatedUser:
-    """The caller as the SDK wants it, which ties a session to who opened it."""
+    """The caller in the SDK's type; the SDK ties a session to the user who opened it."""
     token = AccessToken(
-        token="",  # nothing below needs it
+        token="",  # not needed by the layers below
         client_id=who.name,
         subject=who.name,
         scopes=sorted(who.scopes),

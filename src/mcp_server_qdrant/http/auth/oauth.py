@@ -1,8 +1,8 @@
 """Access tokens of an OAuth issuer: JWTs (RFC 9068, RFC 8725), and its public keys (RFC 7517).
 
-The keys are fetched when first needed, kept, and fetched again in time; they stay valid while the
-issuer cannot be reached. PyJWT's own client forgets them after their time, blocks a thread for
-every token while the issuer is away, and knows no discovery.
+The keys are fetched at the first use, cached and refreshed; old ones stay valid while the issuer is
+unreachable. PyJWT's own client drops expired keys, blocks a thread per token while the issuer is
+down, and has no discovery.
 """
 
 import asyncio
@@ -23,23 +23,24 @@ logger = logging.getLogger(__name__)
 
 MAX_TOKEN = 16_384
 LEEWAY_SECONDS = 30.0
-NAMES = ("sub", "client_id", "azp")  # the first present names the caller
-FRESH_SECONDS = 300.0  # after which keys are fetched again
-PAUSE_SECONDS = 30.0  # between fetches, so that forgers of key ids cause few
-RETRY_SECONDS = 5.0  # after a failure, while there are no keys
+SCOPE_CLAIMS = ("scope", "scp")  # the first present one counts
+NAMES = ("sub", "client_id", "azp")  # the first one present names the caller
+FRESH_SECONDS = 300.0  # until keys are refreshed
+PAUSE_SECONDS = 30.0  # between fetches, so that forged key ids cannot cause many
+RETRY_SECONDS = 5.0  # after a failure while there are no keys
 FETCH_SECONDS = 5.0
-ALGORITHMS = (  # with public keys alone
+ALGORITHMS = (  # asymmetric ones only
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 UNAVAILABLE = (
-    "The issuer's keys cannot be got, so no token can be checked: try again in a few seconds."
+    "The issuer's keys cannot be fetched, so no token can be checked: try again in a few seconds."
 )
-REASONS: dict[type[Exception], str] = {  # nothing that stands in a token
+REASONS: dict[type[Exception], str] = {  # never quotes the token
     jwt.ExpiredSignatureError: "The token has expired.",
     jwt.ImmatureSignatureError: "The token is not valid yet.",
     jwt.InvalidAudienceError: "The token is for another audience.",
-    jwt.InvalidIssuerError: "The token is of another issuer.",
+    jwt.InvalidIssuerError: "The token is from another issuer.",
     jwt.MissingRequiredClaimError: "The token lacks a claim: it needs exp, iss and aud.",
     jwt.InvalidSignatureError: "The token's signature is wrong.",
 }
@@ -48,7 +49,7 @@ Key = Mapping[str, Any]
 
 
 class Keys:
-    """The keys of one issuer. There is one fetch at a time, however many calls there are."""
+    """The keys of one issuer; at most one fetch at a time."""
 
     def __init__(
         self,
@@ -67,13 +68,13 @@ class Keys:
         self._fetching = asyncio.Lock()
 
     async def key(self, kid: str | None) -> Key | None:
-        """The key of this id, or the only one; none: the token is forged.
+        """The key with this id, or the only key; None: the token is forged.
 
-        Raises VerifierUnavailable where there are no keys at all.
+        Raises VerifierUnavailable if there are no keys at all.
         """
         found = self._named(kid)
         old = self._clock() - self._fetched >= FRESH_SECONDS
-        # Of those whose key is known, one waits for the new ones, and the others go on.
+        # If the key is known, only one call waits for the refresh.
         if found is None or (old and not self._fetching.locked()):
             async with self._fetching:
                 if self._clock() - self._tried >= (PAUSE_SECONDS if self._keys else RETRY_SECONDS):
@@ -95,7 +96,7 @@ class Keys:
                 self._keys = await self._get(client)
             self._fetched = self._clock()
         except (httpx.HTTPError, httpx.InvalidURL, TooLarge, ValueError, TimeoutError) as error:
-            cached = "those fetched before go on" if self._keys else "there are none"
+            cached = "the old ones stay valid" if self._keys else "there are none"
             reason = error if isinstance(error, _Unusable) else type(error).__name__
             logger.warning("The issuer's keys could not be fetched (%s): %s.", reason, cached)
         self._tried = self._clock()
@@ -109,7 +110,7 @@ class Keys:
         return keys
 
     async def _discover(self, client: httpx.AsyncClient) -> str:
-        """The address of the keys, by RFC 8414 or OpenID Connect discovery."""
+        """The URL of the keys, by RFC 8414 or OpenID Connect discovery."""
         wanted = "https://" if self._issuer.startswith("https://") else "http"
         fault = f"the issuer has no metadata with a jwks_uri of {wanted}; set AUTH_JWKS_URL"
         for url in build_oauth_authorization_server_metadata_discovery_urls(self._issuer, ""):
@@ -126,7 +127,7 @@ class Keys:
 
 
 class _Unusable(ValueError):
-    """An answer that cannot be used. Its text is ours, nothing of the answer."""
+    """An unusable response. The message never quotes it."""
 
 
 async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
@@ -142,13 +143,13 @@ async def _json(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def _public(key: Key) -> bool:
-    """True of a public key for signatures: no shared secret, no key for encryption."""
+    """True for a public signature key: not a shared secret, not an encryption key."""
     made_for = key.get("use", "sig") == "sig" and key.get("alg", "EdDSA") in ALGORITHMS
     return made_for and key.get("kty") in ("RSA", "EC", "OKP")
 
 
 class AccessTokens:
-    """Callers by their JWT, once all of it has been verified."""
+    """Identifies callers by fully verified JWTs."""
 
     def __init__(
         self,
@@ -156,21 +157,19 @@ class AccessTokens:
         *,
         issuer: str,
         audience: tuple[str, ...],
-        scope_claims: tuple[str, ...] = ("scope", "scp"),
         scope_prefix: str = "",
     ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
-        self._scope_claims = scope_claims
         self._scope_prefix = scope_prefix
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized, VerifierUnavailable without any keys."""
+        """The caller with this token. Raises Unauthorized, or VerifierUnavailable without keys."""
         claims = await self._verified(token)
         name = next((claims[key] for key in NAMES if isinstance(claims.get(key), str)), "")
         if not name:
-            raise Unauthorized("The token does not say whose it is.")
+            raise Unauthorized("The token names no caller.")
         return Caller(name, self._scopes(claims), claims)
 
     async def _verified(self, token: str) -> dict[str, Any]:
@@ -208,7 +207,7 @@ class AccessTokens:
 
     def _scopes(self, claims: Mapping[str, Any]) -> frozenset[str]:
         prefix = self._scope_prefix
-        found = next((claims[key] for key in self._scope_claims if key in claims), "")
+        found = next((claims[key] for key in SCOPE_CLAIMS if key in claims), "")
         names = found.split() if isinstance(found, str) else found
         if not isinstance(names, list):
             return frozenset()
@@ -217,6 +216,6 @@ class AccessTokens:
 
 
 def _access_token(typ: Any) -> bool:
-    """True where a header's `typ` is that of an access token, or missing."""
+    """True if a header's `typ` is that of an access token, or missing."""
     kind = str(typ or "jwt").lower()
     return kind == "jwt" or kind.endswith("at+jwt")

@@ -1,11 +1,10 @@
 """Named tokens: a file of their hashes, and one token from the environment.
 
-The file is a list in YAML, of which JSON is a part; `expires` and `claims` may be left out:
+The file is a list in YAML (or JSON); `expires` and `claims` are optional:
 
     - {name: ana, sha256: <64 hex digits>, scopes: [read], claims: {team: x}, expires: 2027-01-31}
 
-A caller may have several. A plain hash does, since tokens are random and long: there is nothing to
-guess.
+A caller may have several tokens. A plain hash is enough, because tokens are long and random.
 """
 
 import hashlib
@@ -29,14 +28,14 @@ from mcp_server_qdrant.core.fields import wanted
 
 logger = logging.getLogger(__name__)
 
-PREFIX = "mqd_"  # lets scanners for leaked secrets know it
+PREFIX = "mqd_"  # recognised by secret scanners
 RANDOM_BYTES = 32
-SINGLE = "(AUTH_TOKEN)"  # no name of a token in a file can be this
-UNSOUND = "No token can be checked: the operator has to mend the file of AUTH_TOKENS_FILE."
+SINGLE = "(AUTH_TOKEN)"  # not a valid name in a token file
+UNSOUND = "No token can be checked: the operator has to fix the file AUTH_TOKENS_FILE."
 
 
 def _zoned(when: datetime) -> datetime:
-    """What is written without a zone is UTC."""
+    """A time without a zone is in UTC."""
     return when.replace(tzinfo=when.tzinfo or UTC)
 
 
@@ -53,27 +52,27 @@ class TokenEntry(BaseModel):
 
     @property
     def caller(self) -> Caller:
-        """Who has this token."""
+        """The caller with this token."""
         return Caller(self.name, granted(self.scopes), self.claims)
 
     def ended(self, now: datetime) -> bool:
-        """True once its time is over."""
+        """True if it has expired."""
         return self.expires is not None and now >= self.expires
 
 
 def digest(token: str) -> str:
-    """The SHA-256 of a token in hex, which is what is stored of it."""
+    """The SHA-256 of a token in hex; only this is stored."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def new_token() -> str:
-    """A token that nobody can guess: 256 random bits."""
+    """A new token of 256 random bits."""
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
 def parse(written: str) -> tuple[TokenEntry, ...]:
-    """The tokens of a file. Raises ConfigError, whose text holds nothing of the file."""
-    with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not sound YAML.")):
+    """Parse a token file. Raises ConfigError, which never quotes the file."""
+    with contained(lambda _: ConfigError("AUTH_TOKENS_FILE is not valid YAML.")):
         found = yaml.safe_load(written)
     try:
         entries = TypeAdapter(tuple[TokenEntry, ...]).validate_python(found or ())
@@ -92,21 +91,23 @@ def _fault(error: ValidationError) -> str:
     place, fields = f"token {number + 1}", ", ".join(TokenEntry.model_fields)
     if not inside:
         return f"{place} must be a mapping with {fields}"
-    if first["type"] == "extra_forbidden":  # the key may be a token in the wrong place
+    if (
+        first["type"] == "extra_forbidden"
+    ):  # do not quote the key: it may be a token in the wrong place
         return f"{place} has another key than {fields}"
     return f"{place}: {inside[0]}: {wanted(first)}"
 
 
 class NamedTokens:
-    """Who has which token. The file is looked at for each request.
+    """Identifies callers by named tokens. The file is checked for changes at each request.
 
-    While it is gone or not sound, none of its tokens counts.
+    While it is missing or invalid, none of its tokens is accepted.
     """
 
     def __init__(
         self, path: Path | None, single: str | None, now: Callable[[], datetime] | None = None
     ) -> None:
-        """Raises ConfigError where the file cannot be used."""
+        """Raises ConfigError if the file cannot be used."""
         self._path = path
         self._now = now or (lambda: datetime.now(UTC))
         self._single: tuple[TokenEntry, ...] = ()
@@ -115,14 +116,14 @@ class NamedTokens:
             one = TokenEntry.model_construct(name=SINGLE, sha256=hashed, scopes=("admin",))
             self._single = (one,)
         self._text = read_text(path) if path else ""
-        self._entries: tuple[TokenEntry, ...] | None = parse(self._text)  # None: not sound
+        self._entries: tuple[TokenEntry, ...] | None = parse(self._text)  # None: invalid
 
     async def caller(self, token: str) -> Caller:
-        """Who has this token. Raises Unauthorized, VerifierUnavailable."""
+        """The caller with this token. Raises Unauthorized, VerifierUnavailable."""
         if self._path:
-            self._follow(self._path)
+            self._reload(self._path)
         wanted, known = digest(token), (*self._single, *(self._entries or ()))
-        # All are compared, and in constant time, against timing attacks.
+        # Compare with all, in constant time, against timing attacks.
         same = [one for one in known if hmac.compare_digest(one.sha256, wanted)]
         found = same[-1] if same else None
         if found is None and self._entries is None:
@@ -133,8 +134,8 @@ class NamedTokens:
             raise Unauthorized("The token has expired.")
         return found.caller
 
-    def _follow(self, path: Path) -> None:
-        """Take over what the file holds now."""
+    def _reload(self, path: Path) -> None:
+        """Reload the file if it has changed."""
         try:
             now = read_text(path)
             if now != self._text or self._entries is None:
@@ -142,17 +143,17 @@ class NamedTokens:
                 logger.info("AUTH_TOKENS_FILE was read again: %d tokens.", len(self._entries))
         except ConfigError as error:
             if self._entries is not None:
-                logger.warning("%s None of its tokens counts until it is mended.", error)
+                logger.warning("%s None of its tokens is accepted until it is fixed.", error)
             self._entries = None
 
 
 def read_tokens(path: Path) -> tuple[TokenEntry, ...]:
-    """The tokens in a file that nobody else may write. Raises ConfigError."""
+    """Read the tokens of a file that others cannot write. Raises ConfigError."""
     return parse(read_text(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that nobody else may write. Raises ConfigError."""
+    """Read a file that others cannot write. Raises ConfigError."""
     try:
         if fault := others_may_write(path):
             raise ConfigError(f"AUTH_TOKENS_FILE is not read: {fault}.")
@@ -163,15 +164,15 @@ def read_text(path: Path) -> str:
 
 
 def line(entry: Mapping[str, Any]) -> str:
-    """A token as a line of the file."""
+    """Format a token as a line of the file."""
     return f"- {json.dumps(entry, ensure_ascii=False)}\n"
 
 
 @contextmanager
 def editing(path: Path) -> Iterator[None]:
-    """Look at the file and change it while no other command does.
+    """Lock the file for a read-modify-write by a command.
 
-    Raises ConfigError where it cannot be written.
+    Raises ConfigError if it cannot be written.
     """
     try:
         with locked(path):
@@ -183,11 +184,11 @@ def editing(path: Path) -> Iterator[None]:
 def change(
     path: Path, more: Mapping[str, Any] | None = None, *, without: str | None = None
 ) -> None:
-    """Write one more token into a file, made where there is none, and drop the lines of a name.
+    """Add a token to a file, creating it if needed, and remove the lines of a name.
 
-    It is replaced as a whole: a server that reads it meanwhile sees the old tokens or the new. A
-    new file is its owner's alone. Raises ConfigError or OSError, and then changes nothing: so it is
-    where a token to drop does not stand on a line of its own, as this command writes it.
+    The file is replaced atomically, so a server reads the old or the new tokens. A new file is
+    private. Raises ConfigError or OSError without any change; ConfigError also if a token to
+    remove is not on a line of its own, as this command writes it.
     """
     added = line(more) if more else ""
     before = path.read_text("utf-8") if path.exists() else ""

@@ -1,1 +1,1 @@
-"""The page /viz and the app in the chat: their calls and files; answers only what a tool could."""
+"""The page /viz and the app in the chat: files and calls, which return only what tools return."""

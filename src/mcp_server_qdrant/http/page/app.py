@@ -1,7 +1,6 @@
-"""The app in the chat: the map of qdrant-project as a resource that a client shows; the icon."""
+"""The app in the chat, a resource with the map of qdrant-project; and the server's icon."""
 
 import base64
-import re
 from hashlib import sha256
 from importlib import resources
 
@@ -10,14 +9,12 @@ from mcp.types import Icon
 
 from mcp_server_qdrant.tools.project import APP
 
-SHARED = tuple(
-    f"{name}.js"
-    for name in ("dom", "raster", "mapdata", "camera", "pins", "layers", "input", "plot", "points")
-)
+SHARED = ("dom", "raster", "mapdata", "camera", "pins", "layers", "input", "plot", "points")
+MODULES = (*(f"viz/{name}.js" for name in SHARED), "chat.js")
 
 
 def app() -> Apps:
-    """The extension with the app as a resource: one file that loads nothing from anywhere."""
+    """The extension with the app as a resource: one self-contained file."""
     apps = Apps()
     apps.add_html_resource(
         APP,
@@ -32,21 +29,16 @@ def app() -> Apps:
 
 
 def icon() -> Icon:
-    """The server's icon, as data: a client loads nothing. A PNG, as VS Code shows no SVG."""
+    """The server's icon as a data URL. A PNG, because VS Code shows no SVG."""
     image = resources.files(__package__).joinpath("icon.png").read_bytes()
     data = base64.b64encode(image).decode("ascii")
     return Icon(src=f"data:image/png;base64,{data}", mime_type="image/png", sizes=["64x64"])
 
 
 def app_html() -> str:
-    """The app with what it shares with the page: colours and the drawing of maps.
-
-    Its policy lets its own script and style in, and nothing else.
-    """
+    """The app as one file. Its content security policy allows only its own script and style."""
     folder = resources.files(__package__)
-    html = folder.joinpath("mcp_app.html").read_text(encoding="utf-8")
-    shared = (folder.joinpath("viz", name).read_text(encoding="utf-8") for name in SHARED)
-    html = html.replace("{{shared}}", "\n".join(map(_inlined, shared)))
+    html = folder.joinpath("chat.html").read_text("utf-8").replace("{{script}}", script())
     html = html.replace("{{theme}}", folder.joinpath("viz", "theme.css").read_text("utf-8"))
     return html.replace(
         "{{policy}}",
@@ -55,13 +47,18 @@ def app_html() -> str:
     )
 
 
-def _inlined(module: str) -> str:
-    """A module of JavaScript as a part of one script: nothing imported, nothing exported."""
-    return re.sub(r"^(import [^;]*;\n|export )", "", module, flags=re.MULTILINE)
+def script() -> str:
+    """The modules of the app as one that imports nothing, as a host lets it load no other file.
+
+    The first paragraph of each, its imports and no other code, is left out.
+    """
+    folder = resources.files(__package__)
+    texts = (folder.joinpath(*name.split("/")).read_text("utf-8") for name in MODULES)
+    return "\n".join(text.partition("\n\n")[2] for text in texts)
 
 
 def _allowed(html: str, tag: str) -> str:
-    """The source expression of the page's only element of this name."""
-    inside = html.split(f"<{tag}>")[1].split(f"</{tag}>", maxsplit=1)[0]
+    """The policy's source expression (a hash) for the page's only element of this name."""
+    inside = html.partition(f"<{tag}")[2].partition(">")[2].partition(f"</{tag}>")[0]
     digest = base64.b64encode(sha256(inside.encode()).digest()).decode("ascii")
     return f"'sha256-{digest}'"

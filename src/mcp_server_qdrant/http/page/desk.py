@@ -1,4 +1,4 @@
-"""The calls of the visual page: each answer is that of a tool, in the shape the page shows."""
+"""The calls of the page: results of tools, in the shape that the page needs."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -9,30 +9,30 @@ from mcp.types import CallToolResult, TextContent
 from mcp_server_qdrant.core.context import caller
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
-from mcp_server_qdrant.core.maps import MOST_POINTS
 from mcp_server_qdrant.core.notation import as_point_id
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.tools.boundary import ClosedTool
+from mcp_server_qdrant.tools.project import MOST_POINTS
 from mcp_server_qdrant.tools.rendering import as_data
 
-TAGS = 100  # of each collection: more than anybody looks through
+TAGS = 100  # per collection
 AT_ONCE = 8
-LIST_BY = ("query", "since", "until", "tags")  # as qdrant-find has them
+LIST_BY = ("query", "since", "until", "tags")  # parameters of qdrant-find
 SOURCE_KEYS = ("source", "url", "metadata.source", "metadata.url")
 LISTED = 100
-MOST = 2_000  # texts in a list, and points that a search is kept to: as many as a filter takes
+MOST = 2_000  # texts in a list, and ids that a search is restricted to; a filter takes no more
 COLUMNS = ("title", "collection", "tags", "source", "date")
-PART, EXCERPT = 4_000, 240  # characters of a result, and of a line in the list
+PART, EXCERPT = 4_000, 240  # characters of a result, and of a row in a list
 SHOWN = ("id", "document", "collection", "title", "part", "tags", "source", "date", "superseded_by")
 NO_WRITES = "Nothing can be changed here: the server only reads."
 
 Body = Mapping[str, Any]
 Answer = Callable[[Body], Awaitable[Mapping[str, Any]]]
-Services = Callable[[], Awaitable[Any]]  # the services of `app`, once they are open
+Services = Callable[[], Awaitable[Any]]  # waits until the services of `app` are open
 
 
 class Aside:
-    """Stands for the context of a call where no client waits."""
+    """Replaces the MCP context of a call, as there is no MCP client."""
 
     protocol_version = client_capabilities = None
 
@@ -46,15 +46,15 @@ class Desk:
         services: Services,
         defaults: Mapping[str, Any],
     ) -> None:
-        """`defaults` is for the page alone."""
+        """`defaults` are passed on to the page."""
         self._services = services
         self._tools = {tool.name: tool for tool in make_tools(services)}
         self._defaults = defaults
         self._context: Any = Aside()
 
     def answers(self) -> dict[str, Answer]:
-        """What the page can ask, by name; get, store and delete take arguments of the tools."""
-        own = (self.setup, self.tags, self.search, self.map, self.list, self.demo)
+        """The page's calls by name; get, store and delete take the tools' arguments."""
+        own = (self.setup, self.tags, self.search, self.map, self.list, self.demo, self.why)
         answers: dict[str, Answer] = {one.__name__: one for one in own}
         for name in ("get", "store", "delete"):
             answers[name] = partial(self._asked, f"qdrant-{name}")
@@ -64,7 +64,7 @@ class Desk:
         return await self._run(tool, _unfiltered(body))
 
     async def setup(self, _: Body) -> dict[str, Any]:
-        """The collections, what the server does by default, and what the caller may do."""
+        """The collections, the server's defaults and the caller's permissions."""
         found = await self._collections()
         days = (await self._services()).history.days
         may = {name: self._may(f"qdrant-{name}") for name in ("store", "delete")}
@@ -76,7 +76,7 @@ class Desk:
         return tool is not None and (who is None or tool.scope in who.scopes)
 
     async def _collections(self) -> Sequence[dict[str, Any]]:
-        """All collections, whose list agents get in pages."""
+        """All collections; agents get this list in pages."""
         found: list[dict[str, Any]] = []
         after = None
         while page := (await self._run("qdrant-collections", {"after": after}))["collections"]:
@@ -85,7 +85,7 @@ class Desk:
         return found
 
     async def tags(self, _: Body) -> dict[str, Any]:
-        """Collection -> its tags, the most frequent first; one that cannot be asked has none."""
+        """Collection -> its tags, the most frequent first; none for a failed collection."""
         found = await self._collections()
         facets = (await self._services()).facets
 
@@ -96,15 +96,15 @@ class Desk:
         return {"tags": {name: tags for name, tags in each.items() if tags}}
 
     async def search(self, body: Body) -> dict[str, Any]:
-        """One search as qdrant-find does it, each result with its part and why it ranks there."""
+        """A search by qdrant-find; each result has its part and the reasons for its rank."""
         asked = _arguments(body) | {"explain": True, "mode": "full"}
         found = await self._run("qdrant-find", asked)
         return found | {"results": [_cut(one, PART) for one in found["results"]]}
 
     async def map(self, body: Body) -> dict[str, Any]:
-        """The collections as points, with a search on them if one is asked for.
+        """The map of the collections, with a search on it if requested.
 
-        `search` is what `search` takes; with `points` false only its places come.
+        `search` has the arguments of `search`; with `points` false only positions are sent.
         """
         _known(body, {"collections", "search", "points"})
         names = body.get("collections")
@@ -127,15 +127,15 @@ class Desk:
         return request
 
     async def list(self, body: Body) -> dict[str, Any]:
-        """Texts as qdrant-find lists them, the newest first: `LISTED` of them, from `start` on.
+        """List texts by qdrant-find, newest first: `LISTED` of them, from `start` on.
 
-        `query` keeps those that a search finds. `sort` is a column, "-" before it for downwards:
-        of the newest `MOST` texts. `more` is how many there are behind these.
+        `query` keeps only texts that a search finds. `sort` is a column of the newest `MOST` texts,
+        with "-" before it for descending order. `more` in the result is the number that follow.
         """
         _known(body, {*LIST_BY, "collections", "source", "start", "sort"})
         sort, start = body.get("sort") or "", body.get("start") or 0
         if not isinstance(sort, str) or sort.removeprefix("-") not in ("", *COLUMNS):
-            raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - downwards.")
+            raise RequestError(f"sort must be one of {', '.join(COLUMNS)}, after a - to descend.")
         if type(start) is not int or start < 0:
             raise RequestError("start must be a whole number from 0.")
         if start > MOST:
@@ -158,17 +158,26 @@ class Desk:
         return {"results": shown, "more": more, "sorted": len(rows)}
 
     async def demo(self, body: Body) -> dict[str, Any]:
-        """Store one of the demo's collections, to have something to look at."""
+        """Store one of the demo collections."""
         _known(body, {"name"})
         if not self._may("qdrant-store"):
             raise RequestError(NO_WRITES)
         name: Any = body.get("name")
         return {"collection": name, "texts": await (await self._services()).demo(name)}
 
-    async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
-        """A tool's structured content, and what of it is for programs alone (`_meta`).
+    async def why(self, body: Body) -> dict[str, Any]:
+        """Sentences on why the text with this `id` of a `collection` is not found by a `search`."""
+        _known(body, {"search", "id", "collection"})
+        wanted, where = body.get("id"), body.get("collection")
+        if not (isinstance(wanted, str) and isinstance(where, str)):
+            raise RequestError("Name the text by its id and its collection.")
+        services = await self._services()
+        return {"said": await services.why_not(self._request(body.get("search")), wanted, where)}
 
-        Raises RequestError with the sentence it refuses with.
+    async def _run(self, name: str, arguments: Body) -> dict[str, Any]:
+        """Run a tool; returns its structured content, including `_meta`.
+
+        Raises RequestError with the tool's error sentence.
         """
         if name not in self._tools:
             raise RequestError(NO_WRITES)
@@ -180,22 +189,22 @@ class Desk:
 
 
 def _known(body: Body, names: set[str]) -> None:
-    """Raise RequestError for a field that is none of these."""
+    """Raise RequestError for an unknown field."""
     if unknown := sorted(set(body) - names):
         raise RequestError(f"There is no field {unknown[0]!r}.")
 
 
 def _unfiltered(body: Body) -> Body:
-    """Arguments without a filter: the page's own tools take any, agents' only if they may."""
+    """The arguments without a filter: the page's tools would accept one that agents may not use."""
     if "query_filter" in body:
         raise RequestError("There is no field 'query_filter'.")
     return body
 
 
 def _arguments(body: Body) -> dict[str, Any]:
-    """A search of the page as arguments of qdrant-find; `ids` keeps it to these points."""
+    """The arguments of qdrant-find for a search of the page; `ids` restricts it to these points."""
     if not str(body.get("query") or "").strip():
-        raise RequestError("query is empty: say what to look for.")  # the page lists nothing
+        raise RequestError("query is empty: say what to look for.")  # this call does not list texts
     arguments = dict(_unfiltered(body)) | {"point_ids": True}
     if ids := arguments.pop("ids", None):
         points = [as_point_id(one) for one in ids] if _texts(ids) else [None]
@@ -210,17 +219,17 @@ def _texts(given: Any) -> bool:
 
 
 def _value(row: Mapping[str, Any], column: str) -> str:
-    """What a text is sorted by."""
+    """The sort key of a text for a column."""
     value = row.get(column) or ""
     return (value if isinstance(value, str) else ", ".join(value)).casefold()
 
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What a list shows of a text."""
+    """A text as a row of the list."""
     return _cut({key: one[key] for key in SHOWN if key in one} | {"text": one["text"]}, EXCERPT)
 
 
 def _cut(one: Mapping[str, Any], length: int) -> dict[str, Any]:
-    """A text of at most such a length, cut between words."""
+    """A text of at most `length` characters, cut between words."""
     text = one["text"]
     return {**one, "text": text[:length].rpartition(" ")[0] if len(text) > length else text}

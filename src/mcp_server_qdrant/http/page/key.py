@@ -1,6 +1,6 @@
-"""A key in the address of a page, as notebooks have it: for a server that is one person's own.
+"""A key in the page's URL, as in Jupyter, for the personal server of one user.
 
-Other accounts of the machine can reach its port too.
+Other accounts of the machine can reach its port too, so the key protects it.
 """
 
 import hmac
@@ -14,9 +14,9 @@ REFUSED = "This page needs its key: open the address that `mcp-server-qdrant viz
 
 
 class Keyed:
-    """An ASGI application that only requests with the key reach.
+    """Lets only requests with the key reach an ASGI application.
 
-    A browser sends it once, in the address, and then as a cookie; a program as a bearer token.
+    A browser sends it once in the URL, and then as a cookie; a program as a bearer token.
     """
 
     def __init__(self, app: ASGIApp, key: str) -> None:
@@ -24,9 +24,9 @@ class Keyed:
         self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request on, answer the first one with the cookie, or refuse with 403."""
+        """Pass the request on, answer the first one with the cookie, or refuse with 403."""
         request = Request(scope)
-        # Cookies are sent to all ports of a host: each server has its own.
+        # Cookies are sent to all ports of a host, so each server has its own cookie.
         cookie = f"viz-key-{request.url.port}"
         _, _, token = request.headers.get("authorization", "").partition(" ")
         if self._is_key(request.cookies.get(cookie, "")) or self._is_key(token):

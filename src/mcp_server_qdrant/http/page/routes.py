@@ -1,7 +1,7 @@
-"""The visual page: its files, and the calls behind it.
+"""The routes of the page: its files and its calls.
 
-`PAGES` are the same for everybody and hold nobody's data. `calls` answer as the tools do, by
-running them. Both stand behind the guard of `http.serving`, which asks for a token for the calls.
+`PAGES` are static and contain no data. `calls` run the tools. Both are behind the guard of
+`http.serving`, which requires a token for the calls.
 """
 
 import json
@@ -20,8 +20,10 @@ from mcp_server_qdrant.http.page.desk import Answer, Desk
 
 PAGE = "/viz"
 WEB = Path(__file__).parent / "viz"
-FILES = StaticFiles(directory=WEB, check_dir=False, follow_symlink=True)  # installers may link
-# A page of another site cannot send this without asking first, and is never allowed to.
+FILES = StaticFiles(
+    directory=WEB, check_dir=False, follow_symlink=True
+)  # some installers use links
+# A foreign page can send this header only after a CORS preflight, which is refused.
 CLIENT_HEADER, CLIENT = "x-requested-with", "mcp-server-qdrant"
 
 HEADERS = {
@@ -47,12 +49,12 @@ def register(mcp: MCPServer[Any], desk: Desk) -> None:
 
 
 def calls(desk: Desk) -> dict[str, Endpoint]:
-    """Path -> the endpoint of a POST of JSON: all that the page learns of what is stored."""
+    """Path -> endpoint for a POST of JSON; the page gets data only from these."""
     return {f"{PAGE}/api/{name}": _call(answer) for name, answer in desk.answers().items()}
 
 
 async def home(request: Request) -> Response:
-    """One address for the page: its files lie relative to it."""
+    """Redirect to the page's canonical URL: its files are relative to it."""
     return RedirectResponse("viz" if request.url.path == "/" else "../viz", headers=HEADERS)
 
 
@@ -64,10 +66,10 @@ async def file(request: Request) -> Response:
     except HTTPException:
         return _error(404, "There is no such page.")
     response.headers.update(HEADERS | {"Cache-Control": "no-cache"})
-    if name == "index.html":  # or modules would be asked for one after the other
+    if name == "index.html":  # else modules would be fetched one after the other
         modules = sorted(path.name for path in WEB.glob("*.js"))
         response.headers["Link"] = ", ".join(f"<viz/{one}>; rel=modulepreload" for one in modules)
-    if name.endswith(".js"):  # Windows may have another type in its registry
+    if name.endswith(".js"):  # Windows may have a wrong type in its registry
         response.headers["Content-Type"] = "text/javascript; charset=utf-8"
     return response
 
@@ -95,7 +97,7 @@ def _call(answer: Answer) -> Endpoint:
 
 
 def refusal(request: Request) -> tuple[int, str] | None:
-    """Status and sentence for a call that does not come from the page; None where it does."""
+    """Status and sentence for a call that is not from the page; None if it is."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     if request.headers.get(CLIENT_HEADER) != CLIENT or site != "same-origin":
         return 403, "Only the page of this server may ask this."
@@ -105,7 +107,7 @@ def refusal(request: Request) -> tuple[int, str] | None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The body, of a size that is bounded. Raises RequestError where it is no JSON object."""
+    """The JSON body, bounded in size. Raises RequestError if it is not a JSON object."""
     try:
         fields = json.loads(await request.body())
     except (ValueError, RecursionError):

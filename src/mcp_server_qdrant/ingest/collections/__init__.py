@@ -1,1 +1,1 @@
-"""Whole collections: imported, copied, upgraded while they are used; no single texts."""
+"""Operations on whole collections while they are in use: import, copy, export, upgrade."""

@@ -1,5 +1,7 @@
-"""Collections to another place, ids, payloads and vectors as they are: asked for by name, or all of
-a folder of the official server, which becomes the embedded engine's; its files stay untouched.
+"""Copies collections to another engine, with ids, payloads and vectors unchanged.
+
+Also imports a folder of the official server's local mode into the embedded engine; its files stay
+untouched.
 """
 
 import contextlib
@@ -12,9 +14,10 @@ from mcp_server_qdrant.core.errors import EngineFailure, QdrantMcpError, Request
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.upgrade import Upgrades
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles, import_due
+from mcp_server_qdrant.qdrant.payload import EXPIRES
 from mcp_server_qdrant.qdrant.write.bulk import Bulk
 
-PAGE = 128  # points with vectors and texts in one request
+PAGE = 128  # points with vectors and texts per request
 UNFINISHED = "its import from local mode is not finished: start the server again to go on"
 
 logger = logging.getLogger(__name__)
@@ -26,13 +29,16 @@ Progress = Callable[[int], None]
 async def copy(
     source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
 ) -> int:
-    """The collection made, or completed, at the target; how many points were written.
+    """Create or complete the collection at the target; returns the number of written points.
 
-    Raises RequestError where the target has a collection of this name that holds anything else,
-    EngineFailure where in the end the two do not hold as many points.
+    Raises RequestError if the target has a different collection with this name, EngineFailure if
+    the point counts differ at the end.
     """
     if await target.exists(name):
         await _check(source, target, name)
+        indexes = (await source.shape(name)).indexes
+        if EXPIRES in indexes:
+            await target.expect_expiry(name)
     else:
         await target.make(name, await source.shape(name))
     written = await _complete(source, target, name, progress)
@@ -48,7 +54,7 @@ async def copy(
 async def _complete(
     source: Readable, target: Bulk, name: str, progress: Progress = lambda _: None
 ) -> int:
-    """Write the points that the target lacks; how many those were."""
+    """Write the points that the target lacks, and return their number."""
     written = seen = 0
     async for points in source.pages(name, PAGE, vectors=True):
         known = await target.payloads(name, [point.id for point in points]) if points else {}
@@ -61,9 +67,9 @@ async def _complete(
 
 
 async def _check(source: Readable, target: Bulk, name: str) -> None:
-    """Refuse a target that is anything else than a part of the source."""
+    """Raise RequestError unless the target is a partial copy of the source."""
     here, there = (await target.shape(name)).plan(), (await source.shape(name)).plan()
-    if not there.items() <= here.items():  # more is what an upgrade gave it
+    if not there.items() <= here.items():  # the target may have been upgraded
         raise RequestError(
             f"There is a collection {name!r} at the target already, with other vectors: "
             "delete one of the two."
@@ -74,16 +80,16 @@ async def _check(source: Readable, target: Bulk, name: str) -> None:
             if known.get(point.id) != (point.payload or {}):
                 raise RequestError(
                     f"There is a collection {name!r} at the target already, and it holds points "
-                    f"that the source has not, or has otherwise (id {point.id}): delete one of "
-                    "the two."
+                    f"that the source lacks or has with another payload (id {point.id}): delete "
+                    "one of the two."
                 )
 
 
 async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> None:
-    """Import every collection of local mode that was not imported yet, and give it keywords.
+    """Import all new collections of local mode, and add BM25 vectors.
 
-    What was interrupted goes on. A collection that fails is logged and tried again at the next
-    start; one whose name is taken stays where it is.
+    An interrupted import continues. A collection that fails is logged and retried at the next
+    start; one whose name is taken is not imported.
     """
     upgrades = Upgrades(target, bm25)
     async with import_due(folder) as due:
@@ -107,7 +113,7 @@ async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> No
             try:
                 with contained():
                     summary = await _bring_in(source, target, name)
-                    with contextlib.suppress(RequestError):  # it has keywords of its own
+                    with contextlib.suppress(RequestError):  # it has its own keyword vectors
                         await upgrades.keywords(name)
                     await target.note(name, summary)
             except QdrantMcpError as error:
@@ -118,7 +124,7 @@ async def import_local_mode(folder: Path, target: Bulk, bm25: Bm25Encoder) -> No
 
 
 async def _bring_in(source: LocalFiles, target: Bulk, name: str) -> str:
-    """Copy the points; a summary."""
+    """Copy the points and return a summary."""
     source.record(name, "begun")
     if name not in await target.names():
         await target.make(name, await source.shape(name))

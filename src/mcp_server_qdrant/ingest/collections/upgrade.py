@@ -1,8 +1,8 @@
-"""Collections of other tools, and of older models, brought up to date while they are used.
+"""Upgrades collections of other tools and older models while they are in use.
 
-A vector is added to the collection in place, marked as unfinished so that no search uses it yet,
-given to the points in batches, and then the mark is taken off. Every step can be repeated: what
-was interrupted goes on with the next call.
+A vector is added to the collection in place, marked as unfinished so that searches ignore it. The
+points get it in batches, and then the mark is removed. All steps can be repeated: the next call
+continues an interrupted upgrade.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,13 +13,13 @@ from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Dense, Document, Point
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.encoder import Encoder
-from mcp_server_qdrant.ingest.encoding import encoded_text, keywords, still_same
+from mcp_server_qdrant.ingest.encoding import encoded_text, keywords
 from mcp_server_qdrant.ingest.writer import try_model
 from mcp_server_qdrant.qdrant.write.bulk import Bulk, lacking_still
 
-WORDS = 64  # texts per batch of BM25: searches get in between
-MEANINGS = 32  # and of a model
-PASSES = 10  # what was written meanwhile without the vector is filled by the next pass
+WORDS = 64  # texts per batch of BM25; searches run between batches
+MEANINGS = 32  # texts per batch of a model
+PASSES = 10  # at most; each fills points written without the vector during the one before
 
 Vector = Sparse | Dense
 Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
@@ -29,8 +29,8 @@ Encode = Callable[[Sequence[Document]], Awaitable[Sequence[Vector]]]
 class Upgraded:
     """The result of an upgrade.
 
-    `points` got the vector now, `textless` have no text to make one of. `kept` names the dense
-    vectors that are searched no more, `dropped` those that were removed.
+    `points` got the vector now, `textless` have no text for one. `kept` names dense vectors that
+    are no longer searched, `dropped` those that were removed.
     """
 
     collection: str
@@ -43,9 +43,9 @@ class Upgraded:
 
 @dataclass(eq=False)
 class Upgrades:
-    """Upgrades of the collections of one engine.
+    """Upgrades the collections of one engine.
 
-    `progress` is called with a collection, how many of its points are done, and of how many.
+    `progress` gets a collection, the number of finished points, and their total.
     """
 
     bulk: Bulk
@@ -53,9 +53,9 @@ class Upgrades:
     progress: Callable[[str, int, int], None] = lambda *_: None
 
     async def keywords(self, name: str) -> Upgraded:
-        """Give the collection BM25 vectors: then it is searched by words too.
+        """Add BM25 vectors, so that the collection has keyword search.
 
-        Raises UnknownCollection, RequestError where it has keyword vectors of another tool.
+        Raises UnknownCollection, RequestError if it has keyword vectors of another tool.
         """
         vector = (await self.bulk.shape(name)).keywords
         if vector not in (None, SPARSE_NAME):
@@ -65,13 +65,13 @@ class Upgrades:
     async def model(
         self, name: str, encoder: Encoder, metadata: Mapping[str, Any], *, drop: bool = False
     ) -> Upgraded:
-        """Give the collection the vectors of another model, and search by them from then on.
+        """Add the vectors of another model, and use them for searches from then on.
 
-        `metadata` is what a collection of that model says of it. The vectors of the old model
-        stay, for whoever uses them, unless they are to be dropped.
+        `metadata` describes that model in the collection. The vectors of the old model stay for
+        other users unless `drop` is set.
         """
         size = await encoder.size()
-        await try_model(encoder.encode_documents)  # before anything is changed
+        await try_model(encoder.encode_documents)  # fail before anything is changed
         present = (await self.bulk.shape(name)).vectors.get(encoder.vector_name)
         if present is not None and present.size != size:
             raise RequestError(
@@ -102,7 +102,7 @@ class Upgrades:
         batch: int,
         metadata: Mapping[str, Any] | None = None,
     ) -> Upgraded:
-        """Add a vector, dense of that size or sparse, and fill it; `metadata` names its model."""
+        """Add and fill a vector, sparse if `size` is None; `metadata` describes its model."""
         shape = await self.bulk.shape(name)
         if vector not in shape.plan() or vector in shape.filling:
             await self.bulk.begin(name, vector, size)
@@ -111,9 +111,9 @@ class Upgrades:
         return Upgraded(name, vector, done, textless)
 
     async def _fill(self, name: str, vector: str, encode: Encode, batch: int) -> tuple[int, int]:
-        """Give every point the vector of its text: how many got it, how many have no text.
+        """Fill the vector of every point; returns (number of filled points, of those without text).
 
-        What is done is durable: interrupted, the next call goes on with the rest.
+        Finished points are durable; after an interruption the next call continues with the rest.
         """
         total = await self.bulk.lack(name, vector)
         done, textless = 0, set[PointId]()
@@ -124,8 +124,8 @@ class Upgrades:
                 made = await encode(texts) if texts else ()
                 found = {one.id: value for one, value in zip(texts, made, strict=True)}
                 textless |= {one.id for one in documents if _empty(found.get(one.id))}
-                # One that was replaced while it was encoded is left to the next pass.
-                same = await still_same(self.bulk, texts)
+                # A point that was replaced while it was encoded is left to the next pass.
+                same = await self.bulk.unchanged(texts)
                 given = {point: found[point] for point in same if point not in textless}
                 if given:
                     await self.bulk.give(name, vector, given, lacking_still(texts, vector))

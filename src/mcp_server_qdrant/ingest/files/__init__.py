@@ -1,1 +1,1 @@
-"""Files to collections: found, compared with what is stored, read and kept in step."""
+"""Syncs files into collections: finds them, compares them with the stored state, reads them."""

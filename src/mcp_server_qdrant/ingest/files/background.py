@@ -1,4 +1,4 @@
-"""Keeps folders and collections in step while the server runs, and stays out of the way."""
+"""Syncs folders into collections while the server runs, without slowing searches."""
 
 import asyncio
 import contextlib
@@ -13,39 +13,39 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Dense, SyncedFolder
-from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, contained
+from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError, contained
 from mcp_server_qdrant.core.notation import amount, some
 from mcp_server_qdrant.core.tasks import Tasks
 from mcp_server_qdrant.ingest.files.state import Report, SyncRequest
 from mcp_server_qdrant.ingest.files.walk import Looks, walk_all
 from mcp_server_qdrant.ingest.writer import Encode
 
-SYNC_SHARE = 0.25  # of the time for which the sync of folders keeps a model busy
-TEXTS = 2  # encoded at once: a search that comes meanwhile waits for no more
-NAMED = 3
+SYNC_SHARE = 0.25  # share of a model's time that syncs may use
+TEXTS = 2  # encoded per batch; the most that a search has to wait for
+NAMED = 3  # problems named in a sentence
 ELSEWHERE = "another server does it"
 NEW = "not looked at yet"
-GONE = "there is no such folder, or none that may be read"
-FIRST_SECONDS = 30.0  # for the first look at a folder
-RETRY_SECONDS = 30.0
-AGAIN_SECONDS = 900.0  # what happened where nothing could be watched is seen by then
-TOLD_SECONDS = 1.0  # without the lock, until another server is said to have it
-POLL_SECONDS = 10.0  # between two tries to be the server that does it
-# Elsewhere all below a folder would be watched, whatever its links lead to.
+GONE = "the folder does not exist or is not readable"
+FIRST_SECONDS = 30.0  # timeout of the first access to a folder
+RETRY_SECONDS = 30.0  # between attempts after a failure
+AGAIN_SECONDS = 900.0  # between full runs, which see changes that no watch reported
+TOLD_SECONDS = 1.0  # of waiting for the lock, until another server is reported to have it
+POLL_SECONDS = 10.0  # between attempts to get the lock
+# On Linux a recursive watch would include ignored folders and follow links.
 WHOLE = sys.platform in ("darwin", "win32")
 
 Run = Callable[[SyncRequest, Report, Report | None], Awaitable[Report]]
 
 
 class Pace:
-    """Lets models work for a share of the time only, on a few texts at once."""
+    """Throttles models to a share of the time, a few texts per batch."""
 
     def __init__(self, share: float) -> None:
         self._share = share
         self._turn = asyncio.Lock()
 
     def __call__(self, encode: Encode) -> Encode:
-        """The model at this pace; all models of a pace share their time."""
+        """The throttled model; all models of a pace share the time."""
 
         async def paced(texts: Sequence[str]) -> Sequence[Dense]:
             vectors: list[Dense] = []
@@ -61,7 +61,7 @@ class Pace:
 
 @dataclass(slots=True)
 class FolderState:
-    """The state of one folder: the run under way, the last one that ended, or why there is none."""
+    """The state of a folder: the current run, the last completed one, or why there is none."""
 
     running: Report = field(default_factory=Report)
     last: Report = field(default_factory=Report)
@@ -69,20 +69,20 @@ class FolderState:
 
     @property
     def reading(self) -> bool:
-        """Whether files are being read."""
+        """True while files are being read."""
         return self.running.sizes > 0
 
     def end(self, reason: str) -> None:
-        """Record why a run stopped, or why nothing keeps the folder in step for now."""
+        """Record why a run stopped, or why the folder is not synced for now."""
         self.running, self.fault = Report(), reason.rstrip(".")
 
     def trouble(self, name: str) -> str | None:
-        """Why the folder of this name is not in step."""
+        """Why the folder with this name is not in step; None if it is."""
         unseen = (one.reason for one in self.last.problems if one.path == f"{name}/")
         return self.fault or next(unseen, None)
 
     def sentence(self, name: str) -> str:
-        """The state as a person reads it."""
+        """The state as a sentence."""
         if self.reading:
             read = f"{self.running.done:,} of {self.running.files:,} files read"
             return f"syncing {name}, {self.running.share:.0%}: {read}"
@@ -96,11 +96,11 @@ class FolderState:
 
 
 class Background:
-    """Keeps folders in step from `start` to `close`.
+    """Syncs folders from `start` to `close`.
 
-    `run` does a request and fills the report; it gets the report of the run before, too. One
-    process at a time does it for a folder and its `owner`, an engine and a tenant: `locks` is where
-    they agree on which. None where no other process has these collections.
+    `run` performs a request and fills the report; it also gets the previous report. Only one
+    process syncs a folder for an `owner` (engine and tenant): `locks` is the folder of the lock
+    files, None if no other process uses these collections.
     """
 
     def __init__(
@@ -111,21 +111,47 @@ class Background:
         self._owner = owner
         self._states = {folder: FolderState() for folder in folders}
         self._tasks = Tasks()
+        self._running: dict[SyncedFolder, asyncio.Task[None]] = {}
 
     def start(self) -> None:
-        """Begin, without waiting for anything."""
-        for folder, state in self._states.items():
-            keep = partial(self._keep, folder, state)
-            self._tasks.start(f"The sync of {folder.called}", keep, state.end)
+        """Start the syncs in the background."""
+        for folder in self._states:
+            self._start(folder)
+
+    def add(self, folder: SyncedFolder) -> None:
+        """Sync one more folder, unless it is known.
+
+        Raises RequestError if its ids would collide with those of another.
+        """
+        if folder in self._states:
+            return
+        taken = {(one.collection, one.called) for one in self._states}
+        if (folder.collection, folder.called) in taken:
+            raise RequestError(
+                f"Another folder named {folder.called!r} is followed into {folder.collection}: "
+                "take another collection."
+            )
+        self._states[folder] = FolderState()
+        self._start(folder)
+
+    def remove(self, folder: SyncedFolder) -> None:
+        """Stop syncing this folder; its texts stay."""
+        if self._states.pop(folder, None):
+            self._running.pop(folder).cancel()
+
+    def _start(self, folder: SyncedFolder) -> None:
+        state = self._states[folder]
+        keep = partial(self._keep, folder, state)
+        self._running[folder] = self._tasks.start(f"The sync of {folder.called}", keep, state.end)
 
     async def close(self) -> None:
-        """Stop; what is not stored by then is stored next time."""
+        """Stop; the next start continues with the rest."""
         await self._tasks.close()
 
     def status(self, *, waiting: bool = False) -> Mapping[str, str]:
-        """Collection -> the state of its folders, in words.
+        """Collection -> the states of its folders as sentences.
 
-        `waiting`: only of those folders that still have files to be read.
+        `waiting`: only of folders with files still to be read.
         """
         said: dict[str, list[str]] = {}
         for folder, state in self._states.items():
@@ -135,7 +161,7 @@ class Background:
         return {collection: "; ".join(each) for collection, each in said.items()}
 
     def counts(self) -> Mapping[str, int]:
-        """Over all folders: files in step, files not read, and folders that are not in step."""
+        """Totals over all folders: files in step, files not read, folders not in step."""
         states = self._states.values()
         return {
             "files_in_step": sum(len(state.last.stored) for state in states),
@@ -146,7 +172,7 @@ class Background:
         }
 
     def dead_letters(self) -> Mapping[str, Mapping[str, str]]:
-        """Collection -> the files that are left alone until they change, each with the reason."""
+        """Collection -> {file that is not retried before it changes: reason}."""
         letters: dict[str, dict[str, str]] = {}
         for folder, state in self._states.items():
             bad = {one.path: one.reason for one in state.last.problems if one.stamp}
@@ -188,7 +214,7 @@ class Background:
         file = self._locks / f"{hashlib.sha256(what.encode()).hexdigest()[:16]}.lock"
         with contextlib.suppress(OSError):
             self._locks.mkdir(parents=True, exist_ok=True)
-        if not os.access(self._locks, os.W_OK):  # that two do the same work harms nothing
+        if not os.access(self._locks, os.W_OK):  # duplicate work is harmless
             return contextlib.nullcontext()
         return AsyncFileLock(file, poll_interval=POLL_SECONDS)
 
@@ -199,18 +225,17 @@ async def follow(
     failed: Callable[[QdrantMcpError], None],
     before: Report | None = None,
 ) -> None:
-    """Run now, after every change, a while after a failure, and now and then from scratch.
+    """Run now, after every change, some time after a failure, and regularly in full.
 
-    `run` takes the report of the run `before`, and returns its own. From scratch, that report has
-    nothing that is `stored`: all of it is read from the collection. `failed` gets the error that
-    stopped a run.
+    `run` takes the report of the run `before` and returns its own. For a full run that report has
+    no `stored` files: they are read from the collection again. `failed` gets the error of a run.
     """
     due = monotonic() + AGAIN_SECONDS if before else 0.0
     while True:
         places: Sequence[Path] = []
-        with contextlib.suppress(BackendError):  # the run tells of it
+        with contextlib.suppress(BackendError):  # the run reports it
             places = await request.look(watched, request)
-        # It watches from here on: what changes during a run makes another.
+        # Start watching before the run, so that changes during it cause another one.
         change = asyncio.ensure_future(changed(places))
         try:
             await asyncio.sleep(0)
@@ -233,12 +258,12 @@ async def follow(
 
 
 def rest(took: float) -> float:
-    """Seconds of rest after a run that took so long: sessions are being written all the time."""
+    """Seconds to wait after a run of this duration, because sessions change constantly."""
     return min(3 * took, 60.0)
 
 
 def watched(request: SyncRequest) -> list[Path]:
-    """The folders and files to watch, without what is not wanted; none where a source is gone."""
+    """The folders and files to watch, without ignored ones; none if a source is gone."""
     paths = [source.path for source in request.sources]
     if not all(map(os.path.exists, paths)):
         return []
@@ -247,10 +272,10 @@ def watched(request: SyncRequest) -> list[Path]:
 
 
 async def changed(places: Sequence[Path]) -> None:
-    """Return after the next burst of changes, or a while later where there is nothing to watch.
+    """Return after the next burst of changes, or after a while if there is nothing to watch.
 
-    Each call starts a new watch: a file that an editor replaced, or a folder that was made again,
-    is no longer the one that was watched. It watches from its first step on.
+    Each call starts a new watch, because a file that an editor replaced, or a folder that was
+    created again, has a new inode. The watch begins with the first step of the coroutine.
     """
     from watchfiles import awatch
 

@@ -1,73 +1,68 @@
-"""Patterns as in .gitignore, compared name by name: no pattern takes long for a path."""
+"""Patterns as in .gitignore: pathspec parses them, and RE2 matches them in linear time.
 
-import fnmatch
+pathspec matches whole paths and skips the folders between. Here each entry is matched separately,
+as git does: the walk does not descend into an ignored folder.
+"""
+
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
-LONGEST = 4_096  # characters, as a path may have
-QUOTED = re.compile(r"\\(.)|\[\^")
+import re2
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-Test = Callable[[str], object]  # of one name
+LONGEST = 4_096  # characters of a line, like the longest path
+_MARK = "(?P<ps_d>/)"  # follows a matched folder's name in pathspec's expressions
+# Syntax that git knows and pathspec does not: more stars, any folder below, an escaped slash,
+# character classes.
+_AS_PATHSPEC = [
+    (re.compile(pattern), other)
+    for pattern, other in (
+        (r"\r\Z", ""),
+        (r"\*{3,}", "**"),
+        (r"(?<=/)\*\*/ *\Z", "**/*/"),
+        (r"(?<!\\)\\/(?= *\S)", "/"),
+        (r"\[:alpha:\]", "a-zA-Z"),
+        (r"\[:digit:\]", "0-9"),
+        (r"\[:alnum:\]", "a-zA-Z0-9"),
+        (r"\[:lower:\]", "a-z"),
+        (r"\[:upper:\]", "A-Z"),
+        (r"\[:space:\]", " "),
+    )
+]
+_OPTIONS = re2.Options()
+_OPTIONS.encoding = re2.Options.Encoding.LATIN1  # git matches bytes
+_OPTIONS.log_errors = False
 
 
 class Patterns:
-    """The lines of a file such as .gitignore, of which the last one that matches counts."""
+    """The rules of a file such as .gitignore; the last one that matches decides."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        rules = [_Rule(line) for line in lines if len(line) <= LONGEST]
-        self._rules = [rule for rule in reversed(rules) if rule.tests]
+        rules = (_rule(line) for line in lines if len(line) <= LONGEST)
+        self._rules = [rule for rule in rules if rule][::-1]
 
     def match(self, path: str) -> bool | None:
-        """True where a line matches the path, False where one with `!` does, None where none does.
+        """True if a line matches the path, False if one with `!` does, None if none does.
 
-        The path of a folder ends with a slash.
+        A folder's path ends with a slash. A match of a folder does not cover its contents.
         """
-        names, folder = path.rstrip("/").split("/"), path.endswith("/")
-        return next((one.meant for one in self._rules if one.matches(names, folder=folder)), None)
+        whole, own = path.encode(), path.rstrip("/").encode()
+        found = (meant for test, meant, ends in self._rules if test(whole if ends else own))
+        return next(found, None)
 
 
-class _Rule:
-    """One line; without tests where it says nothing. None among them: any number of names."""
-
-    def __init__(self, line: str) -> None:
-        text = line.rstrip()
-        if text.endswith("\\"):
-            text += " "
-        self.meant = not text.startswith("!")
-        text = text.removeprefix("!")
-        self._folders = text.endswith("/")
-        names = text.strip("/").split("/")
-        self._anywhere = "/" not in text[:-1] and names != ["**"]
-        if names[-1] == "**":
-            names.append("*")
-        said = bool(text.strip("/ ")) and not line.startswith("#")
-        self.tests: list[Test | None] = [_test(name) for name in names] if said else []
-
-    def matches(self, names: Sequence[str], *, folder: bool) -> bool:
-        """Whether it is about these names, of a path or of a folder above it."""
-        whole = len(names) if folder or not self._folders else len(names) - 1
-        if self._anywhere:
-            (test,) = self.tests
-            return test is not None and any(map(test, names[:whole]))
-        places = {0}
-        for test in self.tests:
-            if test is None:
-                places = set(range(min(places, default=len(names)), len(names)))
-            else:
-                places = {at + 1 for at in places if at < len(names) and test(names[at])}
-        return any(at <= whole for at in places)
-
-
-def _test(name: str) -> Test | None:
-    """The test of one name; the stars of the standard library do not go back."""
-
-    def unquoted(found: re.Match[str]) -> str:
-        sign = found[1]
-        return "[!" if sign is None else f"[{sign}]" if sign in "*?[" else str(sign)
-
-    if name == "**":
-        return None
+def _rule(line: str) -> tuple[Any, bool, bool] | None:
+    """(test of a line, its verdict, whether the test needs a folder's slash); None: no rule."""
+    for pattern, other in _AS_PATHSPEC:
+        line = pattern.sub(other, line)
     try:
-        return re.compile(fnmatch.translate(QUOTED.sub(unquoted, name))).match
-    except re.error:
-        return lambda _: False
+        found, meant = GitIgnoreSpecPattern.pattern_to_regex(line)
+        if found is None or meant is None or not line.strip("!/ "):
+            return None
+        marked = _MARK in found
+        # In git a negated class never matches a slash.
+        whole = f"(?s:{found.replace('[^', '[^/')}){'$' if marked else ''}"
+        return re2.compile(whole.encode(), _OPTIONS).search, meant, marked
+    except (ValueError, re2.error):
+        return None  # git ignores invalid lines too

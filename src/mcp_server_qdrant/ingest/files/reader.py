@@ -1,12 +1,12 @@
-"""Reads files: plain text here, everything else in a process that may fail.
+"""Reads files: plain text in this process, everything else in a child process that may fail.
 
-A few hundred bytes can keep a parser busy for hours, or make it take all memory, or crash it. So
-one rule holds for all formats but the plain ones: the parser runs in a process, within limits that
-follow from the size of the file. What breaks them is that file's problem.
+A few hundred bytes can keep a parser busy for hours, exhaust the memory, or crash it. So all
+parsers except the plain ones run in a child process, with limits derived from the file's size. A
+file that exceeds them is reported as a problem.
 
-The process is `python -m` this file. On its stdin there comes a line of JSON, with the size of a
-file, and the file's bytes; on stdout a line of JSON goes back. It has no sockets, no keys and no
-engine. It ends with its parent, and when a file takes more time or memory than it may.
+The child is `python -m` this module. It reads a line of JSON with the size of a file, then the
+file's bytes, from stdin, and answers with a line of JSON on stdout. It has no sockets, keys or
+engine. It exits with its parent, or when a file exceeds its time or memory.
 """
 
 import contextlib
@@ -23,7 +23,9 @@ from datetime import datetime
 from functools import cache
 from threading import Thread, Timer
 from typing import Any
+from zoneinfo import ZoneInfo
 
+from mcp_server_qdrant.core.context import current_zone, use_zone
 from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile
 from mcp_server_qdrant.ingest.formats.base import Contents
 from mcp_server_qdrant.ingest.formats.load import format_of, load
@@ -34,9 +36,9 @@ except ImportError:  # Windows: only the time is limited
     resource = None  # type: ignore[assignment]
 
 MB = 1_000_000
-LARGE = 20 * MB  # what such a file leaves in memory is given back
-PATIENCE = 5  # times the processor time that a file may take: others use the processor too
-DEPTH = 10_000  # of calls; Python's own limit would refuse pages as deep as some are
+LARGE = 20 * MB  # the child exits after a file of this size, to free its memory
+PATIENCE = 5  # wall time allowed, as a multiple of the processor time
+DEPTH = 10_000  # recursion limit; Python's default is too low for some pages
 MODULE = "mcp_server_qdrant.ingest.files.reader"
 PR_SET_PDEATHSIG = 1
 UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
@@ -44,17 +46,17 @@ UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in the unit of ru_maxrss
 
 @cache
 def _answers() -> Any:
-    """What the process says: the texts, or a reason and whether the earlier ones are kept."""
-    from pydantic import TypeAdapter  # too much for the process
+    """The type of the child's answers: texts, or a reason and whether stored texts are kept."""
+    from pydantic import TypeAdapter  # slow to import, and not needed in the child
 
     return TypeAdapter(Contents | tuple[str, bool])
 
 
 class Reader:
-    """Reads one file at a time, and starts the process when the first one needs it.
+    """Reads one file at a time, and starts the child process when it is first needed.
 
-    `seconds` of processor time and bytes of `memory` are what it may take to read a file, `answer`
-    the bytes of its texts as JSON; each MB of the file adds 1 s, 10 MB and 10 MB.
+    The limits per file are `seconds` of processor time, bytes of `memory`, and bytes of the JSON
+    `answer`; each MB of the file adds 1 s, 10 MB and 10 MB.
     """
 
     def __init__(
@@ -65,9 +67,9 @@ class Reader:
         self._closed = False
 
     def load(self, path: str, data: bytes, *, mask: bool = True) -> Contents:
-        """The texts of a file, as `formats.load.load` has them.
+        """The texts of a file; see `formats.load.load`.
 
-        Raises UnusableFile, also where it breaks a limit or the process.
+        Raises UnusableFile, also if the file exceeds a limit or crashes the child.
         """
         if not data or format_of(path, data).plain:
             return load(path, data, mask=mask)
@@ -81,12 +83,12 @@ class Reader:
         raise UnusableFile(reason, kept=kept)
 
     def close(self) -> None:
-        """End the process, also while it reads in another thread."""
+        """Kill the child, even while another thread waits for it."""
         self._closed = True
         self._end()
 
     def _asked(self, path: str, data: bytes, *, mask: bool) -> bytes:
-        """The answer of the process. Raises UnusableFile where there is none."""
+        """The child's answer. Raises UnusableFile if there is none."""
         size = len(data)
         seconds, memory, most = self._limits
         seconds, memory, most = seconds + size // MB, memory + 10 * size, most + 10 * size
@@ -96,7 +98,8 @@ class Reader:
         late = Timer(PATIENCE * seconds, process.kill)
         late.start()
         try:
-            asked = json.dumps([path, size, mask, seconds, memory])
+            zone = getattr(current_zone(), "key", None)
+            asked = json.dumps([path, size, mask, zone, seconds, memory])
             process.stdin.write(asked.encode() + b"\n")
             process.stdin.write(data)
             process.stdin.flush()
@@ -120,7 +123,7 @@ class Reader:
         if self._closed:
             raise UnusableFile("is not read any more: the run has ended", kept=True)
         if self._process is None:
-            # Modules are found as here. Nothing else of the environment goes along: it holds keys.
+            # Pass the module path only: the environment contains keys.
             given = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             if sys.platform == "win32":
                 given["SYSTEMROOT"] = os.path.expandvars("%SYSTEMROOT%")
@@ -143,14 +146,15 @@ class Reader:
 
 
 def main() -> None:
-    """Answer until the other side has gone."""
+    """Answer requests until stdin is closed."""
     sys.setrecursionlimit(DEPTH)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what libraries print is no answer
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # output of libraries must not mix with answers
     limits = {"memory": math.inf}
     Thread(target=_watch, args=(limits, os.getppid()), daemon=True).start()
     while asked := sys.stdin.buffer.readline():
-        path, size, mask, seconds, memory = json.loads(asked)
+        path, size, mask, zone, seconds, memory = json.loads(asked)
+        use_zone(ZoneInfo(zone) if zone else None)
         data = sys.stdin.buffer.read(size)
         limits["memory"] = memory
         _limit(seconds, memory)
@@ -162,27 +166,27 @@ def main() -> None:
 
 
 def _watch(limits: dict[str, float], parent: int) -> None:
-    """End the process when its parent has gone, also while it reads a file.
+    """Exit when the parent is gone, even while a file is read, or when memory is exceeded.
 
-    And when it takes too much memory: macOS does not keep the limit itself.
+    macOS does not enforce the memory limit itself.
     """
     if resource is None:
         return
-    if sys.platform == "linux":  # at once, also while a library lets no thread of Python run
+    if sys.platform == "linux":  # at once, even while a library holds the GIL
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    start = _memory()  # on Linux the most that its parent had
+    start = _memory()  # on Linux this is inherited from the parent
     while _memory() - start < limits["memory"] and os.getppid() == parent:
         time.sleep(0.05)
     os._exit(1)
 
 
 def _memory() -> int:
-    """The most memory that this process had so far."""
+    """The peak memory of this process, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * UNIT
 
 
 def _limit(seconds: int, memory: int) -> None:
-    """Let the system end this process after so many seconds more, and refuse it more memory."""
+    """Limit the further processor time and the memory of this process."""
     if resource is None:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -197,7 +201,7 @@ def _limit(seconds: int, memory: int) -> None:
 
 
 def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
-    """The texts of a file; or why there are none, and whether the earlier ones are kept."""
+    """The texts of a file, or why there are none and whether stored texts are kept."""
     found: Contents | tuple[str, bool]
     try:
         found = load(path, data, mask=mask)
@@ -210,7 +214,7 @@ def _answer(path: str, data: bytes, *, mask: bool) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON has not."""
+    """The JSON form of other values."""
     return value.isoformat() if isinstance(value, datetime) else asdict(value)
 
 

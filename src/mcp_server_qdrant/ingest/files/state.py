@@ -1,4 +1,4 @@
-"""What a run is asked for, what it tells, and the files that are stored, read off their points."""
+"""The request and the report of a sync, and the stored files as derived from their points."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,20 +9,20 @@ from typing import Any
 from mcp_server_qdrant.core.datatypes import PointId, Selection, SyncedFolder
 from mcp_server_qdrant.ingest.files.walk import Looks, Problem, Source, Stamp, sources
 
-MAX_BYTES = 10_000_000
+MAX_BYTES = 10_000_000  # of a file
 
-Point = tuple[PointId, Mapping[str, Any]]  # its id, and `doc` of its payload
-# The hash of a file's contents when it was read, and the model of its vectors, "" without any:
-# equal ones need no work.
+Point = tuple[PointId, Mapping[str, Any]]  # id, and `doc` of the payload
+# Hash of a file's contents, and the model of its vectors ("" without any). If both are equal, the
+# file is up to date.
 Version = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """The points of one file that are stored, each with the document that it is of.
+    """The stored points of one file, mapped to their documents.
 
-    `version` is None where they are not all the points of the same one, or a run was cut short: the
-    file is stored again. `hashes`: of each of its contents that has points.
+    `version` is None if the points are incomplete or of different versions, as after an interrupted
+    run: the file is stored again. `hashes` are those of all versions that have points.
     """
 
     points: Mapping[PointId, str]
@@ -31,26 +31,26 @@ class KnownFile:
     stamp: Stamp
 
     def has(self, stamp: Stamp, model: str) -> bool:
-        """True where a file of this size and time needs no look at its contents."""
+        """True if a file of this size and time need not be read."""
         return self.stamp == stamp and self.version is not None and self.version[1] == model
 
     def vectors(self, model: str) -> list[PointId]:
-        """The points whose vectors that model made."""
+        """The points with vectors of that model."""
         return list(self.points) if self.version and self.version[1] == model else []
 
     @property
     def documents(self) -> set[str]:
-        """The documents that are of this file."""
+        """The documents of this file."""
         return set(self.points.values())
 
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Files to store, and where. `mirror`: what is no longer there is removed.
+    """Files to store, and where. `mirror`: texts of files that are gone are removed.
 
-    `empty` allows to remove all that a source has; `create` a collection with a name much like
-    another's. A model that is being downloaded is waited for where `patient`; else, and where there
-    is none, texts are stored for keywords and get their vectors later.
+    `empty` allows removing everything of a source, `create` a collection whose name resembles
+    another. `patient`: wait for a model that is being downloaded. Otherwise, or without a model,
+    texts are stored for keyword search and get their vectors later.
     """
 
     sources: tuple[Source, ...]
@@ -62,23 +62,22 @@ class SyncRequest:
     empty: bool = False
     max_bytes: int = MAX_BYTES
     patient: bool = False
-    look: Looks = field(default_factory=Looks, compare=False)  # whatever asks the file system
+    look: Looks = field(default_factory=Looks, compare=False)  # for all file system calls
 
     @classmethod
     def to_keep(cls, folder: SyncedFolder) -> "SyncRequest":
-        """The request that brings a folder in step. Raises RequestError where it is not there."""
+        """The request that syncs a folder. Raises RequestError if it does not exist."""
         found = tuple(sources([folder.path], folder.name))
         return cls(found, folder.collection, folder.selection, mirror=not folder.keep, create=True)
 
 
 @dataclass(slots=True)
 class Report:
-    """The progress of a run, and in the end its result. `seconds` are counted from its start.
+    """The progress of a run, and finally its result. `seconds` is its duration.
 
-    `size` of `sizes` bytes are done, of the files that are to be read. `pending`: texts were
-    written for keywords, and get their vectors later. `notes` are sentences on files that are
-    `stored`; so many secrets in them were `masked`. In a dry run nothing is stored and the lists
-    say what would be.
+    `size` of `sizes` bytes to read are done. `pending`: texts were stored without vectors, which
+    follow later. `notes` are remarks on `stored` files, `masked` the number of secrets in them. In
+    a dry run nothing is stored, and the lists say what would be.
     """
 
     phase: str = "Looking for files"
@@ -100,17 +99,17 @@ class Report:
 
     @property
     def done(self) -> int:
-        """The number of files that are dealt with."""
+        """The number of processed files."""
         return len(self.new) + len(self.changed) + self.unchanged + len(self.problems)
 
     @property
     def share(self) -> float:
-        """The share of the work that is done, by the size of the files, 0 to 1."""
+        """The completed share of the work by file size, 0 to 1."""
         return min(self.size / self.sizes, 1.0) if self.sizes > 0 else 0.0
 
 
 def known_files(points: Sequence[Point]) -> dict[str, KnownFile]:
-    """Path -> what is stored of that file."""
+    """Path -> the stored state of that file."""
     grouped: dict[str, list[Point]] = defaultdict(list)
     for point in points:
         grouped[str(point[1].get("file", {}).get("path"))].append(point)
@@ -135,6 +134,6 @@ def _known(points: Sequence[Point]) -> KnownFile:
         points={point: str(doc.get("id")) for point, doc in points},
         hashes={one for one, _ in versions},
         version=versions.pop() if whole else None,
-        # A file that was touched since has the time at which its contents were still the same.
+        # `seen` is the modification time of a file that was touched but not changed.
         stamp=(files[0].get("size"), files[0].get("seen", files[0].get("mtime"))),
     )

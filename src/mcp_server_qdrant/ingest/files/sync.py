@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic, time
@@ -18,11 +18,12 @@ from typing_extensions import override
 
 from mcp_server_qdrant.core.datatypes import Document, Payload, PointId, Target
 from mcp_server_qdrant.core.disk import opened
-from mcp_server_qdrant.core.errors import RequestError, Unforeseen, UnusableFile, contained
+from mcp_server_qdrant.core.errors import Unforeseen, UnusableFile, contained
 from mcp_server_qdrant.core.notation import called, iso, moment
 from mcp_server_qdrant.encoders.chunk import split, token_count
 from mcp_server_qdrant.ingest.attributes import MAX_TITLE, fault
 from mcp_server_qdrant.ingest.encoding import shortened
+from mcp_server_qdrant.ingest.files.plan import Plan, plan
 from mcp_server_qdrant.ingest.files.reader import Reader
 from mcp_server_qdrant.ingest.files.state import (
     KnownFile,
@@ -31,12 +32,12 @@ from mcp_server_qdrant.ingest.files.state import (
     Version,
     known_files,
 )
-from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen, walk_all
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, walk_all
 from mcp_server_qdrant.ingest.formats.base import Loaded
 from mcp_server_qdrant.ingest.formats.load import format_of
 from mcp_server_qdrant.ingest.parts import breaks, numbered, parts_of, sections, sections_of
 from mcp_server_qdrant.ingest.store import FALLBACK_TOKENS, OVERLAP, Store
-from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job
+from mcp_server_qdrant.ingest.writer import RETRIES, Encode, Job, Outcomes
 from mcp_server_qdrant.qdrant.payload import SOURCE_KEY
 
 LOAD_SECONDS, MODEL_SECONDS = 30, 900  # the latter for a download
@@ -44,16 +45,28 @@ HASH = 32  # characters of the hash of the contents
 LARGE = 20  # times the limit, for a format whose files may be large
 MB = 1_000_000
 SHOWN = 80  # characters of an id in a note
-ADVICE = (
-    'If it is another folder, give it a name (--name, or "name" in SYNC_SOURCES); if all of them '
-    "are to be removed, run sync with --empty."
-)
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, kw_only=True)
+class FileJob(Job):
+    """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
+
+    found: Found
+    version: Version
+    old: KnownFile | None
+    masked: int
+
+    @property
+    def state(self) -> KnownFile:
+        """The state of the file once all is written."""
+        points = {part.id: str(part.document) for part in self.parts}
+        return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
+
+
 @dataclass(eq=False)
-class Sync:
+class Sync(Outcomes[FileJob]):
     """One run of a request, told of in its `report`.
 
     `before`, the report of the run before, saves reading what it has of the state again, and files
@@ -72,6 +85,7 @@ class Sync:
     reader: Reader = field(default_factory=Reader, init=False)
     owners: dict[str, str] = field(default_factory=dict, init=False)  # documents -> files seen
     touched: list[Found] = field(default_factory=list, init=False)  # with the contents of before
+    expiring: bool = field(default=False, init=False)  # texts that expire are looked for
 
     async def run(self) -> Report:
         """Do it; the report.
@@ -82,21 +96,38 @@ class Sync:
         request, report = self.request, self.report
         seen = await request.look(walk_all, request.sources, request.selection)
         report.files = len(seen.files)
-        report.problems += seen.problems
         target = await self._target()
-        report.stored = await self._stored(target)
-        if request.mirror and not request.empty:
-            _check_harmless(request, seen, report.stored)
+        self.model = target.dense.model if target and target.dense else ""
+        report.stored = await self._known(target)
+        before = self.before.problems if self.before else ()
+        todo = plan(request, seen, report.stored, self.model, before)
         with closing(self.reader):
-            await self._store_files(seen.files, target)
-        for found in () if request.dry_run else self.touched:
-            known = report.stored[found.path]
-            points, contents = list(known.points), known.hashes
-            await self.store.points.file_seen(request.collection, points, contents, found.mtime)
-        if request.mirror:
-            await self._remove_the_gone(seen)
+            await self._apply(todo, None if request.dry_run else target)
         report.seconds = monotonic() - report.started
         return report
+
+    async def _apply(self, todo: Plan, target: Target | None) -> None:
+        """Do what is planned; without a target, only count it."""
+        report = self.report
+        report.problems += todo.problems
+        report.unchanged = len(todo.unchanged)
+        report.sizes = sum(found.size for found in todo.read)
+        for path in todo.unchanged:
+            self.owners.update(dict.fromkeys(report.stored[path].documents, path))
+        if target is not None:
+            await self._write(todo.read, target)
+        else:
+            async for job in self._jobs(todo.read):
+                self._count(job)
+        remove = set(todo.remove)
+        if self.request.mirror:  # files that turned out to be unusable
+            bad = report.problems[len(todo.problems) :]
+            remove |= {one.path for one in bad if not one.kept} & report.stored.keys()
+            report.phase = "Removing"
+        for path in sorted(remove):
+            report.removed.append(path)
+            if target is not None:
+                await self._drop(path, report.stored.pop(path), ())
 
     async def _target(self) -> Target | None:
         """The collection to write to, made where there is none; None in a dry run."""
@@ -108,7 +139,7 @@ class Sync:
             return None
         return await self.store.writable(name, SOURCE_KEY, dry=dry)
 
-    async def _stored(self, target: Target | None) -> dict[str, KnownFile]:
+    async def _known(self, target: Target | None) -> dict[str, KnownFile]:
         """The files of the sources that are stored; of a source that is a file, only that."""
         if target is None:
             return {}
@@ -126,42 +157,21 @@ class Sync:
         known = known_files(points).items()
         return {path: file for path, file in known if path in single or path.startswith(whole)}
 
-    async def _store_files(self, files: Sequence[Found], target: Target | None) -> None:
-        """Store what is new or changed; in a dry run count it."""
-        self.model = target.dense.model if target and target.dense else ""
-        waiting = self._waiting(files)
-        self.report.sizes = sum(found.size for found in waiting)
-        if target is None or self.request.dry_run:
-            async for job in self._jobs(waiting):
-                job.count()
-            return
-        encode = await self._encoder() if self.model and waiting else None
-        writer = self.store.writer(target, encode, RETRIES)
-        writer.before_swap = self._keep_replaced
+    async def _write(self, files: Sequence[Found], target: Target) -> None:
+        """Store what is new or changed."""
+        encode = await self._encoder() if self.model and files else None
+        writer = self.store.writer(target, encode, RETRIES, self)
         try:
-            await writer.run(self._jobs(waiting))
+            await writer.run(self._jobs(files))
         finally:
             self.report.pending = writer.pending
             self.store.catalog.forget(target.collection)
             if writer.pending:
                 self.store.pending()
-
-    def _waiting(self, files: Sequence[Found]) -> list[Found]:
-        """The files that have to be read, those that may take long last; the others are counted."""
-        waiting = []
-        before = self.before.problems if self.before else ()
-        unreadable = {one.path: one for one in before if one.stamp}
-        for found in files:
-            known = self.report.stored.get(found.path)
-            bad = unreadable.get(found.path)
-            if known and known.has(found.stamp, self.model):
-                self.report.unchanged += 1
-                self.owners.update(dict.fromkeys(known.documents, found.path))
-            elif bad and bad.stamp == found.stamp:
-                self.report.problems.append(bad)
-            else:
-                waiting.append(found)
-        return sorted(waiting, key=lambda one: 0 if format_of(one.path).plain else one.size)
+        for found in self.touched:
+            known = self.report.stored[found.path]
+            points, contents = list(known.points), known.hashes
+            await self.store.points.file_seen(target.collection, points, contents, found.mtime)
 
     async def _encoder(self) -> Encode:
         """The model of the collection, waited for while it is being loaded."""
@@ -174,16 +184,16 @@ class Sync:
         encode = encoder.encode_documents
         return self.pace(encode) if self.pace else encode
 
-    async def _jobs(self, waiting: Sequence[Found]) -> AsyncIterator["FileJob"]:
+    async def _jobs(self, files: Sequence[Found]) -> AsyncIterator[FileJob]:
         """The files that have to be stored; the others are dealt with on the way."""
         self.report.phase = "Reading"
-        for found in waiting:
+        for found in files:
             if job := await self.job(found):
                 yield job
             else:
                 self.report.sizes -= found.size
 
-    async def job(self, found: Found) -> "FileJob | None":
+    async def job(self, found: Found) -> FileJob | None:
         """The parts of a file; None where they are stored, or it is a problem by now."""
         try:
             with contained():
@@ -202,7 +212,7 @@ class Sync:
         self.report.problems.append(problem)
         return None
 
-    def _job(self, found: Found, data: bytes) -> "FileJob | None":
+    def _job(self, found: Found, data: bytes) -> FileJob | None:
         known = self.report.stored.get(found.path)
         version = hashlib.sha256(data).hexdigest()[:HASH], self.model
         if known and known.version == version:  # only the time is new
@@ -227,7 +237,6 @@ class Sync:
         return FileJob(
             parts=[part for text in cut for part in self._parts(file, text, again=bool(known))],
             earlier=known.vectors(self.model) if known else (),
-            run=self,
             found=found,
             version=version,
             old=known,
@@ -297,7 +306,7 @@ class Sync:
             document=text.id or file["path"],
             writing=int(time()) if again or len(chunks) > 1 else None,
             file=file,
-        )
+        )._replace(**text.kept or {})
         parts = [
             part._replace(section=section, sections=inside)
             for part, (section, inside) in zip(
@@ -308,9 +317,16 @@ class Sync:
         ]
         return numbered(parts, self.store.points.identify)
 
-    async def _keep_replaced(self, new: Sequence[Document]) -> None:
-        """Keep what callers wrote under the ids of these texts of files."""
-        await self._keep_edited({one.id: str((one.file or {})["path"]) for one in new}, "replaced")
+    @override
+    async def replacing(self, heads: Sequence[Document]) -> None:
+        """Keep what callers wrote under the ids of these texts of files; expect what expires."""
+        if any(one.expires for one in heads) and not self.expiring:
+            await self.store.points.expect_expiry(self.request.collection)
+            self.store.catalog.forget(self.request.collection)
+            self.expiring = True
+        await self._keep_edited(
+            {one.id: str((one.file or {})["path"]) for one in heads}, "replaced"
+        )
 
     async def _keep_edited(self, paths: Mapping[PointId, str], fate: str) -> None:
         """Keep those of these first parts of texts, each of a file, that callers wrote; say so."""
@@ -322,20 +338,31 @@ class Sync:
                 why = f": {kept.fault}" if kept.fault else ""
                 self.report.notes.append((paths[old.id], f"{what}, {how}{why}"))
 
-    async def _remove_the_gone(self, seen: Seen) -> None:
-        """Remove what the files below the sources no longer hold."""
-        report = self.report
-        report.phase = "Removing"
-        present = {found.path for found in seen.files}
-        present -= {one.path for one in report.problems if not one.kept}
-        present |= {one.path for one in report.problems if one.kept}
-        for path in sorted(report.stored.keys() - present):
-            if not path.startswith(tuple(seen.unseen)):
-                report.removed.append(path)
-                if not self.request.dry_run:
-                    await self.drop(path, report.stored.pop(path), ())
+    @override
+    def wrote(self, job: FileJob, count: int) -> None:
+        self.report.phase = "Storing"
+        self.report.texts += count
+        self.report.size += count * job.found.size / len(job.parts)
 
-    async def drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
+    @override
+    async def stored(self, job: FileJob) -> None:
+        """What the earlier contents of the file had more is removed."""
+        state = job.state
+        if job.old:
+            await self._drop(job.found.path, job.old, state.points)
+        self.report.stored[job.found.path] = state
+        self._count(job)
+
+    @override
+    def failed(self, job: FileJob, reason: str) -> None:
+        problem = Problem(job.found.path, f"cannot be stored: {reason}", kept=True)
+        self.report.problems.append(problem)
+
+    def _count(self, job: FileJob) -> None:
+        (self.report.changed if job.old else self.report.new).append(job.found.path)
+        self.report.masked += job.masked
+
+    async def _drop(self, path: str, known: KnownFile, kept: Container[PointId]) -> None:
         """Remove points of a file, but not of a document that another file has by now."""
         points = [
             point
@@ -351,71 +378,8 @@ class Sync:
             self.store.written(name, ())
 
 
-@dataclass(eq=False, kw_only=True)
-class FileJob(Job):
-    """A file whose parts are to be stored; so many secrets of its texts are `masked`."""
-
-    run: Sync
-    found: Found
-    version: Version
-    old: KnownFile | None
-    masked: int
-
-    @property
-    def stored(self) -> KnownFile:
-        """The state of the file once all is written."""
-        points = {part.id: str(part.document) for part in self.parts}
-        return KnownFile(points, {self.version[0]}, self.version, self.found.stamp)
-
-    @override
-    def wrote(self, count: int) -> None:
-        report = self.run.report
-        report.phase = "Storing"
-        report.texts += count
-        report.size += count * self.found.size / len(self.parts)
-
-    @override
-    async def finished(self) -> None:
-        """What the earlier contents of the file had more is removed."""
-        stored = self.stored
-        if self.old:
-            await self.run.drop(self.found.path, self.old, stored.points)
-        self.run.report.stored[self.found.path] = stored
-        self.count()
-
-    @override
-    def failed(self, reason: str) -> None:
-        problem = Problem(self.found.path, f"cannot be stored: {reason}", kept=True)
-        self.run.report.problems.append(problem)
-
-    def count(self) -> None:
-        """Count the file in the report."""
-        report = self.run.report
-        (report.changed if self.old else report.new).append(self.found.path)
-        report.masked += self.masked
-
-
 def _edited(old: Document) -> bool:
     """True for a text that a caller stored, or changed since a file was stored."""
     nanoseconds = (old.file or {}).get("mtime")
     when = moment(nanoseconds / 1e9) if isinstance(nanoseconds, int) else None
     return when is None or old.updated_at not in (old.created_at, iso(when))
-
-
-def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
-    """Raise RequestError where a mirror would remove all of a source: is it the right folder?
-
-    A folder of one file, that holds another one now, is.
-    """
-    there = {found.path for found in seen.files}
-    kept = {one.path for one in seen.problems if one.kept}
-    looked_at = [one for one in known if one not in kept and not one.startswith((*seen.unseen,))]
-    for source in request.sources:
-        prefix = f"{source.name}/"
-        stored = [path for path in looked_at if path.startswith(prefix)]
-        replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
-        if source.only is None and stored and not replaced and there.isdisjoint(stored):
-            raise RequestError(
-                f"None of the {len(stored):,} files of {source.name!r} that are in "
-                f"{request.collection!r} is in this folder. {ADVICE}"
-            )

@@ -1,4 +1,4 @@
-"""The files below the paths that a person gave, in the same order every time."""
+"""Walks the given paths and lists their files, always in the same order."""
 
 import asyncio
 import contextlib
@@ -19,20 +19,20 @@ from mcp_server_qdrant.ingest.files.patterns import Patterns
 from mcp_server_qdrant.ingest.secrets import MASK, spans, without
 
 IGNORE_FILE = ".gitignore"
-MOST_RULES = 1_000_000  # bytes
-NEVER = frozenset({"node_modules", "__pycache__"})  # made by tools; hidden ones are left out anyway
-LOOK_SECONDS = 600.0  # to walk through the folders, or to read one file, from a slow network drive
+MOST_RULES = 1_000_000  # bytes of an ignore file
+NEVER = frozenset({"node_modules", "__pycache__"})  # folders ignored in addition to hidden ones
+LOOK_SECONDS = 600.0  # timeout of a walk, or of reading a file; network drives can be slow
 AWAY = "The drive that the files are on does not answer: is it connected?"
 
 T = TypeVar("T")
 
-Stamp = tuple[int, ...]  # size and time: of two versions of a file these differ
+Stamp = tuple[int, ...]  # size and modification time
 
 
 class Looks:
-    """Looks at the files of one request, one after the other, in a thread of their own.
+    """Runs the file system calls of one request, one at a time, in a thread of their own.
 
-    A look at a network drive that hangs may never end. It blocks nothing but this thread.
+    A call to a network drive may hang forever; it blocks only this thread.
     """
 
     def __init__(self) -> None:
@@ -41,22 +41,22 @@ class Looks:
     async def __call__(
         self, look: Callable[..., T], *given: object, seconds: float = LOOK_SECONDS
     ) -> T:
-        """What the look returns. Raises BackendError where it takes longer."""
+        """The result of a call. Raises BackendError on a timeout."""
         loop, call = asyncio.get_running_loop(), partial(look, *given)
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await loop.run_in_executor(self._thread, call)
         except TimeoutError as error:
-            if not limit.expired():  # it is the drive's own
+            if not limit.expired():  # raised by the call itself
                 raise
             raise BackendError(AWAY) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder, or one file, and the name that the ids of its documents begin with.
+    """A folder, or one file, and the name with which the ids of its documents begin.
 
-    Whether it is a folder is looked up once: one that vanishes later has not become a file.
+    `folder` is determined once, because a folder that vanishes must not count as a file.
     """
 
     name: str
@@ -65,17 +65,18 @@ class Source:
 
     @property
     def only(self) -> str | None:
-        """The one file's document; None of a folder."""
+        """The document of a single file; None for a folder."""
         return None if self.folder else _normal(f"{self.name}/{self.path.name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file as it was seen: `path` is the source's name and its place below.
+    """A file found by a walk.
 
-    `path` is the same on every machine; it is the id of the file's document. `mtime` is in
-    nanoseconds: an engine may return a fraction of a second changed in its last digit. The file
-    must be `within` its source when it is read; None: it was named itself, and may be a link.
+    `path` is the source's name and the relative path, the same on every machine; it is the id of
+    the document. `mtime` is an integer of nanoseconds, because an engine may change the last digit
+    of a float. The file must be `within` its source when it is read; None: the file was named
+    itself and may be a link.
     """
 
     source: str
@@ -87,16 +88,16 @@ class Found:
 
     @property
     def stamp(self) -> Stamp:
-        """Numbers that differ once the file was changed."""
+        """Size and modification time, which differ after a change."""
         return self.size, self.mtime
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A file that is not, or not wholly, in the collection, and why.
+    """A file that is not, or not completely, in the collection, and why.
 
-    `kept` says that what was stored of it earlier stays. `stamp` is that of a file which cannot be
-    read before it changes.
+    `kept`: what was stored of it earlier stays. `stamp` is set if reading cannot succeed before the
+    file changes.
     """
 
     path: str
@@ -107,7 +108,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Seen:
-    """Everything below the paths. Nothing is known of what is below the `unseen` folders."""
+    """Everything below the paths; the contents of `unseen` folders are unknown."""
 
     files: list[Found] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
@@ -116,16 +117,16 @@ class Seen:
 
 
 def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
-    """The paths with their names: the folder's own, a file's folder's, or the one given.
+    """The paths with names: that of the folder, or of a file's folder, or the given `name`.
 
-    Raises RequestError where there is no such path, or two have one name.
+    Raises RequestError if a path does not exist, or two have the same name.
     """
     if name is not None and len(paths) > 1:
         raise RequestError("A name can be given to one path at a time.")
     found: dict[str, Source] = {}
     for path in map(Path.absolute, paths):
         if not os.access(path, os.F_OK):
-            raise RequestError(f"There is no {path}, or it may not be looked at.")
+            raise RequestError(f"{path} does not exist or is not accessible.")
         folder = path if path.is_dir() else path.parent
         own = name or folder.resolve().name or "root"
         source = Source(_normal(own), path, folder=folder == path)
@@ -141,24 +142,23 @@ def sources(paths: Sequence[Path], name: str | None = None) -> list[Source]:
 
 
 def walk_all(sources: Sequence[Source], selection: Selection) -> Seen:
-    """All files of all sources that are wanted, each place once.
+    """All selected files of all sources, without duplicates.
 
-    Left out, unmentioned: hidden files, and what a .gitignore or the selection excludes. Links to
-    folders and those out of the source are problems. Whatever cannot be looked at is a problem,
-    too, and never an error.
+    Hidden files and those that a .gitignore or the selection excludes are left out silently.
+    Links to folders or out of the source, and everything unreadable, are problems, never errors.
     """
     seen = Seen()
     for source in sources:
         walk = _Walk(source, selection, seen)
         if source.folder:
             walk.descend()
-        else:  # a link, too, is what was named
+        else:  # may be a link, since it was named itself
             walk.look(source.path)
     return seen
 
 
 class _Walk:
-    """The folders below one source, with the rules that hold in each."""
+    """The walk through one source, with the ignore rules of each folder."""
 
     def __init__(self, source: Source, selection: Selection, seen: Seen) -> None:
         self._source = source
@@ -170,10 +170,10 @@ class _Walk:
         self._places = {one.path for one in seen.files}
 
     def descend(self) -> None:
-        """Look at everything that is wanted, a folder's files before its folders."""
+        """Record everything that is selected, a folder's files before its subfolders."""
         above = tuple(_rules_above(self._top))
         if _ignored(self._top, above, is_folder=True):
-            above = ()  # who names an ignored folder wants it
+            above = ()  # an ignored folder that is named explicitly is wanted
         waiting = [(self._top, above)]
         while waiting:
             folder, rules = waiting.pop()
@@ -188,10 +188,10 @@ class _Walk:
             waiting += [(one, rules) for one in reversed(folders)]
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
-        """What is in a folder; one that cannot be looked into is unseen."""
+        """The entries of a folder; an unreadable one is recorded as unseen."""
         try:
             with os.scandir(folder) as entries:
-                # To tell folders from files may take a look at each, which may be refused, too.
+                # `is_dir` may need a stat call, which can fail too.
                 found = sorted(
                     entries, key=lambda one: (one.is_dir(follow_symlinks=False), one.name)
                 )
@@ -210,10 +210,14 @@ class _Walk:
         own = _below(self._top, path, is_folder=is_folder)
         if _ignored(path, rules, is_folder=is_folder) or self._exclude.match(own):
             return False
-        return is_folder or self._include is None or bool(self._include.match(own))
+        if is_folder or self._include is None:
+            return True
+        above = (f"{folder}/" for folder in PurePosixPath(own).parents)
+        verdicts = map(self._include.match, (own, *above))
+        return next((one for one in verdicts if one is not None), False)
 
     def look(self, file: Path, *, link: bool = False) -> None:
-        """Record one entry that is no folder."""
+        """Record an entry that is not a folder."""
         place = _normal(self._place(file))
         if link and self._within and place_in(self._within, file) is None:
             self._problem(place, OUTSIDE)
@@ -221,8 +225,8 @@ class _Walk:
         try:
             status = file.stat()
         except OSError as error:
-            # What it leads to is gone. But where a file goes that was listed just now, or that is
-            # all of its source, the drive may have gone.
+            # A dangling link is gone. If a file vanishes that was just listed, or that is the whole
+            # source, the drive may be disconnected.
             gone = link and isinstance(error, FileNotFoundError)
             self._problem(place, f"cannot be read: {error.strerror}", kept=not gone)
             return
@@ -232,7 +236,7 @@ class _Walk:
             self._problem(place, NO_FILE)
         elif as_utf8(place) != place:
             self._problem(place, "its name is not UTF-8")
-        elif place in self._places:  # spelled in two ways, or without what told it apart
+        elif place in self._places:  # another spelling, or masking made them equal
             if MASK in place:
                 self._problem(place, "another file has this name without secrets", kept=True)
         else:
@@ -243,7 +247,7 @@ class _Walk:
             )
 
     def _rules_of(self, folder: Path) -> "list[_Rules]":
-        """The rules of a folder; those that cannot be read are a problem."""
+        """The rules of a folder; an unreadable ignore file is a problem."""
         try:
             return _read_rules(folder, self._within)
         except (OSError, UnusableFile) as error:
@@ -271,13 +275,13 @@ def _ignored(path: Path, rules: "Sequence[_Rules]", *, is_folder: bool) -> bool:
 
 
 def _rules_above(root: Path) -> Iterator[_Rules]:
-    """The rules of the folders around the root, up to the repository that it is in."""
+    """The rules of the root's parent folders, up to the top of its repository."""
     above = list(root.parents)
     top = next((i for i, one in enumerate(above) if os.access(one / ".git", os.F_OK)), None)
     if top is None or os.access(root / ".git", os.F_OK):
         return
     for folder in above[: top + 1]:
-        # Not below the path that was given: a fault there is none of our business.
+        # These folders are outside of the given path; errors there are ignored.
         with contextlib.suppress(OSError, UnusableFile):
             yield from _read_rules(folder, None)
 
@@ -289,18 +293,18 @@ def _read_rules(folder: Path, within: Path | None) -> list[_Rules]:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return []
     if len(text) > MOST_RULES:
-        raise UnusableFile(f"is larger than {MOST_RULES / 1e6:.0f} MB and not heeded")
-    return [(folder, Patterns(text.decode("utf-8", "replace").splitlines()))]
+        raise UnusableFile(f"is larger than {MOST_RULES / 1e6:.0f} MB and ignored")
+    return [(folder, Patterns(text.decode("utf-8-sig", "replace").split("\n")))]
 
 
 def _below(folder: Path, path: Path, *, is_folder: bool) -> str:
-    return f"{path.relative_to(folder).as_posix()}{'/' if is_folder else ''}"
+    return as_utf8(f"{path.relative_to(folder).as_posix()}{'/' if is_folder else ''}")
 
 
 def _normal(text: str) -> str:
-    """A name or place without secrets and in composed characters: file systems spell differently.
+    """A path with secrets masked, in NFC, because file systems differ in normalisation.
 
-    A file keeps its ending, which tells its format.
+    A file keeps its suffix, which determines the format.
     """
     parts = map(PurePosixPath, unicodedata.normalize("NFC", text).split("/"))
     pairs = [(one.stem, one.suffix) if len(one.suffix) < 7 else (one.name, "") for one in parts]
@@ -308,5 +312,5 @@ def _normal(text: str) -> str:
 
 
 def as_utf8(text: str) -> str:
-    """A file's name without the bytes that are no UTF-8."""
+    """A file's name with invalid UTF-8 replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,1 +1,1 @@
-"""Bytes of a file to texts, a file per format; nothing here touches the disk or a collection."""
+"""Turns the bytes of a file into texts, one module per format; no access to disk or collections."""

@@ -1,4 +1,4 @@
-"""The parts that all formats share: texts of a file, decoding, metadata, tags and times."""
+"""Shared by all formats: the texts of a file, decoding, metadata, tags and times."""
 
 import codecs
 import hashlib
@@ -12,14 +12,16 @@ from pathlib import PurePosixPath
 from typing import Any
 from zipfile import ZipFile
 
+from mcp_server_qdrant.core.dates import stated
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible, moment
+from mcp_server_qdrant.core.notation import CALENDAR, SURROGATE, impossible
+from mcp_server_qdrant.ingest.secrets import Span, without
 
-FEWEST, MOST = -(2**63), 2**63 - 1  # beyond, engines make a rounded float of an integer
-MAX_DEPTH = 32
-MAX_VALUES = 10_000
-SHOWN = 5
-KINDS = 50
+FEWEST, MOST = -(2**63), 2**63 - 1  # engines convert larger integers to rounded floats
+MAX_DEPTH = 32  # levels of nesting
+MAX_VALUES = 10_000  # values in metadata
+SHOWN = 5  # items listed in a note
+KINDS = 50  # faults listed separately
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -27,21 +29,22 @@ BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Encodings that files without a mark are likely to be in; more of them make more wrong guesses.
+# Likely encodings of files without a byte order mark; more of them cause more wrong guesses.
 WESTERN = "cp1252"
 ENCODINGS = [
     *(WESTERN, "cp1250", "cp1251", "cp1253", "cp1254", "koi8_r"),
     *("cp932", "euc_jp", "cp949", "gb18030", "big5"),
 ]
 VERSION = re.compile(r"\W{0,9}(?:version|release|v)?\W{0,9}(\d+(?:\.\d+)+)", re.IGNORECASE)
+NO_WORDS = re.compile(r"[\W\d_]*|\S+\.\w{2,4}|data:.*|\S+://.*")
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The start of a section: its name, and how deep it lies (1 is the outermost).
+    """The start of a section, with its level (1 is the outermost) and name.
 
-    Without a name those as deep end there. Level 0 is a page: the text flows on across its start.
+    A mark without a name ends sections of its level. Level 0 is a page, across which text flows.
     """
 
     start: int
@@ -53,8 +56,9 @@ class Mark:
 class Loaded:
     """One text of a file.
 
-    `id` is the one it came with; None means that the file is its id. `offset` is where the text
-    begins in the file, in characters; `marks` are sorted by where they are in the text.
+    Without an `id` the file's path is the id. `offset` is the start of the text in the file, in
+    characters; `marks` are sorted by position. `kept` has the Document fields to restore of an
+    exported text.
     """
 
     text: str
@@ -65,13 +69,14 @@ class Loaded:
     created_at: datetime | None = None
     marks: tuple[Mark, ...] = ()
     offset: int = 0
+    kept: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True)
 class Contents:
-    """The texts of a file, and sentences on what could not be taken from it.
+    """The texts of a file, and notes on what could not be read.
 
-    So many secrets were `masked` in the texts.
+    `masked` is the number of secrets masked in the texts.
     """
 
     texts: list[Loaded] = field(default_factory=list)
@@ -80,9 +85,9 @@ class Contents:
 
 
 def fault_notes(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
-    """A sentence per fault, with the first of the lines, or messages, that have it.
+    """One note per fault, with the first lines, or messages, that have it.
 
-    Of many kinds only the first are told apart.
+    Beyond `KINDS`, faults are combined.
     """
     numbers: dict[str, list[int]] = {}
     for fault, number in faults:
@@ -102,9 +107,9 @@ def collected(
     items: Iterable[tuple[int, Any]],
     loaded: Callable[[Any], tuple[Loaded, list[str]]],
 ) -> Contents:
-    """The texts of many items, which come with their numbers. A bad one is left out, with a note.
+    """The texts of numbered items. A bad item is left out with a note.
 
-    `loaded` makes a text of one and sentences on it, and raises UnusableFile.
+    `loaded` turns an item into a text and notes, or raises UnusableFile.
     """
     texts: dict[str | None, Loaded] = {}
     faults: list[tuple[str, int]] = []
@@ -123,13 +128,13 @@ def collected(
 
 
 def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
-    """The text, and a sentence where its encoding was guessed. Raises UnusableFile.
+    """The text, and a note if its encoding was guessed. Raises UnusableFile.
 
-    A byte order mark says which it is, or `declared`; else it is UTF-8 if it can be.
+    The encoding is that of a byte order mark, else `declared`, else UTF-8 if it is valid.
     """
     for bom, encoding in BOMS:
         if data.startswith(bom):
-            return strictly(data[len(bom) :], encoding), []
+            return readable(strictly(data[len(bom) :], encoding)), []
     if b"\0" in data:
         raise UnusableFile("is binary")
     for encoding in filter(None, (declared, "utf-8")):
@@ -141,7 +146,7 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
 
 
 def strictly(data: bytes, encoding: str = "utf-8") -> str:
-    """The text in this encoding. Raises UnusableFile naming the byte that it does not have."""
+    """The text in this encoding. Raises UnusableFile naming the first invalid byte."""
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -172,17 +177,17 @@ def _guessed(data: bytes, error: UnicodeDecodeError) -> tuple[str, list[str]]:
 
 
 def _called(encoding: str) -> str:
-    """An encoding's usual name."""
+    """The usual name of an encoding."""
     return encoding.upper().replace("CP", "Windows-").replace("_", "-")
 
 
 def readable(text: str) -> str:
-    """The text without halves of characters, and without NUL."""
+    """The text without surrogates and NUL."""
     return SURROGATE.sub("\ufffd", text).replace("\0", "")
 
 
 def parsed(text: str) -> Any:
-    """The value of a file in JSON. Raises UnusableFile."""
+    """The value of a JSON file. Raises UnusableFile."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -190,15 +195,15 @@ def parsed(text: str) -> Any:
 
 
 def storable(value: Any) -> Any:
-    """Values of JSON or YAML as every engine can hold them.
+    """Values of JSON or YAML in a form that every engine can store.
 
-    Dates and numbers beyond 64 bits become text. Raises UnusableFile where there is too much.
+    Dates and numbers beyond 64 bits become text. Raises UnusableFile if there are too many values.
     """
     return _storable(value, 0, iter(range(MAX_VALUES)))
 
 
 def _storable(value: Any, depth: int, left: Iterator[int]) -> Any:
-    # Aliases of YAML make much out of little: what is counted is what would be stored.
+    # Count values after expansion, because YAML aliases can multiply them.
     if next(left, None) is None:
         raise UnusableFile(f"has metadata of more than {MAX_VALUES:,} values")
     if depth > MAX_DEPTH:
@@ -221,15 +226,40 @@ def _text(value: Any) -> str:
     return SURROGATE.sub("\ufffd", text)
 
 
+def mapping(value: Any) -> dict[str, Any]:
+    """The value if it is a JSON object, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def changed(value: Any, change: Callable[[str], str]) -> Any:
+    """Metadata with a function applied to each string value."""
+    if isinstance(value, Mapping):
+        return {key: changed(one, change) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(changed(one, change) for one in value)
+    return change(value) if isinstance(value, str) else value
+
+
+def described(words: str) -> str:
+    """A picture's description; "" if it is a file name or has no words."""
+    words = " ".join(words.split())
+    return "" if NO_WORDS.fullmatch(words) else words
+
+
+def unread(count: int, what: str) -> list[str]:
+    """A note on things that were left out, if there are any."""
+    return [f"{count:,} {what}{'s were' if count > 1 else ' was'} not read"] if count else []
+
+
 def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
-    """The first time among the values, and on each that can be none a sentence with its name."""
-    found = next((when for when in map(moment, times.values()) if when), None)
+    """The first valid time among the values, and a note on each impossible one."""
+    found = next((when for when in map(stated, times.values()) if when), None)
     faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
     return found, faults
 
 
 def tags_of(value: Any) -> tuple[str, ...]:
-    """Tags as people write them: a list, or names separated by commas."""
+    """Tags from a list or a comma-separated string."""
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list):
@@ -239,7 +269,7 @@ def tags_of(value: Any) -> tuple[str, ...]:
 
 
 def dublin_core(archive: ZipFile, name: str) -> dict[str, str]:
-    """What a document says of itself in that file: a term of Dublin Core -> its first value."""
+    """The Dublin Core metadata in that file: term -> first value."""
     from lxml import etree
 
     if name not in archive.namelist():
@@ -251,18 +281,18 @@ def dublin_core(archive: ZipFile, name: str) -> dict[str, str]:
 
 
 def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
-    """A document with the author and the date that it says it has."""
+    """A document with its declared author, language and date."""
     known = {"author": about.get("creator"), "language": about.get("language")}
     when = about.get("modified") or about.get("date") or about.get("created")
     metadata = {name: value for name, value in known.items() if value}
-    return Contents([replace(text, metadata=metadata or None, created_at=moment(when))], [*notes])
+    return Contents([replace(text, metadata=metadata or None, created_at=stated(when))], [*notes])
 
 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
-    """The title of a text, and its marks, of which the one that repeats the title has no name.
+    """The title of a text, and its marks; the one that repeats the title loses its name.
 
-    It is what was given, or the heading above all others, or else the file's name: a heading beside
-    others is a section's, and so is the version above older ones in a changelog.
+    The title is the given one, else the only outermost heading, else the file's name. If several
+    headings are versions, as in a changelog, none of them is the title.
     """
     level = min((mark.level for mark in marks), default=0)
     outermost = [mark for mark in marks if mark.level == level]
@@ -279,15 +309,26 @@ def _words(text: str) -> str:
 
 
 def _file(path: str) -> str:
-    """The name of a file without its ending, behind that of its folder."""
+    """The name of a file without its suffix, preceded by its folder."""
     return "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
 
 
+def edited(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:
+    """The text with these spans replaced by `put`, and its marks moved accordingly."""
+    marks, at, moved, last = [], 0, 0, 0
+    for mark in text.marks:
+        while at < len(spans) and spans[at][0] < mark.start:
+            start, last = spans[at]
+            at, moved = at + 1, moved + len(put) - (last - start)
+        marks.append(replace(mark, start=max(mark.start, last) + moved))
+    return replace(text, text=without(text.text, spans, put), marks=tuple(marks))
+
+
 def content_id(path: str, text: str) -> str:
-    """The id of a text of a file that has none of its own."""
+    """The id of a text without one, derived from its contents."""
     return f"{path}#{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def name_of(path: str) -> str:
-    """The place of a file in its source."""
+    """The path of a file relative to its source."""
     return path.partition("/")[2] or path

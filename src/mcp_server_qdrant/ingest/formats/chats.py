@@ -1,10 +1,13 @@
-"""Exported chats of Claude and ChatGPT: a text per conversation."""
+"""Exported chats of Claude and ChatGPT: one text per conversation."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from mcp_server_qdrant.core.context import local
 from mcp_server_qdrant.core.errors import UnusableFile, contained
 from mcp_server_qdrant.core.notation import line, moment
 from mcp_server_qdrant.ingest.formats.base import (
@@ -21,11 +24,25 @@ NAMES = "conversations.json conversations-*.json"
 USER = "User"
 SECTION = 60  # characters of its name
 NO_DATE = "has no date: it is stored without one"
+# Marks that ChatGPT shows as a picture, a source or a link; some contain a name.
+MARK = re.compile(r"\ue200(?P<kind>[a-z_]+)\ue202(?P<rest>[^\ue200\ue201]*+)\ue201")
+NAMED = ("entity", "url", "link_title")
+PLACEHOLDER = re.compile(
+    r"(?<![ \t])[ \t]*+(?:"
+    r"\ue200[^\ue200\ue201]*+\ue201"
+    r"|<<ImageDisplayed>>"
+    r"|【\d[\d:]*+†[^【】\n]{0,300}+】"
+    r"|:contentReference\[oaicite[^\[\]\n]{0,99}+\](?:\{[^{}\n]{0,99}+\})?"
+    r")"
+    r"|[\ue200-\ue206]"
+    r"|^[ \t]*+\[image\](?=[ \t\r]*+$)|\A\[image\](?=\s)|(?<=\s)\[image\]\Z",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of a conversation: who said what, and when."""
+    """A turn of a conversation."""
 
     speaker: str
     text: str
@@ -33,12 +50,12 @@ class Turn:
 
     @property
     def day(self) -> str:
-        """Its day; empty where that is not known."""
-        return self.when.date().isoformat() if self.when else ""
+        """The local date; "" if the time is unknown."""
+        return local(self.when).date().isoformat() if self.when else ""
 
 
 def read(path: str, text: str) -> Contents:
-    """The chats of an export; a file of the same name that is none is a text as it stands."""
+    """The chats of an export; another file with this name is one plain text."""
     rows = parsed(text)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
@@ -47,7 +64,7 @@ def read(path: str, text: str) -> Contents:
 
 
 def _conversation(path: str, row: Any) -> tuple[Loaded, list[str]]:
-    """The text of a conversation, and a sentence where it has no date. Raises UnusableFile."""
+    """The text of a conversation, and a note if it has no date. Raises UnusableFile."""
     with contained(lambda _: UnusableFile("is not as Claude or ChatGPT export it")):
         claude = "chat_messages" in row
         turns = list(_claude(row["chat_messages"]) if claude else _chatgpt(row))
@@ -72,7 +89,7 @@ def _claude(messages: Sequence[Mapping[str, Any]]) -> Iterator[Turn]:
 
 
 def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
-    """The turns from the last one shown back to the first: others are answers made again."""
+    """The turns on the path from the last one shown to the first, without regenerated answers."""
     nodes: Mapping[Any, Any] = row["mapping"]
     place, way = row.get("current_node"), dict[Any, Any]()
     while place in nodes and place not in way:
@@ -82,14 +99,36 @@ def _chatgpt(row: Mapping[str, Any]) -> Iterator[Turn]:
         message = node.get("message") or {}
         role = (message.get("author") or {}).get("role")
         parts = (message.get("content") or {}).get("parts") or ()
-        text = "\n\n".join(part for part in parts if isinstance(part, str) and part.strip())
-        if role in ("user", "assistant") and (text := readable(text).strip()):
+        said = (_without_placeholders(readable(_said(part)).strip()).strip() for part in parts)
+        if role in ("user", "assistant") and (text := "\n\n".join(filter(None, said))):
             speaker = USER if role == "user" else "ChatGPT"
             yield Turn(speaker, text, moment(message.get("create_time")))
 
 
+def _said(part: Any) -> str:
+    """The text or transcription of a message's part; "" for pictures and sounds."""
+    if isinstance(part, Mapping) and part.get("content_type") == "audio_transcription":
+        part = part.get("text")
+    return part if isinstance(part, str) else ""
+
+
+def _without_placeholders(text: str) -> str:
+    return PLACEHOLDER.sub("", MARK.sub(_name, text))
+
+
+def _name(mark: re.Match[str]) -> str:
+    """The name in a mark, or else the mark unchanged."""
+    names = mark["rest"].split("\ue202")
+    if mark["kind"] == "entity":
+        try:
+            names = json.loads(mark["rest"])[1:]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            return mark[0]
+    return str(names[0]) if mark["kind"] in NAMED and names else mark[0]
+
+
 def conversation(turns: Sequence[Turn], title: str) -> Loaded:
-    """The turns one after the other; each question begins a section, which its day is around."""
+    """The turns in order; each question begins a section, each day a level-0 mark."""
     pieces, marks, days = list[str](), list[Mark](), set[str]()
     length, before = 0, ""
     for turn in turns:

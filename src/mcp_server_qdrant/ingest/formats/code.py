@@ -1,4 +1,4 @@
-"""Source code: where classes and functions begin, in most languages, by their first words."""
+"""Source code: finds classes and functions in most languages by their keywords."""
 
 import ast
 import re
@@ -14,8 +14,8 @@ NAMES = (
     "*.yaml *.yml *.toml *.ini *.cfg *.json *.xml"
 )
 
-# The words before a name, as Python, JavaScript, Go, Rust, Java, Kotlin, Swift, C#, Ruby, PHP,
-# Scala, Elixir and SQL have them. Methods without such a word, as in Java and C, go unseen.
+# Keywords before a name in Python, JavaScript, Go, Rust, Java, Kotlin, Swift, C#, Ruby, PHP, Scala,
+# Elixir and SQL. Functions without a keyword, as in Java and C, are not found.
 DEFINITION = re.compile(
     r"^(?P<indent>[ \t]*)"
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|final|open|async|pub"
@@ -28,20 +28,20 @@ DEFINITION = re.compile(
 END = re.compile(r"^(?P<indent>[ \t]*)(?:\}[;,)]*|end)[ \t]*\r?$", re.MULTILINE)
 LINE_END = re.compile(r"\r\n|\r|\n")
 COMMENT = re.compile(r"[ \t]*#")
-HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)  # of definitions
+HOLDERS = (ast.stmt, ast.excepthandler, ast.match_case)  # nodes that may contain definitions
 TAB = "    "
 
 
 def read(path: str, text: str) -> Contents:
-    """The text as it is, with its definitions as marks."""
+    """The text unchanged, with its definitions as marks."""
     found = _python(text) if path.endswith((".py", ".pyi")) else None
     return Contents([Loaded(text, name_of(path), marks=marks(text) if found is None else found)])
 
 
 def marks(text: str) -> tuple[Mark, ...]:
-    """The definitions in order; the deeper one is indented, the deeper it lies.
+    """The definitions in order, with the indentation as level.
 
-    One ends at a brace, or the word `end`, that is no deeper and stands alone.
+    A definition ends at a closing brace or `end` on a line of its own that is not indented deeper.
     """
     begins = [
         Mark(found.start(), _level(found["indent"]), found["name"].rstrip(":"))
@@ -56,7 +56,7 @@ def _level(indent: str) -> int:
 
 
 def _python(text: str) -> tuple[Mark, ...] | None:
-    """The definitions and where they end, as Python sees them; None where it cannot read them."""
+    """The definitions and their ends by Python's parser; None if it fails."""
     try:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text)

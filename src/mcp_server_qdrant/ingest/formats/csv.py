@@ -1,4 +1,4 @@
-"""CSV: a text per row, of its column of text, or else a line per column."""
+"""CSV: one text per row, from its text column or else one line per column."""
 
 import csv
 import io
@@ -15,15 +15,18 @@ SIGNS = ",;\t|"
 
 
 def read(path: str, text: str) -> Contents:
-    """A text per row below the names of the columns. Raises UnusableFile."""
+    """One text per row below the header. Raises UnusableFile."""
     head = text.lstrip().partition("\n")[0]
-    csv.field_size_limit(len(text) + 1)  # a cell may be as long as the file
     lines = io.StringIO(text, newline="").readlines()
-    return table(path, _read(lines, max(SIGNS, key=head.count)))
+    limit = csv.field_size_limit(len(text) + 1)  # a cell may be as long as the file
+    try:
+        return table(path, _read(lines, max(SIGNS, key=head.count)))
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _read(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
-    """The rows; None for a line in which a quote is left open. The lines below it are read."""
+    """The rows; None for a line with an unclosed quote, after which reading continues."""
     start, ended = 0, False
 
     def rest() -> Iterator[str]:
@@ -43,10 +46,10 @@ def _read(lines: Sequence[str], delimiter: str) -> Iterator[list[str] | None]:
 
 
 def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
-    """A text per row below the first, which names the columns. Raises UnusableFile.
+    """One text per row below the header. Raises UnusableFile.
 
-    Columns have the meaning that keys of JSON lines have by their names. Where none of them holds
-    text, a text is `name: value` lines.
+    Columns have the same meaning as the keys of JSON lines. Without a text column, a text is made
+    of `name: value` lines.
     """
     numbered = _rows(rows)
     _, first = next(numbered, (1, []))
@@ -57,7 +60,7 @@ def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
 
 
 def _names(cells: list[str]) -> dict[str, None]:
-    """The names of the columns; one without a name, or with another's, gets its number."""
+    """The column names; missing and duplicate ones get the column's number."""
     names: dict[str, None] = {}
     for number, cell in enumerate(map(str.strip, cells), 1):
         names[f"{cell or 'column'} {number}" if not cell or cell in names else cell] = None
@@ -65,7 +68,7 @@ def _names(cells: list[str]) -> dict[str, None]:
 
 
 def _rows(rows: Iterator[list[str] | None]) -> Iterator[tuple[int, list[str] | None]]:
-    """The rows that are not blank, with their numbers."""
+    """The non-blank rows with their numbers."""
     for number, row in enumerate(rows, 1):
         if row is None or any(map(str.strip, row)):
             yield number, row
@@ -85,7 +88,7 @@ def _loaded(path: str, names: dict[str, None], cells: list[str] | None) -> tuple
 
 
 def _number(cell: str) -> str | int | float:
-    """A number where it is written as one, so that filters compare it; `007` is none."""
+    """The cell as a number if it is one, for use in filters; `007` is not."""
     for kind in (int, float):
         try:
             if str(kind(cell)) == cell:

@@ -1,24 +1,67 @@
-"""DOCX: paragraphs, lists, tables and notes of Word, by mammoth."""
+"""DOCX: extracts paragraphs, lists, tables, text boxes and notes with mammoth."""
 
 import io
-from zipfile import ZipFile
+import zlib
+from collections.abc import Iterable
+from html import escape
+from zipfile import BadZipFile, ZipFile
 
 from mcp_server_qdrant.ingest.formats import html
-from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core
+from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core, unread
+from mcp_server_qdrant.ingest.formats.office import captions, embedded, parsed, settle
 
-# The title stands above the headings.
+# The title is a level above the headings.
 HEADINGS = "p[style-name='Title'] => h1:fresh\n" + "\n".join(
     f"p[style-name='Heading {level}'] => h{level + 1}:fresh" for level in range(1, 6)
 )
+READ = ("document", "footnotes", "endnotes")  # parts that mammoth reads
+# Other parts with texts -> the prefix of their texts.
+BESIDE = {"hdr": "", "ftr": "", "comments": "Comment: ", "chartSpace": "", "dataModel": ""}
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The text in its order as Markdown, with its headings."""
+    """The text as Markdown, with its headings; that of other parts follows at the end."""
     import mammoth
 
-    about = dublin_core(ZipFile(io.BytesIO(data)), "docProps/core.xml")
-    made = mammoth.convert_to_html(io.BytesIO(data), style_map=HEADINGS, convert_image=lambda _: [])
-    page = html.parsed(made.value)
-    for link in page.select("a[href*=note-ref]"):  # from a note back to its sign
+    archive = ZipFile(io.BytesIO(data))
+    about = dublin_core(archive, "docProps/core.xml")
+    settled, beside, broken = _settled(archive)
+    made = mammoth.convert_to_html(settled, style_map=HEADINGS, convert_image=lambda _: [])
+    page = html.parsed(made.value + "".join(f"<p>{escape(one)}</p>" for one in beside))
+    for link in page.select("a[href*=note-ref]"):  # back from a note to its reference
         link.decompose()
-    return document(html.loaded(path, page, about.get("title", "")), about)
+    text = html.loaded(path, page, about.get("title", ""))
+    left_out = unread(broken, "damaged part") + embedded(archive, "word/_rels/")
+    return document(text, about, left_out)
+
+
+def _settled(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
+    """(document rearranged for mammoth, texts of other parts, number of damaged parts).
+
+    If mammoth needs a damaged part, it fails later.
+    """
+    from lxml import etree
+
+    made, beside, broken = io.BytesIO(), dict[str, None](), 0
+    with ZipFile(made, "w") as settled:
+        for name in dict.fromkeys(archive.namelist()):
+            if not name.endswith((".xml", ".rels")):
+                continue
+            try:
+                part = archive.read(name)
+            except (BadZipFile, zlib.error):
+                part = b""
+            root = parsed(part)
+            kind = etree.QName(root).localname if root is not None else ""
+            broken += root is None
+            if kind in (*READ, *BESIDE):
+                settle(root)
+            elif kind == "styles":  # mammoth needs only the names; the rest is slow
+                etree.strip_elements(root, "{*}latentStyles", "{*}rPr", "{*}tblStylePr")
+            if kind in (*READ, "styles"):
+                part = etree.tostring(root)
+            elif kind in BESIDE:
+                named = (one.strip() for one in captions(root))
+                beside |= {BESIDE[kind] + one: None for one in named if any(map(str.isalpha, one))}
+            settled.writestr(name, part)
+    return made, beside, broken

@@ -1,8 +1,9 @@
-"""EPUB: the chapters of a book in their order, read as pages of HTML."""
+"""EPUB: the chapters of a book in order, read as HTML pages."""
 
 import io
 import posixpath
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from urllib.parse import unquote
 from zipfile import ZipFile
@@ -19,20 +20,24 @@ from mcp_server_qdrant.ingest.formats.base import (
     titled,
 )
 
-PAGES = ("application/xhtml+xml", "text/html")
+PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
+ENDINGS = (".xhtml", ".html", ".htm", ".xml")  # of pages, whatever their declared type
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The text of a book; a chapter that cannot be read is left out, with a note."""
+    """The text of a book; an unreadable chapter is left out with a note."""
     from lxml import etree
 
     archive = ZipFile(io.BytesIO(data))
     container = etree.fromstring(archive.read("META-INF/container.xml"))
-    place = container.find(".//{*}rootfile").attrib["full-path"]
+    names = {_plain(name): name for name in archive.namelist()}
+    names |= {name: name for name in archive.namelist()}
+    place = _found(names, "", container.find(".//{*}rootfile").attrib["full-path"])
     package = archive.read(place)
     about = dublin_core(archive, place)
     text, marks, faults = "", list[Mark](), list[tuple[str, int]]()
-    for number, name in enumerate(_names(package, posixpath.dirname(place)), 1):
+    links = dict.fromkeys(_found(names, posixpath.dirname(place), link) for link in _links(package))
+    for number, name in enumerate(links, 1):
         try:
             with contained(lambda _: UnusableFile("cannot be read")):
                 (page,) = html.read(name, archive.read(name)).texts
@@ -49,13 +54,31 @@ def read(path: str, data: bytes) -> Contents:
     return document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
 
 
-def _names(package: bytes, folder: str) -> Iterator[str]:
-    """The pages of a book in their order."""
+def _links(package: bytes) -> Iterator[str]:
+    """The links to the pages of a book, in reading order."""
     from lxml import etree
 
     root = etree.fromstring(package)
     items = {item.get("id"): item for item in root.iterfind(".//{*}manifest/{*}item")}
     for place in root.iterfind(".//{*}spine/{*}itemref"):
         item = items.get(place.get("idref"))
-        if item is not None and item.get("media-type") in PAGES:
-            yield posixpath.normpath(posixpath.join(folder, unquote(item.attrib["href"])))
+        if item is None:
+            continue
+        kind, link = item.get("media-type", "").partition(";")[0].strip(), item.get("href", "")
+        if kind.lower() in PAGES or link.partition("#")[0].lower().endswith(ENDINGS):
+            yield link
+
+
+def _plain(name: str) -> str:
+    """A name normalised in case, separators and Unicode form."""
+    return unicodedata.normalize("NFC", name).replace("\\", "/").casefold()
+
+
+def _found(names: Mapping[str, str], folder: str, link: str) -> str:
+    """The file of a link, relative to a folder or the root; the link may be percent-encoded."""
+    for one in (link, whole := link.partition("#")[0], unquote(whole)):
+        for start in (folder, ""):
+            path = posixpath.normpath(posixpath.join("/", start, one)).lstrip("/")
+            if found := names.get(path) or names.get(_plain(path)):
+                return found
+    return link

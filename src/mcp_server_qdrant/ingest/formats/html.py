@@ -1,33 +1,41 @@
-"""HTML: what a reader sees of a page, as Markdown, by beautifulsoup4 and markdownify."""
+"""HTML: converts the visible part of a page to Markdown with beautifulsoup4 and markdownify."""
 
 import codecs
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, decode, readable, titled
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    decode,
+    described,
+    readable,
+    titled,
+)
 from mcp_server_qdrant.ingest.formats.markdown import headings
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup
 
+TYPE = "text/html"
 UNSEEN = "script, style, template, noscript, svg, nav, iframe, select, button"
 HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 BLOCKS = ["div", "p", "pre", "table", "ul"]
 CELLS = ["table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th"]
 TEXT_ONLY = ["a", "b", "del", "em", "i", "img", "s", "strong", "sub", "sup", "video"]
-ANCHORS = " ¶§#🔗"  # links to a heading, behind it
+ANCHORS = " ¶§#🔗"  # characters of a heading's link to itself
 SPACES = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The text of a page; its title is that of its head, or its first heading."""
+    """The text of a page, with the title of its head, or else of a heading."""
     text, notes = decode(data, declared(data))
     return Contents([loaded(path, parsed(text))], notes)
 
 
 def declared(data: bytes) -> str | None:
-    """The encoding that the page says it is in, where Python knows it."""
+    """The declared encoding of a page, if Python knows it."""
     from bs4.dammit import EncodingDetector
 
     name = EncodingDetector.find_declared_encoding(data, is_html=True)
@@ -35,27 +43,32 @@ def declared(data: bytes) -> str | None:
         encoding = codecs.lookup(name or "").name
     except LookupError:
         return None
-    # A page cannot be in UTF-16 where its declaration could be read as ASCII.
+    # A page whose declaration is readable as ASCII cannot be UTF-16.
     return None if encoding.startswith(("utf-16", "utf-32")) else encoding
 
 
 def parsed(page: str | bytes, kind: str = "lxml") -> "BeautifulSoup":
-    """The elements of a page, or of XML; any tag soup has some."""
+    """The parsed page, or XML document; malformed input is accepted."""
     import warnings
 
     from bs4 import BeautifulSoup
 
-    with warnings.catch_warnings(action="ignore"):  # of a page that looks like something else
+    with warnings.catch_warnings(action="ignore"):  # about pages that look like another format
         return BeautifulSoup(page, kind)
 
 
 def loaded(path: str, page: "BeautifulSoup", title: str = "") -> Loaded:
-    """What is seen of a page, as Markdown, with its headings as marks."""
+    """The visible part of a page as Markdown, with its headings as marks."""
     from markdownify import MarkdownConverter
 
     for element in page.select(UNSEEN):
         element.decompose()
     given = title or (page.title.get_text() if page.title else "")
+    for image in page.find_all("img"):
+        heading, words = image.find_parent(HEADINGS), described(str(image.get("alt", "")))
+        beside = heading is not None and heading.get_text(strip=True)
+        image.replace_with(f" {words} " if words and not beside else "")
+    page.smooth()
     for heading in page.find_all(HEADINGS):
         heading.insert_after(*heading.find_all(BLOCKS, recursive=False))
     for table in page.find_all("table"):

@@ -1,4 +1,4 @@
-"""JSON lines: one text per line, with its id and metadata."""
+"""JSON lines: one text per line, with id and metadata."""
 
 import io
 import json
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
+from mcp_server_qdrant.ingest.formats import exported
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
@@ -17,20 +18,21 @@ from mcp_server_qdrant.ingest.formats.base import (
     strictly,
     tags_of,
 )
+from mcp_server_qdrant.ingest.formats.markdown import headings
 
 IDS = ("id", "_id")
 TEXTS = ("text", "document", "page_content", "content", "chunk", "body")
 TIMES = ("created_at", "date", "timestamp")
-MAX_LINE = 10_000_000
+MAX_LINE = 10_000_000  # bytes
 
 
 def read(path: str, data: bytes) -> Contents:
-    """One text per line that has one. A line of another kind is left out, and named in a note."""
+    """One text per line. Lines without a text are left out with a note."""
     return collected("line", lines(data), partial(_loaded, path))
 
 
 def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The lines that are not blank, with their numbers."""
+    """The non-blank lines with their numbers."""
     for number, line in enumerate(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), 1):
         if line.strip():
             yield number, line
@@ -49,7 +51,9 @@ def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
 
 
 def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
-    """The text of a line, or a row, and sentences on what could not be taken from it."""
+    """The text of a line, or a row, and notes on what could not be read."""
+    if exported.is_record(row.get(exported.KEY)):
+        return exported.of_row(path, row, headings)
     when, notes = created({key: row.pop(key) for key in TIMES if key in row})
     row = storable(row)
     key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)

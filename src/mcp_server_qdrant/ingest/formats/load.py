@@ -1,4 +1,4 @@
-"""Bytes of a file -> the texts in it, by the format that its name tells."""
+"""Loads the texts of a file by the format that its name implies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from mcp_server_qdrant.ingest.formats import (
     jsonl,
     mail,
     markdown,
+    mhtml,
     notebook,
     odt,
     pdf,
@@ -26,18 +27,26 @@ from mcp_server_qdrant.ingest.formats import (
     subtitles,
     text,
 )
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, content_id, decode
-from mcp_server_qdrant.ingest.secrets import MASK, is_secret, masked, spans, without
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    changed,
+    content_id,
+    decode,
+    edited,
+)
+from mcp_server_qdrant.ingest.pictures import pictures
+from mcp_server_qdrant.ingest.secrets import MASK, is_secret, masked, spans
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as docs/files.md calls it, its reader, and patterns of the names of its files.
+    """A format as docs/files.md calls it, with its reader and file name patterns.
 
-    What begins with `magic` has this format under any name. `read(path, text)` raises UnusableFile;
-    of a `binary` format it is `read(path, data)`. A file may be `large` where it holds many texts,
-    or pictures beside its text. `plain` are those whose readers need no more time and memory than a
-    file's size lets expect.
+    A file that begins with `magic` has this format under any name. The reader is `read(path, text)`
+    or, if `binary`, `read(path, data)`, and raises UnusableFile. `large`: files may be larger,
+    because they have many texts or pictures. `plain`: the reader's time and memory are linear in
+    the size, so it needs no child process.
     """
 
     name: str
@@ -51,7 +60,7 @@ class Format:
 
 BROKEN = "cannot be read: is it complete, and without a password?"
 TEXT = Format("any other text", text.read, plain=True)
-FORMATS = (  # of several that fit, the first counts
+FORMATS = (  # the first that fits is used
     Format("PDF", pdf.read, "*.pdf", magic=b"%PDF-", binary=True, large=True),
     Format("sessions", sessions.read, sessions.NAMES, binary=True, large=True),
     Format("chat exports", chats.read, chats.NAMES, large=True),
@@ -63,8 +72,9 @@ FORMATS = (  # of several that fit, the first counts
     Format("spreadsheets", sheets.read, "*.xlsx *.xls *.ods", binary=True, large=True),
     Format("Jupyter notebooks", notebook.read, "*.ipynb"),
     Format("e-mail", mail.read, "*.eml *.mbox", binary=True, large=True),
+    Format("saved web pages", mhtml.read, "*.mhtml *.mht", binary=True, large=True),
     Format("DOCX", docx.read, "*.docx", binary=True, large=True),
-    Format("ODT", odt.read, "*.odt", binary=True, large=True),
+    Format("ODT", odt.read, "*.odt *.odp", binary=True, large=True),
     Format("RTF", rtf.read, "*.rtf", large=True),
     Format("PPTX", pptx.read, "*.pptx", binary=True, large=True),
     Format("EPUB", epub.read, "*.epub", binary=True, large=True),
@@ -73,20 +83,23 @@ FORMATS = (  # of several that fit, the first counts
 
 
 def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
-    """The texts of a file; `path` ends with its name and begins with that of its source.
+    """The texts of a file; `path` begins with the name of its source.
 
-    Without `mask` secrets stay where the format lets them. Raises UnusableFile saying why there is
-    no text, and Unforeseen.
+    `mask=False` keeps secrets, except in sessions. Raises UnusableFile saying why there is no text,
+    and Unforeseen.
     """
     if not data:
         raise UnusableFile("is empty")
     form = format_of(path, data)
     content, notes = (data, []) if form.binary else decode(data)
-    # Broken files make libraries stumble anywhere, with any error.
+    # With a broken file a library may raise any error.
     with contained(lambda fault: UnusableFile(BROKEN) if form.binary else Unforeseen(fault)):
         contents = form.read(path, content)
     contents.notes[:0] = notes
-    contents.texts = [text for text in contents.texts if text.text.strip()]
+    bare = [text if text.kept else _without_pictures(text) for text in contents.texts]
+    if bare != contents.texts:
+        contents.notes.append("has pictures, or other data in base64 or hex, that were left out")
+    contents.texts = [text for text in bare if text.text.strip()]
     if not contents.texts:
         raise UnusableFile(contents.notes[0] if contents.notes else "has no text")
     if mask:
@@ -97,31 +110,34 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
     return contents
 
 
-def _masked(path: str, text: Loaded) -> tuple[Loaded, int]:
-    """The text without secrets, its marks where they were, and how many secrets it had.
+def _without_pictures(text: Loaded) -> Loaded:
+    """The text, its title and its metadata without pictures and other data."""
+    title, metadata = changed(
+        (text.title, text.metadata), lambda one: edited(Loaded(one, ""), pictures(one)).text
+    )
+    return replace(edited(text, pictures(text.text)), title=title, metadata=metadata)
 
-    One whose id holds a secret is known by its contents.
+
+def _masked(path: str, text: Loaded) -> tuple[Loaded, int]:
+    """The text with secrets masked and its marks adjusted, and the number of secrets.
+
+    If the id contains a secret, it is replaced by one derived from the contents.
     """
     named = text.metadata or {}
     found = spans(text.text, [str(named[one]) for one in named if is_secret(one, named[one])])
-    (title, metadata, tags), others = masked([text.title, text.metadata, text.tags])
-    marks, at, moved, last = [], 0, 0, 0
-    for mark in text.marks:
-        while at < len(found) and found[at][0] < mark.start:
-            start, last = found[at]
-            at, moved = at + 1, moved + len(MASK) - (last - start)
-        name, _ = masked(mark.name)
-        marks.append(replace(mark, start=max(mark.start, last) + moved, name=name))
-    whole = without(text.text, found)
-    made = replace(text, text=whole, title=title, metadata=metadata, marks=tuple(marks))
+    given = [text.title, text.metadata, text.tags, text.kept]
+    (title, metadata, tags, kept), others = masked(given)
+    made = edited(text, found, MASK)
+    marks = tuple(replace(mark, name=masked(mark.name)[0]) for mark in made.marks)
+    made = replace(made, title=title, metadata=metadata, marks=marks, kept=kept)
     made = replace(made, tags=tuple(dict.fromkeys(tags)))
     if masked(text.id)[1]:
-        made = replace(made, id=content_id(path, whole))
+        made = replace(made, id=content_id(path, made.text))
     return made, len(found) + others
 
 
 def format_of(path: str, data: bytes = b"") -> Format:
-    """The format of a file of this name, which may begin with `data`."""
+    """The format of a file, by the beginning of its `data` or by its name."""
     name = PurePosixPath(path.lower()).name
     certain = (one for one in FORMATS if one.magic and data.startswith(one.magic))
     fitting = (one for one in FORMATS if any(fnmatchcase(name, p) for p in one.names.split()))

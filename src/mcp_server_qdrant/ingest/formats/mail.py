@@ -1,32 +1,71 @@
-"""E-mail: a message, or a mailbox with a text per message."""
+"""E-mail: a message, or a mailbox with one text per message."""
 
 import hashlib
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_server_qdrant.core.errors import UnusableFile, contained
-from mcp_server_qdrant.core.notation import moment
+from mcp_server_qdrant.core.notation import SURROGATE, moment
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import (
+    BOMS,
+    MAX_DEPTH,
+    WESTERN,
+    WORD,
     Contents,
     Loaded,
+    Mark,
     collected,
+    decode,
     readable,
     tags_of,
 )
 
 if TYPE_CHECKING:
-    from email.message import EmailMessage
+    from email.message import Message
 
 BOX = b"From "
-START = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))From [^\n]*\n")
+# The line above a message in a mailbox: an address and a time; some programs omit both.
+DAY = rb"(?:[A-Z][a-z]{2} +\d{1,2}|\d{1,2} +[A-Z][a-z]{2} +\d{4})"
+DATED = rb"From [^\n]{0,300}?\b[A-Z][a-z]{2},? +%b +\d\d?:\d\d[^\n]*\n" % DAY
+START = re.compile(
+    rb"^(?:(?P<dated>%b)|From (?:-|\S+@\S+)?[ \t\r]*\n(?=[!-9;-~]+:))" % DATED, re.MULTILINE
+)
+HEADER = re.compile(rb"[!-9;-~]+:")
 QUOTED = re.compile(rb"^>(?=>*From )", re.MULTILINE)
+PEOPLE = ("From", "To", "Cc")
+CALENDAR = "text/calendar"
 NO_DATE = "has no date that can be read: it is stored without one"
+FORWARDED = ("message/rfc822", "message/global", "message/news")
+UNREAD = ("text/css", "text/javascript", "text/x-amp-html")  # parts without prose
+SUPERSETS = {"iso-8859-1": WESTERN, "us-ascii": "utf-8"}  # declared -> used for decoding
+STUB = 150  # words; a longer plain part is never a mere pointer to the HTML part
+ADDRESS = re.compile(r"https?://\S+")
+EVENT = re.compile(r"^BEGIN:V(?:EVENT|TODO|JOURNAL)\b", re.MULTILINE)
+FOLD = re.compile(r"\r?\n[ \t]")
+FIELDS = "SUMMARY|DTSTART|DTEND|DUE|LOCATION|ORGANIZER|ATTENDEE|DESCRIPTION"
+FIELD = re.compile(rf'^({FIELDS})(?=[;:])((?:"[^"\n]*"|[^":\n])*):([^\n]*)', re.MULTILINE)
+NAME = re.compile(r'CN="?([^";]+)')
+ESCAPED = re.compile(r"\\([nN,;\\])")
+
+
+class Piece(NamedTuple):
+    """A text of a message, forwarded `deep` times; one with a `name` begins a forwarded message."""
+
+    text: str
+    kind: str = "text/plain"
+    deep: int = 0
+    name: str = ""
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The message, or one text per message of a mailbox. A broken one is left out, with a note."""
+    """The message, or one text per message of a mailbox. A broken one is left out with a note."""
+    data = begun(data)
     if data.startswith(BOX):
         return collected(
             "message", _messages(data), lambda message: _loaded(path, message, boxed=True)
@@ -35,60 +74,235 @@ def read(path: str, data: bytes) -> Contents:
     return Contents([text], notes)
 
 
+def begun(data: bytes) -> bytes:
+    """The bytes from the first header on, without a byte order mark."""
+    if data.startswith(tuple(bom for bom, _ in BOMS)):
+        data = decode(data)[0].encode("utf-8", "surrogateescape")
+    return data.lstrip()
+
+
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The messages of a mailbox: each begins below a line `From …` that follows a blank one."""
-    starts = [(found.start(), found.end()) for found in START.finditer(data)]
+    """The messages of a mailbox: each begins after a line `From …` with a time.
+
+    If the blank line before it or the time is missing, a header must follow; otherwise the line is
+    a sentence of a message.
+    """
+    starts = [(0, data.find(b"\n") + 1 or len(data))]
+    for found in START.finditer(data, starts[0][1]):
+        begin, end = found.span()
+        parted = data.endswith((b"\n\n", b"\n\r\n"), starts[-1][1], begin)
+        if parted or (found["dated"] and HEADER.match(data, end)):
+            starts.append((begin, end))
     ends = [start for start, _ in starts[1:]] + [len(data)]
     for number, ((_, start), end) in enumerate(zip(starts, ends, strict=True), 1):
-        yield number, QUOTED.sub(b"", data[start:end])
+        yield number, QUOTED.sub(b"", data[start:end].lstrip(b"\r\n"))
 
 
 def _loaded(path: str, data: bytes, *, boxed: bool = False) -> tuple[Loaded, list[str]]:
-    """The text of a message, and a sentence where it has no date. Raises UnusableFile."""
+    """The text of a message, and notes on what it lacks. Raises UnusableFile."""
     with contained(lambda _: UnusableFile("is not an e-mail that can be read")):
-        from email import message_from_bytes, policy
-
-        message = message_from_bytes(data, policy=policy.default)
+        message = parsed(data)
         if not message.keys():
             raise UnusableFile("has no headers, so it is not an e-mail")
-        body = _body(path, message)
-        if not body.strip():
+        parts = Parts(path)
+        pieces = [parts.seen(piece) for piece in parts.texts(message)]
+        people = {name: header(message, name) for name in PEOPLE}
+        head = _head(message, PEOPLE)
+        text, marks = _joined(f"{head}\n", (piece for piece in pieces if piece.text.strip()))
+        if not text[len(head) :].strip():
             raise UnusableFile("has no text")
-        when = moment(getattr(message["Date"], "datetime", None))
-        people = {name: _header(message, name) for name in ("From", "To", "Cc")}
-        names = [part.get_filename() for part in message.iter_attachments()]
-        head = "".join(f"{name}: {who}\n" for name, who in people.items() if who)
-        metadata = {name.lower(): who for name, who in people.items() if who}
-        attached = [readable(name) for name in names if name]
-        given = _header(message, "Message-ID").strip("<>")
+        when = dated(message)
+        metadata: dict[str, Any] = {name.lower(): who for name, who in people.items() if who}
+        given = header(message, "Message-ID").strip("<>")
         loaded = Loaded(
-            text=f"{head}\n{body}",
-            title=_header(message, "Subject"),
+            text=text,
+            title=header(message, "Subject"),
             id=f"{path}#{given or hashlib.sha256(data).hexdigest()[:16]}" if boxed else path,
-            metadata=metadata | ({"attachments": attached} if attached else {}),
-            tags=tags_of(_header(message, "X-Gmail-Labels")),
+            metadata=metadata | ({"attachments": parts.attached} if parts.attached else {}),
+            tags=tags_of(header(message, "X-Gmail-Labels")),
             created_at=when,
+            marks=marks,
         )
-        return loaded, [] if when else [NO_DATE]
+        return loaded, [*dict.fromkeys(parts.notes)] + ([] if when else [NO_DATE])
 
 
-def _header(message: "EmailMessage", name: str) -> str:
-    return " ".join(readable(str(message[name] or "")).split())
+def parsed(data: bytes) -> "Message":
+    """The parts of a message; headers are decoded only on demand."""
+    from email import message_from_bytes, policy
+
+    return message_from_bytes(data, policy=policy.compat32)
 
 
-def _body(path: str, message: "EmailMessage") -> str:
-    """The text of a message as it was written, or else of its HTML."""
-    for kind in ("plain", "html"):
-        part = message.get_body((kind,))
-        if part is None:
-            continue
-        try:
-            text = readable(part.get_content())
-        except LookupError:  # an unknown character set
-            raw = part.get_payload(decode=True)
-            text = readable(raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "")
-        if kind == "html":
-            text = html.loaded(path, html.parsed(text)).text
-        if text.strip():
-            return text
-    return ""
+def _field(message: "Message", name: str) -> Any:
+    """A decoded header; "" if there is none, the plain value if it is malformed."""
+    from email import policy
+
+    raw = next((str(one) for key, one in message.raw_items() if key.lower() == name.lower()), "")
+    if SURROGATE.search(raw):  # raw bytes, not encoded as headers must be
+        raw, _ = _guessed(raw.encode("utf-8", "surrogateescape"))
+    try:
+        with contained(UnusableFile):
+            return policy.default.header_factory(name, " ".join(raw.split()))
+    except UnusableFile:  # nested groups, a name in two lines
+        return _unencoded(raw)
+
+
+def _unencoded(raw: str) -> str:
+    """A name, decoded if it is an encoded word."""
+    from email.header import decode_header, make_header
+
+    with suppress(LookupError, ValueError):
+        return str(make_header(decode_header(raw)))
+    return raw
+
+
+def header(message: "Message", name: str) -> str:
+    """The text of a header, on one line."""
+    return " ".join(readable(str(_field(message, name))).split())
+
+
+def dated(message: "Message") -> datetime | None:
+    """The declared date of a message."""
+    return moment(getattr(_field(message, "Date"), "datetime", None))
+
+
+@dataclass(slots=True)
+class Parts:
+    """Reads the parts of a message; collects names of `attached` files, and `notes`."""
+
+    path: str
+    attached: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def texts(self, part: "Message", deep: int = 0, level: int = 0) -> Iterator[Piece]:
+        """All texts of a part, in order; `deep` is its level of forwarding."""
+        kind = part.get_content_type()
+        inside: Any = part.get_payload() if part.is_multipart() else ()
+        if inside and level > MAX_DEPTH:
+            self.notes.append(f"is nested deeper than {MAX_DEPTH} levels: the rest is left out")
+        elif kind in FORWARDED and inside:
+            yield Piece(
+                _head(inside[0], ("Subject", *PEOPLE, "Date")), deep=deep, name=_named(inside[0])
+            )
+            yield from self.texts(inside[0], deep + 1, level + 1)
+        elif kind.startswith("message/") and inside:  # a delivery report
+            yield Piece("\n".join(_head(one, one.keys()) for one in inside), deep=deep)
+        elif inside and kind == "multipart/related":  # a page with its resources
+            first = str(part.get_param("start"))
+            root = next((one for one in inside if one.get("Content-ID") == first), inside[0])
+            self.attached += (_name(one) for one in inside if one is not root and _name(one))
+            yield from self.texts(root, deep, level + 1)
+        elif inside:
+            found = [[*self.texts(one, deep, level + 1)] for one in inside]
+            yield from self._chosen(found) if kind == "multipart/alternative" else chain(*found)
+        else:
+            yield from self._single(part, kind, deep)
+
+    def _single(self, part: "Message", kind: str, deep: int) -> Iterator[Piece]:
+        """The text of a leaf part; attachments are only named, except invitations."""
+        attached, name = part.get_content_disposition() == "attachment", _name(part)
+        if name or (attached and not kind.startswith("text/")):
+            self.attached.append(name or kind)
+        wanted = kind not in UNREAD and not (attached and name)
+        # A multipart message without parts is read as text.
+        if kind == CALENDAR or (wanted and kind.startswith(("text/", "multipart/"))):
+            text, notes = decoded(part)
+            self.notes += notes
+            if text.strip():
+                yield Piece(_events(text) if kind == CALENDAR else text, kind, deep)
+
+    def _chosen(self, variants: Sequence[Sequence[Piece]]) -> Iterable[Piece]:
+        """The plain variant of a text, unless it is only a pointer to the HTML variant."""
+        invitations = [piece for one in variants for piece in one if piece.kind == CALENDAR]
+        texts = [[piece for piece in one if piece.kind != CALENDAR] for one in variants]
+        rich = [one for one in texts if any(piece.kind == html.TYPE for piece in one)]
+        plain = next((one for one in texts if one and one not in rich), [])
+        seen = [self.seen(piece) for piece in rich[-1]] if rich and _brief(plain) else []
+        said, shown = _words(plain), _words(seen)
+        if len(shown) > len(said) and 2 * len(said & shown) < len(shown):
+            plain = seen
+        return [*plain, *invitations]
+
+    def seen(self, piece: Piece) -> Piece:
+        """A piece as plain text."""
+        if piece.kind != html.TYPE:
+            return piece
+        page = html.loaded(self.path, html.parsed(piece.text))
+        return piece._replace(text=page.text, kind="text/plain")
+
+
+def _head(message: "Message", names: Iterable[str]) -> str:
+    known = ((name, header(message, name)) for name in dict.fromkeys(names))
+    return "".join(f"{name}: {value}\n" for name, value in known if value)
+
+
+def _named(message: "Message") -> str:
+    """The section name of a forwarded message."""
+    about = (header(message, "Subject"), header(message, "From"))
+    return f"Forwarded: {', from '.join(filter(None, about))}"
+
+
+def _name(part: "Message") -> str:
+    """The file name of a part."""
+    return readable(_unencoded(part.get_filename() or ""))
+
+
+def decoded(part: "Message") -> tuple[str, list[str]]:
+    """The text of a part, and a note if its encoding was guessed."""
+    raw: Any = part.get_payload(decode=True) or b""
+    named = part.get_content_charset() or ""
+    if not named and part.get_content_type() == html.TYPE:
+        named = html.declared(raw) or ""
+    # Text in this encoding is also valid ASCII, so guessing would not help.
+    errors = "replace" if named.startswith("iso-2022") else "strict"
+    try:
+        return readable(raw.decode(SUPERSETS.get(named, named or "utf-8"), errors)), []
+    except (LookupError, ValueError):
+        return _guessed(raw)
+
+
+def _guessed(raw: bytes) -> tuple[str, list[str]]:
+    """The text of bytes, with the encoding guessed as for files."""
+    try:
+        text, notes = decode(raw)
+    except UnusableFile:
+        text, notes = raw.decode("utf-8", "replace"), ["has characters of an unknown encoding"]
+    return readable(text), notes
+
+
+def _joined(head: str, pieces: Iterable[Piece]) -> tuple[str, tuple[Mark, ...]]:
+    """The pieces joined; a forwarded message is a section."""
+    text, marks, above = head, list[Mark](), 0
+    for piece in pieces:
+        if text != head:
+            text = f"{text.rstrip()}\n\n"
+        if piece.name or piece.deep < above:
+            marks.append(Mark(len(text), piece.deep + 1, piece.name))
+        text, above = text + piece.text, piece.deep
+    return text, tuple(marks)
+
+
+def _brief(pieces: Sequence[Piece]) -> bool:
+    return len(WORD.findall(ADDRESS.sub("", "".join(one.text for one in pieces)))) <= STUB
+
+
+def _words(pieces: Iterable[Piece]) -> set[str]:
+    texts = (ADDRESS.sub("", one.text) for one in pieces)
+    return {word for text in texts for word in WORD.findall(text.casefold())}
+
+
+def _events(text: str) -> str:
+    """The events of a calendar, one line per property."""
+    events = []
+    for event in EVENT.split(FOLD.sub("", text))[1:]:
+        said: dict[str, str] = {}
+        for name, about, value in FIELD.findall(event.partition("\nEND:V")[0]):
+            who = NAME.search(about) if name in ("ORGANIZER", "ATTENDEE") else None
+            shown = f"{who[1]} <{value.strip()}>" if who else value.strip()
+            shown = ESCAPED.sub(lambda one: "\n" if one[1] in "nN" else one[1], shown)
+            if name == "ATTENDEE" and name in said:
+                said[name] += f", {shown}"
+            elif shown:
+                said.setdefault(name, shown)
+        events.append("".join(f"{name.capitalize()}: {value}\n" for name, value in said.items()))
+    return "\n".join(filter(None, events))

@@ -2,28 +2,22 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import cache
-from itertools import accumulate
 from typing import Any
 
-from mcp_server_qdrant.core.errors import UnusableFile, contained
+from mcp_server_qdrant.ingest.formats import exported
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
     created,
-    storable,
     tags_of,
     titled,
 )
+from mcp_server_qdrant.ingest.formats.front import FRONT, front_matter
 
-FRONT = re.compile(
-    r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
-)
 LINE = re.compile(
     r"^ {0,3}(?:"
-    r"(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)"
-    r"|(?P<hashes>\#{1,6})[ \t]+(?P<heading>[^\n]*)"
+    r"(?P<hashes>\#{1,6})[ \t]+(?P<heading>[^\n]*)"
     r"|<h(?P<tag>[1-6])(?:\s[^<>]*)?>(?P<html>[^\0]{0,500}?)</h(?P=tag)>"
     r"|(?P<underlined>(?!\d+[.)][ \t])[^\s>|\-*+\#=][^\n]*)"
     r"\n {0,3}(?P<underline>=+|-+)[ \t]*\r?$"
@@ -34,103 +28,126 @@ CODE = r"`+(?P<code>[^`]*)`+"
 LABEL = r"\[(?P<label>[^\[\]]*)\]"
 TARGET = r"(?:\([^()]*\)|\[[^\[\]]*\])"
 IMAGE = re.compile(rf"{CODE}|!{LABEL}{TARGET}?")
-# What is not seen of a heading: tags, ids, signs for bold type and struck text, links' targets.
+# Invisible parts of a heading: tags, ids, marks of bold and struck text, link targets.
 SIGNS = re.compile(
     rf"{CODE}|{LABEL}{TARGET}|</?[a-z][a-z0-9]*(?:[\s/][^<>]*)?>|\{{#[^{{}}]*\}}|\*\*|~~|\\(?=[!-/:-@\[-`{{-~])"
 )
-BRACKETS = re.compile(r"[][{}]")
-MAX_FRONT = 200_000
-MAX_OPEN = 200  # brackets: the time that YAML takes grows with their square
-NUMBERS = {
-    "int": r"[-+]?(?:0|[1-9]\d{0,17})\Z",
-    "float": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?\Z",
-}
-DATES = ("date", "created", "created_at", "published")
+DATES = ("date", "created", "created_at", "published", "timestamp")
+
+# Text without headings and tags: fenced code (an unclosed fence extends to the end), comments,
+# HTML elements with code, inline code. No text is scanned twice, so matching is linear.
+HIDDEN = re.compile(
+    r"^(?: {0,3}|(?P<deep>[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?+))"
+    r"(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})"
+    r"(?:.*?\n(?(deep)[ \t>]*| {0,3})(?P=fence)[`~]*[ \t]*\r?$|.*)"
+    r"|<!--(?:(?!<!--|-->).)*+-->"
+    r"|<(?P<element>pre|script|style)\b(?:(?!</?(?P=element)\b).)*+</(?P=element)>"
+    r"|(?<![`\\])(?P<ticks>`++)(?:[^\n]|\n(?![ \t\r]{0,99}\n)){1,1000}?(?<!`)(?P=ticks)(?!`)",
+    re.MULTILINE | re.DOTALL,
+)
+# Text without tags: links, link targets, HTML, indented code.
+BESIDE = re.compile(
+    r"\[\[[^\[\]\n]{0,300}+\]\]"
+    r"|\[[^\[\]\n]{0,500}+\](?:\([^()\n]{0,2000}+\)|\[[^\[\]\n]{0,300}+\])"
+    r"|^ {0,3}\[[^\[\]\n]{1,300}+\]:[^\n]*"
+    r"|</?[a-zA-Z][^<>]{0,2000}+>"
+    r"|(?:\A|^[ \t\r]*+\n)(?:(?: {4}|\t)(?![ \t]*+(?:[-*+]|\d{1,9}[.)])[ \t])[^\n]*\n?)+",
+    re.MULTILINE,
+)
+# Tags as in Obsidian.
+SIGN = (
+    r"[^\s!-,.:-@\[-^`{-~\xa1\xab\xb7\xbb\xbf"
+    r"\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]"
+)
+TAG = re.compile(rf"(?<!\S)#(?P<tag>{SIGN}{{1,100}}+)(?!{SIGN})")
+COLOUR = re.compile(r"(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})\Z", re.IGNORECASE)
+WORDS = (  # that look like colours
+    "2fa b2b ace add bad bead bed bee beef cab cafe cede dab dad dead deaf decade deed ebb face "
+    "facade fad fade fed fee feed"
+)
+MAX_TAGS = 100
 
 
 def read(path: str, text: str) -> Contents:
-    """The text below the front matter. One that is no YAML is a part of the text, with a note."""
-    fields: Mapping[str, Any] = {}
-    notes, offset = list[str](), 0
-    if front := FRONT.match(text):
-        try:
-            fields, offset = _fields(front[1]), front.end()
-        except UnusableFile as error:
-            notes.append(f"{error}; it is taken for text")
-    # `published: true` is no time.
-    said = {key: fields[key] for key in DATES if not isinstance(fields.get(key, True), bool)}
+    """The text below the front matter, preceded by the front matter's description."""
+    if found := FRONT.match(text):
+        record, plain = exported.taken(found[1])
+        if record:
+            shown, body = front_matter(f"---\n{plain}---\n"), text[found.end() :]
+            made, faults = exported.restored(
+                path, record, body, shown.fields, headings(body), found.end()
+            )
+            return Contents([made], shown.notes + faults)
+    front = front_matter(text)
+    body = text[front.end :]
+    named: dict[str, Any] = {}
+    for key, value in front.fields.items():
+        named.setdefault(key.lower(), value)
+    # `published: true` is not a date.
+    said = {key: named[key] for key in DATES if not isinstance(named.get(key, True), bool)}
     when, faults = created(said)
-    text, given = text[offset:], fields.get("title")
-    title, marks = titled(
-        path, tuple(headings(text)), given.strip() if isinstance(given, str) else ""
-    )
+    title, about = _line(named.get("title")), _line(named.get("description"))
+    missing = about if about and about not in " ".join(body.split()) else ""
+    above = "".join(f"{one}\n\n" for one in (*front.rest, missing) if one)
+    title, marks = titled(path, tuple(headings(above + body)), title)
     loaded = Loaded(
-        text=text,
+        text=above + body,
         title=title,
-        metadata=dict(fields) or None,
-        tags=tags_of(fields.get("tags")) or tags_of(fields.get("keywords")),
+        metadata=dict(front.fields) or None,
+        tags=_tags(named, body),
         created_at=when,
         marks=marks,
-        offset=offset,
+        offset=max(front.end - len(above), 0),
     )
-    return Contents([loaded], notes + faults)
+    return Contents([loaded], front.notes + faults)
 
 
-def _fields(front: str) -> Mapping[str, Any]:
-    """The front matter. Raises UnusableFile where it is not a mapping in YAML."""
-    import yaml
-
-    if len(front) > MAX_FRONT:
-        raise UnusableFile(f"has front matter of more than {MAX_FRONT:,} characters")
-    signs = (-1 if sign in "]}" else 1 for sign in BRACKETS.findall(front))
-    if max(accumulate(signs), default=0) > MAX_OPEN:
-        raise UnusableFile(f"has front matter with more than {MAX_OPEN} brackets open at once")
-    with contained(lambda _: UnusableFile("has front matter that is not YAML")):
-        try:
-            found = yaml.load(front, _loader())  # noqa: S506 - it is a safe one
-        except yaml.MarkedYAMLError as error:
-            where = f", line {error.problem_mark.line + 2}" if error.problem_mark else ""
-            raise UnusableFile(f"has front matter that is not YAML{where}") from error
-    if not isinstance(found, dict | None):
-        raise UnusableFile("has front matter without names")
-    fields: Mapping[str, Any] = storable(found or {})
-    return fields
+def _line(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else ""
 
 
-@cache
-def _loader() -> Any:
-    """A safe loader, for which dates and what is no plain decimal number are texts.
+def _tags(named: Mapping[str, Any], body: str) -> tuple[str, ...]:
+    """The tags of the front matter and of the text, unique regardless of case."""
+    listed = [one for key in ("tags", "tag") for one in _listed(named.get(key))]
+    names: dict[str, str] = {}
+    for one in listed or tags_of(named.get("keywords")):
+        if name := one.strip("#\"' "):
+            names.setdefault(name.casefold(), name)
+    for one in _hashtags(body):  # among very many, tags mean little
+        if len(names) < MAX_TAGS:
+            names.setdefault(one.casefold(), one)
+    return tuple(names.values())
 
-    The one in C crashes where levels are many. Keys are not merged (`<<`): that would make much
-    data of little text.
-    """
-    import yaml
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        yaml_implicit_resolvers = {  # noqa: RUF012
-            sign: [(tag, form) for tag, form in forms if tag.endswith((":bool", ":null"))]
-            for sign, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
+def _listed(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.strip("[] ")
+        value = value.split("," if "," in value else None)
+    return tags_of(value if isinstance(value, list | bool) else [value])
 
-    for kind, form in NUMBERS.items():
-        signs = list("-+.0123456789")
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(form), signs)
-    return Loader
+
+def _hashtags(text: str) -> Iterator[str]:
+    """The hashtags in a text, without colours and issue numbers."""
+    shown = BESIDE.sub(lambda one: "." * len(one[0]), _without(text, code=True))
+    for found in TAG.finditer(shown):
+        tag = found["tag"].rstrip("/-")
+        colour = COLOUR.match(tag) and tag.lower() not in WORDS.split()
+        if tag and tag[0] not in "/-" and not tag.isdigit() and not colour:
+            yield tag
+
+
+def _without(text: str, *, code: bool = False) -> str:
+    """The text with code blocks and comments blanked out; with `code`, inline code too."""
+    sign = "." if code else " "
+    return HIDDEN.sub(lambda one: one[0] if one["ticks"] and not code else sign * len(one[0]), text)
 
 
 def headings(text: str) -> Iterator[Mark]:
-    """Headings of both kinds, those in fenced code left out."""
-    fence = ""
-    for found in LINE.finditer(text):
-        if found["fence"]:
-            if not fence:
-                fence = found["fence"]
-            elif found["fence"].startswith(fence) and not found["info"].strip():
-                fence = ""
-        elif not fence:
-            name = found["underlined"] or found["html"] or _unclosed(found["heading"] or "")
-            if name := visible(name):
-                yield Mark(found.start(), _level(found), name)
+    """The headings of all kinds, outside of code and comments."""
+    for found in LINE.finditer(_without(text)):
+        name = found["underlined"] or found["html"] or _unclosed(found["heading"] or "")
+        if name := visible(name):
+            yield Mark(found.start(), _level(found), name)
 
 
 def _level(found: re.Match[str]) -> int:
@@ -140,7 +157,7 @@ def _level(found: re.Match[str]) -> int:
 
 
 def visible(heading: str) -> str:
-    """The text of a heading as a reader sees it, without images."""
+    """The visible text of a heading, without images."""
     text = IMAGE.sub(lambda found: found[0] if found["code"] is not None else "", heading)
     return " ".join(_seen(text).split())
 
@@ -150,7 +167,7 @@ def _seen(text: str) -> str:
 
 
 def _unclosed(heading: str) -> str:
-    """A heading without the signs that may close it: they stand alone, or after a space."""
+    """A heading without closing `#` characters, which stand alone or after a space."""
     kept = heading.rstrip(" \t\r")
     bare = kept.rstrip("#")
     return bare.rstrip(" \t") if bare == "" or bare[-1] in " \t" else kept

@@ -1,4 +1,4 @@
-"""ODT: the texts of LibreOffice, their elements taken for those of HTML."""
+"""ODT and ODP: documents of LibreOffice, with their elements renamed to those of HTML."""
 
 import io
 from zipfile import ZipFile
@@ -6,8 +6,9 @@ from zipfile import ZipFile
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import Contents, document, dublin_core
 
-UNSEEN = ["tracked-changes", "annotation", "forms", "note-citation"]
+UNSEEN = ["tracked-changes", "forms", "note-citation", "dc:creator", "dc:date"]
 TAGS = {
+    "annotation": "p",
     "p": "p",
     "list": "ul",
     "list-item": "li",
@@ -19,9 +20,15 @@ TAGS = {
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The text in its order as Markdown, with its headings."""
+    """The text as Markdown, with its headings; page headers and footers follow at the end."""
     archive = ZipFile(io.BytesIO(data))
     page = html.parsed(archive.read("content.xml"), "xml")
+    if "styles.xml" in archive.namelist():
+        styles = html.parsed(archive.read("styles.xml"), "xml")
+        page.extend(styles.find_all(["style:header", "style:footer"]))
+    for comment in page.find_all("annotation"):
+        if around := comment.find_parent(["text:p", "text:h"]):
+            around.insert_after(comment)
     for element in page.find_all(UNSEEN):
         element.decompose()
     for element in page.find_all():

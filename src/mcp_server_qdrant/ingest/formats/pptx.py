@@ -1,4 +1,4 @@
-"""PPTX: the text of slides and their notes, by python-pptx."""
+"""PPTX: extracts the text of slides, charts, notes and comments with python-pptx."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -9,36 +9,47 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
+    described,
     document,
     dublin_core,
     readable,
     titled,
+    unread,
 )
+from mcp_server_qdrant.ingest.formats.office import captions, embedded, parsed, settle
+
+BESIDE = ("chart", "chartEx", "diagramData", "comments")  # other parts of a slide with texts
 
 
 def read(path: str, data: bytes) -> Contents:
-    """The slides one after the other, each a section."""
+    """The slides in order, each as a section."""
     import pptx
 
     deck = pptx.Presentation(io.BytesIO(data))
-    text, marks = "", list[Mark]()
+    text, marks, broken = "", list[Mark](), 0
     for number, slide in enumerate(deck.slides, 1):
-        parts = [*_texts(slide.shapes)]
+        settle(slide.element)
+        beside = [*_beside(slide)]
+        broken += beside.count(None)
+        parts = [*_texts(slide.shapes), *filter(None, beside)]
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
             parts.append(notes.text)
         heading = slide.shapes.title
         name = " ".join(heading.text_frame.text.split()) if heading is not None else ""
         marks.append(Mark(len(text), 1, readable(f"slide {number}: {name}".rstrip(": "))))
         text += "".join(f"{readable(one).strip()}\n\n" for one in parts if one.strip())
-    about = dublin_core(ZipFile(io.BytesIO(data)), "docProps/core.xml")
+    archive = ZipFile(io.BytesIO(data))
+    about = dublin_core(archive, "docProps/core.xml")
     given = about.get("title", "")
     title, _ = titled(path, (), "" if given == "PowerPoint Presentation" else given)
-    return document(Loaded(text, title, marks=tuple(marks)), about)
+    left_out = unread(broken, "damaged part") + embedded(archive, "ppt/slides/_rels/")
+    return document(Loaded(text, title, marks=tuple(marks)), about, left_out)
 
 
 def _texts(shapes: Iterable[Any]) -> Iterator[str]:
-    """The texts of shapes, of those in groups too, and the rows of tables."""
+    """The texts of shapes, also within groups, and the rows of tables."""
     for shape in shapes:
+        yield described(next(shape.element.iter("{*}cNvPr")).get("descr", ""))
         if hasattr(shape, "shapes"):
             yield from _texts(shape.shapes)
         elif shape.has_text_frame:
@@ -46,3 +57,12 @@ def _texts(shapes: Iterable[Any]) -> Iterator[str]:
         elif getattr(shape, "has_table", False):
             rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
             yield "\n".join(" | ".join(cells) for cells in rows)
+
+
+def _beside(slide: Any) -> Iterator[str | None]:
+    """The text of each chart, SmartArt and comment part of a slide; None if it is damaged."""
+    for link in slide.part.rels.values():
+        if link.reltype.rpartition("/")[2] in BESIDE and not link.is_external:
+            root = parsed(link.target_part.blob)
+            found = map(str.strip, captions(root)) if root is not None else ()
+            yield "\n".join(dict.fromkeys(filter(None, found))) if root is not None else None

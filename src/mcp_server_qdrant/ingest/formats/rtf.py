@@ -1,4 +1,4 @@
-"""RTF: the plain text, by striprtf."""
+"""RTF: extracts the plain text with striprtf."""
 
 from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, readable, titled
 

@@ -1,4 +1,4 @@
-"""Spreadsheets: each sheet is read as CSV is, by python-calamine."""
+"""Spreadsheets: reads each sheet like CSV, with python-calamine."""
 
 import io
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from mcp_server_qdrant.ingest.formats.base import Contents, Loaded
 
 
 def read(path: str, data: bytes) -> Contents:
-    """A text per row of each sheet. A sheet that is no table is left out, with a note."""
+    """One text per row of each sheet. A sheet that is not a table is left out with a note."""
     from python_calamine import CalamineWorkbook
 
     book = CalamineWorkbook.from_filelike(io.BytesIO(data))
@@ -37,7 +37,7 @@ def _rows(sheet: Any) -> Iterator[list[str]]:
 
 
 def _shown(cell: Any) -> str:
-    """A cell as CSV has it: whole numbers without a fraction, dates in ISO 8601."""
+    """A cell as in CSV: whole numbers without a fraction, dates in ISO 8601."""
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     return cell.isoformat() if isinstance(cell, date) else str(cell)

@@ -1,4 +1,4 @@
-"""Subtitles: what is said, with its speakers; the minutes are sections (SRT and WebVTT)."""
+"""Subtitles (SRT and WebVTT): what is said, with speakers; each minute is a section."""
 
 import re
 from html import unescape
@@ -17,7 +17,7 @@ TAG = re.compile(r"</?[a-z\d][^<>]*>|\{\\[^{}]*\}", re.IGNORECASE)
 
 
 def read(path: str, text: str) -> Contents:
-    """The lines as they are spoken, without what repeats the line before. Raises UnusableFile."""
+    """The spoken lines, without immediate repetitions. Raises UnusableFile."""
     cues = list(CUE.finditer(text.replace("\r\n", "\n")))
     if not cues:
         raise UnusableFile("has no subtitles: no line is a time such as 00:01:02,000 --> 00:01:04")

@@ -1,7 +1,7 @@
-"""Plain text: underlined headings, as in reStructuredText.
+"""Plain text, with underlined headings as in reStructuredText.
 
-A text without any has questions ("Q: ...") and numbered lines ("2.1 Locks", "Example 4: Queues") as
-headings, where they stand alone.
+In a text without any, isolated questions ("Q: ...") and numbered lines ("2.1 Locks", "Example 4:
+Queues") are headings.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     titled,
 )
 
-# After a blank line: text, a line of one sign below it, and perhaps the same one above it.
+# After a blank line: text, underlined by one repeated character, maybe with the same line above.
 UNDERLINED = re.compile(
     r"(?:\A|^[ \t]*\r?\n)(?P<heading>"
     rf"(?:(?P<above>([{SIGNS}])\3+)[ \t]*\r?\n)?(?P<name>[^\n]*)\r?\n"
@@ -33,13 +33,13 @@ NUMBERED = re.compile(
 
 
 def read(path: str, text: str) -> Contents:
-    """The text as it is, with its headings as marks."""
+    """The text unchanged, with its headings as marks."""
     title, marks = titled(path, tuple(_underlined(text)) or _numbered(text))
     return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
 
 
 def _underlined(text: str) -> Iterator[Mark]:
-    """Headings, each as deep as its kind of line, which lies further in the later it is used."""
+    """Underlined headings; the levels are the kinds of lines in order of first use."""
     kinds: list[tuple[str, bool]] = []
     for found in UNDERLINED.finditer(text):
         above, name, below = found["above"], found["name"].rstrip(), found["below"]
@@ -58,7 +58,7 @@ def _underlined(text: str) -> Iterator[Mark]:
 
 
 def _numbered(text: str) -> tuple[Mark, ...]:
-    """Questions and numbered lines, these as deep as their numbers; one alone is no heading."""
+    """Questions and numbered lines, with the depth of the number as level; none if only one."""
     found = [
         Mark(
             one.start("heading"),

@@ -1,1 +1,1 @@
-"""The embedded engine and the process that owns it. Plain data in and out; nothing ranks here."""
+"""The embedded engine, in the process that holds its folder's lock. Plain data, no ranking."""

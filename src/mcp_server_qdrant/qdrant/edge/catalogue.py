@@ -1,8 +1,8 @@
-"""The catalogue: a small file for each collection, which says what it is and where its points are.
+"""The catalogue: a small file per collection that describes it and names the space of its points.
 
-collections/<slug>.json    a collection; renaming or replacing it is one rename
-collections/<slug>.copy    the same once more, for when the other one is damaged
-unwanted/<id>.<space>      points to remove: of a collection that was dropped, or half made
+collections/<slug>.json    a collection; replaced atomically, by a rename
+collections/<slug>.copy    a copy, used if the first file is damaged
+unwanted/<id>.<space>      a mark: points to remove, of a dropped or half-made collection
 """
 
 import contextlib
@@ -27,20 +27,24 @@ logger = logging.getLogger(__name__)
 
 
 class Catalogue:
-    """All collections of a folder, by name. Each change is on the disk before it is seen."""
+    """All collections of a folder, by name. A change is visible only once it is on disk.
+
+    `changes` counts the changes, to invalidate caches derived from the entries.
+    """
 
     def __init__(self, root: Path) -> None:
         self._described = root / "collections"
         self._unwanted = root / "unwanted"
         self._entries: dict[str, Entry] = {}
         self._unsaved: set[str] = set()
+        self.changes = 0
 
     def read(self) -> None:
-        """Read all descriptions; one that is damaged makes a collection that cannot be used."""
+        """Read all descriptions; a collection with a damaged one is listed but cannot be used."""
         for folder in (self._described, self._unwanted):
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         for slug in {path.stem for kind in _KINDS for path in self._described.glob(f"*{kind}")}:
-            if slug_of(name_of(slug)) == slug:  # not a copy that somebody left there
+            if slug_of(name_of(slug)) == slug:  # skip copies made by a person
                 entry = self._read(slug)
                 self._entries[entry.name] = entry
 
@@ -67,7 +71,7 @@ class Catalogue:
         return sorted(self._entries)
 
     def get(self, name: str) -> Entry:
-        """The collection. Raises UnknownCollection, EngineFailure where it cannot be used."""
+        """The collection. Raises UnknownCollection, or EngineFailure if it cannot be used."""
         entry = self._entries.get(name)
         if entry is None:
             raise UnknownCollection(name)
@@ -76,14 +80,14 @@ class Catalogue:
         return entry
 
     def of_space(self, space: str) -> list[Entry]:
-        """The collections whose points are in that space."""
+        """The collections whose points are in this space."""
         return [entry for entry in self._entries.values() if entry.space == space]
 
     def new_id(self, name: str) -> str:
-        """An id that no collection has, nor points that are to be removed; so is its mask.
+        """An unused id with an unused mask; ids of points yet to be removed count as used.
 
-        It follows from the name: points whose scores are equal come in the order of stored ids,
-        which must be the same in another store with the same collection.
+        It is a hash of the name: points with equal scores are sorted by stored id, and that order
+        must be the same in every store with the same collection.
         """
         taken = {entry.id[:8] for entry in self} | {one[:8] for one, _ in self.unwanted()}
         for more in count():
@@ -93,7 +97,7 @@ class Catalogue:
         return made
 
     def save(self, entry: Entry) -> None:
-        """Describe a collection, in the place of another one of that name."""
+        """Write a collection's description, replacing one of the same name."""
         former = self._entries.get(entry.name)
         if former and not former.fault and (former.id, former.space) != (entry.id, entry.space):
             self.mark_unwanted(former.id, former.space)
@@ -101,12 +105,12 @@ class Catalogue:
         self.keep_points(entry.id, entry.space)
 
     def save_soon(self, entry: Entry) -> None:
-        """Describe it when `settle` is called: after a power failure this may be done again."""
-        self._entries[entry.name] = entry
+        """Write the description at the next `settle`; a power failure may lose it, harmlessly."""
+        self._set_entry(entry)
         self._unsaved.add(entry.name)
 
     def settle(self) -> None:
-        """Write what `save_soon` put off."""
+        """Write the descriptions that `save_soon` deferred."""
         for name in list(self._unsaved):
             if name in self._entries:
                 self._write(self._entries[name])
@@ -118,11 +122,15 @@ class Catalogue:
         path = self._described / slug_of(entry.name)
         write_atomically(path.with_name(f"{path.name}{_KINDS[0]}"), text)
         path.with_name(f"{path.name}{_KINDS[1]}").write_text(text, "utf-8")
-        self._entries[entry.name] = entry
+        self._set_entry(entry)
         self._unsaved.discard(entry.name)
 
+    def _set_entry(self, entry: Entry) -> None:
+        self._entries[entry.name] = entry
+        self.changes += 1
+
     def drop(self, name: str) -> bool:
-        """Forget a collection, also one that cannot be used; its points become unwanted."""
+        """Delete a collection, even a damaged one; its points become unwanted."""
         entry = self._entries.get(name)
         if entry is None:
             return False
@@ -134,35 +142,36 @@ class Catalogue:
         return True
 
     def forget(self, name: str) -> None:
-        """Take a description away whose points have another one."""
+        """Remove a description; its points now belong to another one."""
         self._entries.pop(name, None)
-        for kind in reversed(_KINDS):  # a copy alone is of a description that was lost
+        self.changes += 1
+        for kind in reversed(_KINDS):  # the copy first: alone it would restore the description
             (self._described / f"{slug_of(name)}{kind}").unlink(missing_ok=True)
 
     # Points to remove
 
     def mark_unwanted(self, collection: str, space: str) -> None:
-        """Have the points with this collection's id removed from that space, also after a crash.
+        """Mark the points with this collection's id for removal from that space; survives a crash.
 
-        Unless a description says that they are wanted, which counts more.
+        A description of the collection overrides the mark.
         """
         (self._unwanted / f"{collection}.{space}").touch()
         sync(self._unwanted)
 
     def keep_points(self, collection: str, space: str) -> None:
-        """The points are wanted, or there are none any more."""
+        """Remove the mark: the points are wanted, or are already gone."""
         with contextlib.suppress(FileNotFoundError):
             (self._unwanted / f"{collection}.{space}").unlink()
 
     def unwanted(self) -> list[tuple[str, str]]:
-        """The ids of collections whose points are to be removed, and their spaces."""
+        """(id, space) of each collection whose points must be removed."""
         wanted = {(entry.id, entry.space) for entry in self}
         marked = (path.name.partition(".") for path in self._unwanted.iterdir())
         return [(one, space) for one, _, space in marked if (one, space) not in wanted]
 
 
 def _described(path: Path) -> Entry | None:
-    """What the file describes; None where it is missing or damaged."""
+    """The entry in a file; None if it is missing or damaged."""
     try:
         fields: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if fields.pop("digest") == _digest(fields):

@@ -1,9 +1,8 @@
 """Checks of every write and query: Qdrant Edge itself validates nothing.
 
-It logs an update before applying it and replays the log at load: one bad point can make a whole
-collection unloadable. Each refusal is one sentence. Points here are plain:
-`(id, vector or None, payload or None)`. The client checks payloads while it makes them plain; the
-host checks everything that depends on the collection.
+It logs an update before applying it and replays the log at load, so one bad point can make a whole
+collection unloadable. Points are plain tuples here: `(id, vector or None, payload or None)`. The
+client checks payloads while converting them; the engine checks what depends on the collection.
 """
 
 import contextlib
@@ -30,7 +29,7 @@ Schema = Mapping[str, Any]
 def plain_payload(value: Any, levels: int = MAX_DEPTH) -> Any:
     """The payload as JSON data: dates become ISO 8601 texts.
 
-    InvalidPoint for NaN and infinity, lone surrogates, deep nesting and what JSON cannot hold.
+    Raises InvalidPoint for NaN, infinity, lone surrogates, deep nesting and non-JSON values.
     """
     if not isinstance(value, dict | list | tuple):
         return _plain(value)
@@ -49,8 +48,8 @@ def _plain(value: Any) -> Any:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidPoint("The payload holds half a surrogate pair.") from None
-        return value[:]  # of an enumeration its text
+            raise InvalidPoint("The payload contains a lone surrogate.") from None
+        return value[:]  # turns a string enum into str
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -68,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def plain_id(point_id: Any) -> int | str:
-    """An id as it travels: an integer or a text."""
+    """An id as an integer or a string."""
     return str(point_id) if isinstance(point_id, UUID) else point_id
 
 
@@ -119,9 +118,9 @@ def _check_dense(value: Any, name: str, params: Mapping[str, Any]) -> None:
 
 
 def _finite(numbers: Any) -> bool:
-    """True for a list of numbers that single precision can hold."""
+    """True for a list of numbers that are finite in single precision."""
     try:
-        # Overflow to infinity, like NaN, survives the sum.
+        # An infinity from overflow, like NaN, shows in the sum.
         return isinstance(numbers, list | array) and math.isfinite(sum(array("f", numbers)))
     except (TypeError, OverflowError):
         return False
@@ -145,7 +144,7 @@ def _check_sparse(value: Any, name: str) -> None:
 
 
 def check_schema(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> None:
-    """Refuse a collection that the engine could not hold, or could never open again."""
+    """Refuse a schema that the engine could not store, or could never open again."""
     if not vectors and not sparse:
         raise RequestError("A collection needs at least one vector, dense or sparse.")
     for name, params in vectors.items():

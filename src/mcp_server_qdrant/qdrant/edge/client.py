@@ -1,38 +1,40 @@
 """The embedded engine behind qdrant-client's async interface: no server, nothing to install.
 
-The subset of `AsyncQdrantClient` that this product uses, with the same result types, and the
-questions of a search (`qdrant/engine.py`). Arguments that only mean something to a server (`wait`,
-`exact`, consistency) are accepted and ignored. Errors are those of `mcp_server_qdrant.core.errors`.
+It has the methods of `AsyncQdrantClient` that this product uses, with the same result types, and
+the search questions of `qdrant/engine.py`. Arguments that only a server needs (`wait`, `exact`,
+consistency) are ignored. Errors are those of `mcp_server_qdrant.core.errors`.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self
 
+from filelock import FileLock
 from qdrant_client import models
 from qdrant_client.async_client_base import AsyncQdrantBase
 
-from mcp_server_qdrant.hosting.link import Link
-from mcp_server_qdrant.hosting.wire import pack
 from mcp_server_qdrant.qdrant.edge import plain
 from mcp_server_qdrant.qdrant.edge.check import plain_payload
+from mcp_server_qdrant.qdrant.edge.embedded import Embedded
+from mcp_server_qdrant.qdrant.edge.hold import hold_soon
 from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
-from mcp_server_qdrant.qdrant.edge.wire import service
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus
 from mcp_server_qdrant.qdrant.plain_reads import CALLS
 
 DEFAULT_TIMEOUT = 60.0
 COPY_SECONDS = 3600.0  # for a whole collection
-_BLOB_POINTS = 16  # converted between two turns of the event loop, and written at once
+_BATCH = 16  # points converted between two turns of the event loop, and written together
 
 
 class EdgeClient(AsyncQdrantBase):
-    """Collections in a local folder, served by an engine host that other processes share."""
+    """A client of the collections in a local folder, for any event loop of the process."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, engine: Embedded, timeout: float, *, lock: FileLock | None = None) -> None:
+        """`timeout`: seconds per call. A client with the folder's `lock` closes the engine."""
         super().__init__()
-        self._link = link
+        self._engine, self._timeout, self._lock = engine, timeout, lock
 
     @classmethod
     async def open(
@@ -41,26 +43,34 @@ class EdgeClient(AsyncQdrantBase):
         *,
         timeout: float = DEFAULT_TIMEOUT,
         options: EdgeOptions | None = None,
-        link: Link | None = None,
     ) -> Self:
-        """Open the folder, over a `link` to it if there is one; the host is started when none runs.
+        """Open the folder, which no other process may have open. Raises EngineUnavailable.
 
         `timeout`: seconds per call.
         """
-        link = link or Link(service(Path(path), options), timeout)
-        await link.open()
-        return cls(link)
+        lock = await hold_soon(path)
+        try:
+            return cls(await Embedded.open(path, options), timeout, lock=lock)
+        except BaseException:
+            lock.release()
+            raise
 
     async def close(self, **_: Any) -> None:
-        """Leave the host; it ends shortly after its last client."""
-        await self._link.close()
+        """Close the engine and release the lock, if this client opened the folder."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            try:
+                await self._engine.close()
+            finally:
+                lock.release()
 
     async def _ask(self, operation: str, *arguments: Any) -> Any:
-        return await self._link.call(operation, *arguments)
+        return await self._engine.call(operation, *arguments, timeout=self._timeout)
 
     async def _change(self, operation: str, *arguments: Any, timeout: float | None = None) -> Any:
-        """A change is durable when its call returns."""
-        return await self._link.call(operation, *arguments, timeout=timeout, changes=True)
+        """Make a change, which is durable when the call returns."""
+        limit = self._timeout if timeout is None else timeout
+        return await self._engine.call(operation, *arguments, timeout=limit, changes=True)
 
     # Collections
 
@@ -70,6 +80,10 @@ class EdgeClient(AsyncQdrantBase):
         return models.CollectionsResponse(
             collections=[models.CollectionDescription(name=name) for name in names]
         )
+
+    async def get_aliases(self, **_: Any) -> models.CollectionsAliasesResponse:
+        """None: collections have one name here."""
+        return models.CollectionsAliasesResponse(aliases=[])
 
     async def collection_exists(self, collection_name: str, **_: Any) -> bool:
         """True if there is such a collection."""
@@ -87,61 +101,62 @@ class EdgeClient(AsyncQdrantBase):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> bool:
-        """Make a collection; RequestError when it exists."""
+        """Create a collection. Raises RequestError if it exists."""
         made = plain.sidecar(vectors_config, sparse_vectors_config, metadata)
         await self._change("create", collection_name, made)
         return True
 
     async def create_described(self, collection_name: str, described: Mapping[str, Any]) -> None:
-        """Make a collection from the description of another one, with its indexes."""
-        await self._change("create", collection_name, dict(described))
-        await self._change("index", collection_name, described["indexes"])
+        """Create a collection from another one's description, with its indexes."""
+        made = deepcopy(dict(described))
+        await self._change("create", collection_name, made)
+        await self._change("index", collection_name, made["indexes"])
 
     async def update_collection(
         self, collection_name: str, metadata: dict[str, Any] | None = None, **_: Any
     ) -> bool:
-        """Merge into the collection's metadata; other changes mean nothing here."""
+        """Merge into the collection's metadata; other arguments are ignored."""
         await self._change("update_metadata", collection_name, plain_payload(metadata or {}))
         return True
 
     async def delete_collection(self, collection_name: str, **_: Any) -> bool:
-        """Delete a collection; False when there was none."""
+        """Delete a collection; False if there was none."""
         return bool(await self._change("drop", collection_name))
 
     async def accept_loss(self, collection_name: str) -> tuple[int, int]:
-        """Go on without points that are missing on the disk: how many, and how many there are."""
+        """Stop reporting points that were lost on disk; (points lost, points left)."""
         lost, left = await self._change("accept_loss", collection_name)
         return lost, left
 
     async def save(self, collection_name: str, file: Path) -> int:
-        """Write a collection's points to a new file; their number. See `points_file`."""
+        """Write a collection's points to a new file; returns their number. See `points_file`."""
         return int(await self._change("save", collection_name, str(file), timeout=COPY_SECONDS))
 
     async def adopt(self, collection_name: str, staged: str, *, replace: bool) -> None:
-        """Give a collection, which was filled under a name that begins with STAGED, its own."""
+        """Rename a collection that was filled under a name beginning with STAGED."""
         asked = (collection_name, staged, replace)
         await self._change("adopt", *asked, timeout=COPY_SECONDS)  # it waits for other writes
 
     async def put(self, collection_name: str, points: Sequence[Any]) -> None:
-        """Insert points as `points_file` has them: `(id, vectors, payload)`."""
-        await self._change("upsert", collection_name, [pack(list(points))], timeout=COPY_SECONDS)
+        """Insert points in the form of `points_file`: `(id, vectors, payload)`."""
+        await self._change("upsert", collection_name, [list(points)], timeout=COPY_SECONDS)
 
     async def rebuild(self) -> dict[str, tuple[int, int]]:
-        """Rebuild the store from what can be read: of each collection the points left, and lost."""
+        """Rebuild the store from the readable points; {collection: (points left, points lost)}."""
         return dict(await self._change("rebuild", timeout=COPY_SECONDS))
 
     async def rewrite(self) -> None:
-        """Write the store anew, without what was deleted. Other calls wait."""
+        """Rewrite the store's files without deleted data. Other calls wait."""
         await self._change("rewrite", timeout=COPY_SECONDS)
 
     async def create_payload_indexes(self, collection_name: str, schemas: Mapping[str, Any]) -> Any:
-        """Index payload fields. The files are made durable once, not for each field."""
+        """Index payload fields, with one sync of the files for all of them."""
         return await self._change("index", collection_name, plain.plain(dict(schemas)))
 
     async def create_vector_name(
         self, collection_name: str, vector_name: str, vector_name_config: Any, **_: Any
     ) -> Any:
-        """Add a vector, which no point has yet; without effect where it is there already."""
+        """Add a vector to the schema; no effect if it exists. Points get it later."""
         declared = plain.plain(vector_name_config)
         kind = "sparse_vectors" if "sparse" in declared else "vectors"
         params = declared.get("sparse", declared.get("dense"))
@@ -161,13 +176,13 @@ class EdgeClient(AsyncQdrantBase):
         update_mode: models.UpdateMode | None = None,
         **_: Any,
     ) -> Any:
-        """Insert or replace points (PointStruct), all or (InvalidPoint) none.
+        """Insert or replace points (PointStruct); if one is invalid (InvalidPoint), none.
 
-        The mode and the filter, which existing points must match, leave some of them out.
+        `update_mode`, and `update_filter` on existing points, can exclude points.
         """
         mode = (update_mode or models.UpdateMode.UPSERT).value
         where = plain.plain(update_filter)
-        return await self._change("upsert", collection_name, await _blobs(points), mode, where)
+        return await self._change("upsert", collection_name, await _batches(points), mode, where)
 
     async def update_vectors(
         self,
@@ -176,9 +191,9 @@ class EdgeClient(AsyncQdrantBase):
         update_filter: models.Filter | None = None,
         **_: Any,
     ) -> Any:
-        """Replace some vectors of points that exist, of those that match the filter."""
-        blobs, where = await _blobs(points), plain.plain(update_filter)
-        return await self._change("update_vectors", collection_name, blobs, where)
+        """Replace some vectors of existing points that match the filter."""
+        batches, where = await _batches(points), plain.plain(update_filter)
+        return await self._change("update_vectors", collection_name, batches, where)
 
     async def delete(self, collection_name: str, points_selector: Any, **_: Any) -> Any:
         """Delete points."""
@@ -192,7 +207,7 @@ class EdgeClient(AsyncQdrantBase):
         key: str | None = None,
         **_: Any,
     ) -> Any:
-        """Merge into the payload; ids that do not exist are passed over."""
+        """Merge into the payload; unknown ids are ignored."""
         fields, chosen = plain_payload(payload), plain.plain_choice(points)
         return await self._change("set_payload", collection_name, fields, chosen, key)
 
@@ -206,12 +221,12 @@ class EdgeClient(AsyncQdrantBase):
     # Questions
 
     async def candidates(self, ask: Ask) -> Answer:
-        """The candidates of any number of collections, in one trip; see `Ask`."""
+        """The candidates of several collections in one call; see `Ask`."""
         answer: Answer = await self._ask("candidates", ask)
         return answer
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """The idf of terms over collections of one space; see `Corpus`."""
+        """The IDF of terms over collections of one space; see `Corpus`."""
         return dict(await self._ask("idfs", corpus))
 
     async def retrieve(self, *asked: Any, **how: Any) -> list[Any]:
@@ -220,7 +235,7 @@ class EdgeClient(AsyncQdrantBase):
         return points
 
     async def scroll(self, *asked: Any, **how: Any) -> tuple[list[Any], Any]:
-        """One page, and the offset of the next (None at the end, and when ordered)."""
+        """A page and the offset of the next one (None at the end, and for an ordered scroll)."""
         points, following = await self._read("scroll", *asked, **how)
         return points, following
 
@@ -240,11 +255,11 @@ class EdgeClient(AsyncQdrantBase):
         return call.read(await self._ask(name, collection_name, body))
 
 
-async def _blobs(points: Sequence[Any]) -> list[bytes]:
-    """The points as pickled plain lists, made in small steps: the event loop goes on."""
-    blobs: list[bytes] = []
-    for start in range(0, len(points), _BLOB_POINTS):
-        some = points[start : start + _BLOB_POINTS]
-        blobs.append(pack([plain.plain_point(point) for point in some]))
+async def _batches(points: Sequence[Any]) -> list[list[plain.Point]]:
+    """Convert the points in small batches, letting the event loop run in between."""
+    batches: list[list[plain.Point]] = []
+    for start in range(0, len(points), _BATCH):
+        some = points[start : start + _BATCH]
+        batches.append([plain.plain_point(point) for point in some])
         await asyncio.sleep(0)
-    return blobs
+    return batches

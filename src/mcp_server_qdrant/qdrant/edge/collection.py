@@ -1,9 +1,9 @@
-"""A collection as a part of a vector space's shard: its points' ids, its payload key, its filter.
+"""A collection within the shard of its vector space: stored ids, payload key and filter.
 
-One shard holds the points of many collections. Each point carries the id of its collection under
-`KEY`, an indexed keyword. Point ids of two collections may be equal, so each collection has a mask:
-the first 32 bits of a stored id are those of the point's own id XOR the mask. Within a collection
-ids that begin alike stay neighbours in the order of ids, which short ids are completed by.
+One shard holds the points of many collections. Each point has the id of its collection in the
+indexed keyword `KEY`. Point ids of two collections may be equal, so each collection has a mask,
+which is XORed with the first 32 bits of the point's own id. Within a collection ids with a common
+prefix stay neighbours in id order, which the completion of short ids relies on.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ import qdrant_edge as edge
 from mcp_server_qdrant.core.errors import InvalidPoint
 
 KEY = "__collection__"
-# The first half of the stored id of a point whose own id is an integer, under a mask of 0.
+# The first half of a stored id whose own id is an integer, before masking.
 _INTEGER = 0x6D63_702D_7164_F1A7
 _HALF = 1 << 64
 _SHIFT = 96
@@ -26,11 +26,11 @@ Plain = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Entry:
-    """What the catalogue knows of a collection.
+    """A collection in the catalogue.
 
-    `id` names it within its space, 16 hexadecimal digits; its points carry it. `vectors` and
-    `sparse_vectors` map names to parameters, `indexes` payload fields to their declared indexes.
-    `fault`: why it cannot be used at all.
+    `id`, 16 hexadecimal digits, marks its points in the space. `vectors` and `sparse_vectors` map
+    names to parameters, `indexes` maps payload fields to declared indexes. `fault`: why the
+    collection cannot be used.
     """
 
     name: str
@@ -45,18 +45,18 @@ class Entry:
 
     @property
     def mask(self) -> int:
-        """XORed with the ids of its points."""
+        """The mask that is XORed with its point ids."""
         return int(self.id[:8], 16) << _SHIFT
 
 
 def stored_id(entry: Entry, point: Any) -> str:
-    """The id under which a point, an unsigned integer or a UUID, is in the shard."""
+    """The id in the shard of a point whose own id is an unsigned integer or a UUID."""
     whole = _INTEGER * _HALF + point if isinstance(point, int) else UUID(point).int
     return f"{whole ^ entry.mask:032x}"
 
 
 def own_id(entry: Entry, stored: int) -> int | str:
-    """The point's own id, of the number that its stored one is."""
+    """The point's own id, from its stored id as a number."""
     whole = stored ^ entry.mask
     if whole >> 64 == _INTEGER:
         return whole % _HALF
@@ -65,13 +65,13 @@ def own_id(entry: Entry, stored: int) -> int | str:
 
 
 def stored_payload(entry: Entry, payload: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The payload as it is in the shard. Raises InvalidPoint where it has our key already."""
+    """The payload with the collection's id. Raises InvalidPoint if it already has our key."""
     check_key(payload or ())
     return {**(payload or {}), KEY: entry.id}
 
 
 def check_key(paths: Iterable[str]) -> None:
-    """Raise InvalidPoint where one of these payload paths is ours."""
+    """Raise InvalidPoint if one of these payload paths is our key."""
     if any(path.split(".")[0].split("[")[0].strip('"') == KEY for path in paths):
         raise InvalidPoint(f"The payload key {KEY!r} is the embedded engine's own: rename it.")
 
@@ -79,27 +79,27 @@ def check_key(paths: Iterable[str]) -> None:
 def confined(
     entries: Sequence[Entry], where: Plain | None, *, others: Sequence[str] | None = None
 ) -> Plain | None:
-    """The filter, within these collections of one space; ids in it are those of their points.
+    """The filter restricted to these collections of one space, with stored ids.
 
-    `others` are the ids of all other collections there, where leaving them out is quicker; with
-    none left out, a filter without conditions is None.
+    `others` are the ids of all other collections of the space, if excluding those is faster than
+    including these. Returns None if nothing is left to filter.
     """
     made: dict[str, list[Plain]] = {}
     if others is None:
-        made["must"] = [_of([entry.id for entry in entries])]
+        made["must"] = [_in_collections([entry.id for entry in entries])]
     elif others:
-        made["must_not"] = [_of(others)]
+        made["must_not"] = [_in_collections(others)]
     if where:
         made["must"] = [*made.get("must", ()), _with_stored_ids(entries, where)]
     return made or None
 
 
-def _of(ids: Sequence[str]) -> Plain:
+def _in_collections(ids: Sequence[str]) -> Plain:
     return {"key": KEY, "match": {"value": ids[0]} if len(ids) == 1 else {"any": [*ids]}}
 
 
 def _with_stored_ids(entries: Sequence[Entry], where: Any) -> Any:
-    """A copy of a filter or condition, its ids replaced by stored ones."""
+    """A copy of a filter or condition, with stored ids."""
     if isinstance(where, list):
         return [_with_stored_ids(entries, one) for one in where]
     if "has_id" in where:
@@ -116,7 +116,7 @@ def _with_stored_ids(entries: Sequence[Entry], where: Any) -> Any:
 
 
 def moved(entry: Entry, point: int | str, record: Any, vectors: Container[str]) -> edge.Point:
-    """The point of a record as one of this collection, with those of its vectors."""
+    """A record's point moved into this collection, keeping only these of its vectors."""
     held = record.vector
     if isinstance(held, dict):
         held = {name: vector for name, vector in held.items() if name in vectors}

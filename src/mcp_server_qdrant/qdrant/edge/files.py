@@ -1,4 +1,4 @@
-"""The folder on disk: names, sparse copies, free space, and what to mend after a crash.
+"""The folder on disk: names, sparse copies, free space, and cleaning up after a crash.
 
 collections/ unwanted/   the catalogue; see `catalogue`
 spaces/                  the points of the collections; see `space`
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from mcp_server_qdrant.core.disk import sync
 from mcp_server_qdrant.core.errors import DiskFull
 
-STAGED = "\0"  # begins the name of a collection that is being restored: nobody else has it
+STAGED = "\0"  # first character of a collection that is being restored; no other name has it
 _LONGEST_SLUG = 120
 _SAFE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-~")
 _DELETING = 8 << 20  # bytes that must stay free after a deletion
@@ -26,7 +26,7 @@ _BLOCK = 1 << 16
 
 
 def slug_of(name: str) -> str:
-    """The collection's file name: safe on every platform, distinct also when case is ignored."""
+    """The collection's file name: safe on all platforms, and distinct even if case is ignored."""
     plain = (c if c in _SAFE else "".join(f"%{b:02x}" for b in c.encode()) for c in name)
     slug = f"c-{''.join(plain)}"
     if len(slug) <= _LONGEST_SLUG:
@@ -35,13 +35,13 @@ def slug_of(name: str) -> str:
 
 
 def name_of(slug: str) -> str:
-    """The name of the collection with these files; the slug itself where that is unknown."""
+    """The collection's name from its file name; the slug itself if it was shortened."""
     name = unquote(slug.removeprefix("c-"))
     return name if slug_of(name) == slug else slug
 
 
 def is_ours(root: Path) -> bool:
-    """Whether the embedded engine has collections in that folder, or an earlier version had."""
+    """Whether the folder has collections of the embedded engine, of this or an earlier version."""
     return (root / "collections").is_dir() or (root / "shards").is_dir()
 
 
@@ -57,22 +57,22 @@ class Folder:
         self._min_free = min_free
 
     def prepare(self) -> None:
-        """Make the directories and remove what a crash left half done."""
+        """Create the directories and remove leftovers of a crash."""
         for path in (self.spaces, self.trash, self.work):
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (*self.trash.iterdir(), *self.work.iterdir()):
             _remove(path)
         for path in self.spaces.glob("*/*/temp_segments"):
-            _remove(path)  # left by a killed optimisation; loading never cleans it
+            _remove(path)  # left by a killed optimisation; loading never removes it
 
     def place(self, kind: str) -> Path:
-        """A new directory to work in; gone at the next start at the latest."""
+        """A new temporary directory; removed at the next start at the latest."""
         place = self.work / f"{kind}-{uuid.uuid4().hex}"
         place.mkdir()
         return place
 
     def discard(self, path: Path) -> None:
-        """Remove a directory: out of sight at once, from the disk in the background."""
+        """Remove a directory: a rename now, the deletion in the background."""
         target = self.trash / f"{path.name}-{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             path.rename(target)
@@ -80,15 +80,15 @@ class Folder:
             threading.Thread(target=_remove, args=(target,), daemon=True).start()
 
     def set_aside(self, path: Path) -> None:
-        """Keep what was damaged, for a person to look at and delete."""
+        """Move a damaged directory to `damaged`, for a person to inspect and delete."""
         kept = self.root / "damaged"
-        kept.mkdir(exist_ok=True)
+        kept.mkdir(mode=0o700, exist_ok=True)
         path.rename(kept / f"{path.parent.name}-{path.name}")
 
     def require_space(self, wanted: int, *, deleting: bool = False) -> None:
-        """Raise DiskFull unless so many bytes are free beside the reserve, which deletions may use.
+        """Raise DiskFull unless `wanted` bytes are free besides the reserve, smaller for deletions.
 
-        The engine's files are sparse, so a full disk would kill the host in mid-write.
+        The engine's files are sparse, so a full disk would kill the process in mid-write.
         """
         needed = wanted + (_DELETING if deleting else self._min_free)
         free = shutil.disk_usage(self.root).free
@@ -108,13 +108,13 @@ def _remove(path: Path) -> None:
 
 
 def allocated(tree: Path) -> int:
-    """Bytes that a tree really occupies (holes are free)."""
+    """Bytes allocated for a tree; holes of sparse files do not count."""
     stats = [file.stat() for file in tree.rglob("*") if file.is_file()]
     return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
 
 
 def sync_tree(path: Path) -> None:
-    """Make a whole tree safe from a power failure."""
+    """Sync a whole tree to disk."""
     for entry in path.iterdir():
         if entry.is_dir():
             sync_tree(entry)

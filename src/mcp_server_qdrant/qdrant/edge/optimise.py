@@ -1,11 +1,11 @@
-"""Another generation of a space is made by a process of its own: optimised, or what can be read.
+"""Optimises a copy of a space in a separate process; the copy then becomes the new generation.
 
-Optimising freezes a process for seconds to minutes, and a damaged file can end the one that opens
-it; so this is never the host.
+Optimising blocks a process for seconds to minutes, and a damaged file can kill it, so it never runs
+in the process that has the store open.
 
     python -m mcp_server_qdrant.qdrant.edge.optimise GENERATION
 
-optimises that one, a copy that the host has made.
+optimises the copy in the folder GENERATION.
 """
 
 import asyncio
@@ -24,21 +24,21 @@ from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
 from mcp_server_qdrant.qdrant.edge.space import Space, counted, guarded
 from mcp_server_qdrant.qdrant.edge.store import Store
 
-_SPACE_FACTOR = 3  # the copy, the new segments beside the old ones
+_SPACE_FACTOR = 3  # for the copy, and its new segments beside the old ones
 _RETRY_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 _LONGEST_WAIT = 30.0  # seconds for a quiet moment
-_FEWEST = 500  # points; a smaller gain is not worth a process
-_MOST_UPDATES = 5_000  # done again in the copy; of 16 points at most each, some hundred MB
+_FEWEST = 500  # points; a smaller gain is not worth starting a process
+_MOST_UPDATES = 5_000  # replayed on the copy; 16 points each at most, some hundred MB
 
 logger = logging.getLogger(__name__)
 
 
 class Optimiser:
-    """Optimises one space at a time, while reads and writes go on: its copy takes its place.
+    """Optimises a copy of one space at a time, while reads and writes go on.
 
-    What is written meanwhile is recorded, and done again in the copy. `writing` is held where no
-    write may come between: while the files are copied, and for the last of the updates.
+    Writes during that time are recorded and replayed on the copy. The lock `writing` is held while
+    the files are copied and while the last updates are replayed.
     """
 
     def __init__(self, store: Store, options: EdgeOptions, writing: asyncio.Lock) -> None:
@@ -47,7 +47,7 @@ class Optimiser:
         self.busy = False
 
     async def run(self) -> None:
-        """Look for what is due, again and again."""
+        """Optimise whatever is due, for ever."""
         while True:
             await asyncio.sleep(max(_POLL_SECONDS, self._options.quiet_seconds / 2))
             try:
@@ -60,7 +60,7 @@ class Optimiser:
             await asyncio.sleep(_RETRY_SECONDS)
 
     def _due(self) -> Space | None:
-        """A space with much to gain: without a recent write, or one that has waited for long."""
+        """A space worth optimising that had no recent write, or has waited long enough."""
         now = time.monotonic()
         for space in self._store.spaces.values():
             if not space.is_open or not self._worthwhile(space):
@@ -73,17 +73,17 @@ class Optimiser:
         return None
 
     def _worthwhile(self, space: Space) -> bool:
-        """True if enough was written since the last optimisation, or deleted.
+        """True if enough points were written or deleted since the last optimisation.
 
-        Enough is half of the points, so that a growing space is copied a few times only; at most
-        `optimise_at` points, which searches would feel.
+        Enough is half of the points, so that a growing space is copied only a few times, but at
+        most `optimise_at`, from where searches slow down.
         """
         count = sum(space.census.here.values())
         gain = max(count - space.optimised, space.deleted)
         return gain >= min(self._options.optimise_at, max(_FEWEST, count // 2))
 
     async def optimise(self, space: Space) -> bool:
-        """Whether an optimised copy took its place: not where too much was written meanwhile."""
+        """Replace a space by an optimised copy; False if it failed, or too much was written."""
         folder, before = self._store.folder, space.shard
         folder.require_space(_SPACE_FACTOR * allocated(before))
         place, child, done = space.new_generation(), None, False
@@ -111,7 +111,7 @@ class Optimiser:
             self.busy = False
 
     async def _switch(self, space: Space, place: Path, deleted: int) -> bool:
-        """Do again in the copy what was done meanwhile, and let it count."""
+        """Replay the recorded updates on the copy, then switch to it."""
         engine, done = edge.EdgeShard.load(str(place)), False
         try:
             while space.record:
@@ -137,7 +137,7 @@ class Optimiser:
 
 
 def start(place: Path) -> "subprocess.Popen[bytes]":
-    """Begin to optimise that generation."""
+    """Start a process that optimises that generation."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "mcp_server_qdrant.qdrant.edge.optimise", str(place)],
         cwd=place,
@@ -147,7 +147,7 @@ def start(place: Path) -> "subprocess.Popen[bytes]":
 
 
 def main(arguments: list[str]) -> None:
-    """Optimise the generation with low priority."""
+    """Optimise the generation at low priority."""
     place = Path(arguments[0])
     if sys.platform != "win32":
         os.nice(10)

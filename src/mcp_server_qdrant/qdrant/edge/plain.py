@@ -1,4 +1,4 @@
-"""qdrant_client models <-> the plain data that travels to the engine host."""
+"""Converts qdrant_client models to plain data of the embedded engine, always as copies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,21 @@ Point = tuple[int | str, Any, dict[str, Any] | None]
 
 
 def plain(value: Any) -> Any:
-    """A model, or a value that holds models, as REST-shaped data without empty fields."""
+    """A model, or a value containing models, as REST-shaped data without null fields."""
     return to_jsonable_python(value, by_alias=True, exclude_none=True)
 
 
 def plain_vector(vector: Any) -> Any:
     """One vector: a list (of lists), or sparse as indices and values."""
     if isinstance(vector, models.SparseVector):
-        return {"indices": vector.indices, "values": vector.values}
+        return {"indices": vector.indices[:], "values": vector.values[:]}
     if isinstance(vector, BaseModel):
         raise RequestError(f"The embedded engine embeds no {type(vector).__name__}.")
-    return vector.tolist() if hasattr(vector, "tolist") else vector
+    if hasattr(vector, "tolist"):
+        return vector.tolist()
+    if isinstance(vector, list) and vector and isinstance(vector[0], list):
+        return [row[:] for row in vector]
+    return vector[:] if isinstance(vector, list) else vector
 
 
 def plain_vectors(vectors: Any) -> Any:
@@ -42,7 +46,7 @@ def plain_point(point: Any) -> Point:
 
 
 def plain_choice(selector: Any) -> Any:
-    """The points that a filter, or a list of ids, selects: as a filter."""
+    """A points selector, which is a filter or a list of ids, as a filter."""
     if isinstance(selector, models.Filter):
         return plain(selector)
     ids = [plain_id(point_id) for point_id in selector]
@@ -62,7 +66,7 @@ def sidecar(vectors: Any, sparse: Any, metadata: Any) -> dict[str, Any]:
 
 
 def collection_info(found: Mapping[str, Any]) -> models.CollectionInfo:
-    """The host's description of a collection, as far as the server's has a meaning here."""
+    """The engine's description of a collection, with those fields of a server's that apply."""
     info: Any = Described
     config: Any = models.CollectionConfig
     named, damage = found["vectors"], found["damage"]

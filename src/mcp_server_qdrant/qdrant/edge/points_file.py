@@ -1,8 +1,8 @@
-"""The points of a collection in a file: what a backup holds.
+"""The file of a collection's points in a backup.
 
-The first line is the description of the collection, each other line a point, both as JSON. Numbers
-of vectors are base64 of their bytes in little-endian order: float32, or uint32 for indices. Only
-what can be read is in it: no log, and nothing that was deleted.
+The first line describes the collection, each other line is a point, both in JSON. Vectors are
+base64 of little-endian float32, indices of uint32. The file has live points only: no log, nothing
+deleted.
 """
 
 import base64
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id
 
-_DESCRIBED = ("name", "vectors", "sparse_vectors", "metadata", "created_at", "indexes")
+_FIELDS = ("name", "vectors", "sparse_vectors", "metadata", "created_at", "indexes")
 _LONGEST = 256 << 20  # bytes of a line
 
 Point = tuple[int | str, Any, dict[str, Any] | None]
@@ -30,8 +30,8 @@ async def write_points(
     pages: Iterable[Sequence[Any]],
     pause: Callable[[], Awaitable[None]],
 ) -> int:
-    """Write the records of a collection's points; how many they are. Raises OSError."""
-    described = {key: value for key, value in asdict(entry).items() if key in _DESCRIBED}
+    """Write the records of a collection's points; returns their number. Raises OSError."""
+    described = {key: value for key, value in asdict(entry).items() if key in _FIELDS}
     written = 0
     with path.open("xb") as file:
         file.write(_line(described))
@@ -48,17 +48,17 @@ async def write_points(
 
 
 def read_description(file: BinaryIO) -> dict[str, Any]:
-    """The description, which is the first line. Raises ValueError or the like where it is none."""
+    """Read the first line, the description. Raises ValueError or the like if it is invalid."""
     described = json.loads(file.readline(_LONGEST))
     if not isinstance(described["metadata"], dict | None):
         raise TypeError("The metadata are none.")
-    return {key: described[key] for key in _DESCRIBED}
+    return {key: described[key] for key in _FIELDS}
 
 
 def read_points(file: BinaryIO, size: int) -> Iterator[list[Point]]:
-    """The points behind the description in pages: `(id, vectors, payload)`.
+    """The points after the description, in pages: `(id, vectors, payload)`.
 
-    Raises ValueError or the like for what is no point.
+    Raises ValueError or the like for an invalid line.
     """
     page: list[Point] = []
     while line := file.readline(_LONGEST):
@@ -76,7 +76,7 @@ def _line(value: Any) -> bytes:
 
 
 def _packed(vector: Any) -> Any:
-    """Vectors: a text is a dense one, a list several, [indices, values] under "sparse"."""
+    """Encode vectors: dense as a string, multivector as a list, sparse as an object."""
     if isinstance(vector, dict) and vector.keys() == {"indices", "values"}:
         return {"sparse": [_bytes(vector["indices"], "I"), _bytes(vector["values"], "f")]}
     if isinstance(vector, dict):
@@ -100,17 +100,17 @@ def _unpacked(packed: Any) -> Any:
 
 
 def _bytes(numbers: Any, kind: str) -> str:
-    return base64.b64encode(_little(array(kind, numbers)).tobytes()).decode()
+    return base64.b64encode(_swapped(array(kind, numbers)).tobytes()).decode()
 
 
 def _numbers(text: str, kind: str) -> list[Any]:
     found = array(kind)
     found.frombytes(base64.b64decode(text))
-    return _little(found).tolist()
+    return _swapped(found).tolist()
 
 
-def _little(numbers: "array[Any]") -> "array[Any]":
-    """From the machine's byte order to the file's, or back."""
+def _swapped(numbers: "array[Any]") -> "array[Any]":
+    """Swap between the machine's byte order and little-endian."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

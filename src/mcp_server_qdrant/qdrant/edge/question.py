@@ -1,21 +1,21 @@
-"""The questions of a search to the collections of one space, all of them at once.
+"""The queries of a search over several collections of one space at once.
 
-The engine's own RRF over dense, sparse and tag prefetch; the exact scores of what it found; the
-payloads; and whether further parts are of the present version of their text.
+The engine fuses dense, sparse and tag prefetches by RRF. Further queries get the exact scores and
+the payloads of the results, and whether further parts belong to the current version of their text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.datatypes import PointId
-from mcp_server_qdrant.core.errors import EngineFailure
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import check_vectors
-from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, confined, own_id, stored_id
-from mcp_server_qdrant.qdrant.edge.space import guarded, readable
-from mcp_server_qdrant.qdrant.edge.store import Collection, Store
+from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
+from mcp_server_qdrant.qdrant.edge.space import readable
+from mcp_server_qdrant.qdrant.edge.store import Scope
 from mcp_server_qdrant.qdrant.engine import Ask, Found, Leg
 from mcp_server_qdrant.qdrant.payload import further_parts, judge
 from mcp_server_qdrant.qdrant.questions import OVER, stored_value
@@ -26,50 +26,44 @@ Plain = Mapping[str, Any]
 
 
 class _Ranked(NamedTuple):
-    """A candidate; `key` is its stored id. The engine makes ids and payloads anew when asked."""
+    """A candidate; `id` is its stored id, and `key` the same as a number, for fast lookups.
+
+    `own` is its own id if a single collection is searched, else None.
+    """
 
     score: float
-    point: PointId
-    entry: Entry
     key: int
-    payload: dict[str, Any]
+    id: UUID
+    own: PointId | None
 
 
 class Question:
-    """A question to collections of one space; `guard` is a filter on all that is read."""
+    """A search over collections of one space; `guard` is a filter on everything it reads."""
 
     def __init__(
         self,
-        store: Store,
-        asked: Sequence[Collection],
+        scope: Scope,
         guard: Plain | None,
-        corpus: Sequence[Collection] = (),
+        corpus: Scope | None = None,
     ) -> None:
-        """`corpus`: the collections whose document frequencies weigh the words; those asked."""
-        self._space = asked[0].space
+        """`corpus`: the collections that the IDF is computed over; default: those searched."""
+        self._asked = scope
+        self._space = scope.space
         self._engine = self._space.engine
-        # Without a filter the engine counts deleted points as well.
+        # Without a filter the engine would count deleted points too.
         self._live = edge.Filter() if self._space.deleted else None
-        self._entries = [one.entry for one in asked]
-        self._by_id = {entry.id: entry for entry in self._entries}
-        self._others = store.others(self._entries[0].space, self._entries)
         self._guard = guard
         self._scope = self._filter(None)
-        self._weighed = self._scope
-        if corpus:
-            entries = [one.entry for one in corpus]
-            others = store.others(entries[0].space, entries)
-            self._weighed = types.to_filter(confined(entries, guard, others=others))
+        self._weighed = corpus.filter(guard) if corpus else self._scope
 
     def candidates(self, ask: Ask) -> list[Found]:
-        """The best points by RRF over the legs, with their exact score on each scored leg."""
+        """The best points by RRF over the legs, with their exact scores on the scored legs."""
         filters: dict[int, edge.Filter | None] = {id(None): self._scope}
         for leg in ask.legs:
             if id(leg.where) not in filters:
                 filters[id(leg.where)] = self._filter(leg.where)
-        near = [self._near(leg) for leg in ask.legs]
+        near = [self._nearest_query(leg) for leg in ask.legs]
         corpora = [self._corpus(leg.vector) for leg in ask.legs]
-        fusion: Any = edge.Fusion.Rrf(ask.k)  # its stub lacks the base class
         prefetches = [
             edge.Prefetch(
                 ask.limit,
@@ -79,63 +73,64 @@ class Question:
             )
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
         ]
-
-        def ranked(payload: Any) -> list[edge.ScoredPoint]:
-            request = edge.QueryRequest(
-                ask.limit + OVER,
-                query=fusion,
-                prefetches=prefetches,
-                with_payload=payload,
-                with_vector=False,
-            )
-            return self._engine.query(request)
-
-        best = self._best(ranked, [*ask.fields, KEY] if ask.fields else True, ask.limit)
+        best = self._fused(prefetches, ask)
+        only = edge.Filter(must=[edge.HasIdCondition({one.id for one in best})])
         exact = [
-            self._scores(query, corpus, [one.key for one in best])
+            (leg, self._scores(query, corpus, only, len(best)) if best else {})
             for leg, query, corpus in zip(ask.legs, near, corpora, strict=True)
             if leg.scored
         ]
+        if 0 < ask.kept < len(best):
+            best = _by_worth(best, exact)[: ask.kept]
         found = [
-            Found(
-                one.entry.name,
-                one.point,
-                one.score,
-                [leg.get(one.key) for leg in exact],
-                one.payload,
-            )
-            for one in best
+            Found(entry.name, point, one.score, [leg.get(one.key) for _, leg in exact], payload)
+            for one, entry, point, payload in self._read(best, ask.fields)
         ]
+        found.sort(key=lambda one: (-one.rrf, str(one.id), one.collection))
         self._mark(found)
         return found
 
-    def _best(self, ranked: Callable[[Any], list[Any]], shown: Any, limit: int) -> list[_Ranked]:
-        """The best points with their payloads, without those that the engine cannot read."""
-        try:
-            with guarded(""):
-                points = [(one.score, one.id, one.payload) for one in ranked(shown)]
-        except EngineFailure:
-            scores = {one.id: one.score for one in ranked(False)}  # noqa: FBT003
-            read = readable(self._engine, [*scores], payload=shown, vector=False)
-            self._space.unreadable |= len(read) < len(scores)
-            points = [(scores[one.id], one.id, one.payload) for one in read]
-        made = []
-        for score, key, payload in points:
-            entry = self._by_id.get(payload.pop(KEY, ""))
-            if entry is None:
-                self._space.unreadable = True  # its payload is lost
-            else:
-                made.append(_Ranked(score, own_id(entry, key.int), entry, key.int, payload))
-        return sorted(made, key=lambda one: (-one.score, str(one.point), one.entry.name))[:limit]
-
-    def _scores(self, query: Any, corpus: Any, keys: Sequence[int]) -> dict[int, float]:
-        """The exact scores of these points on a leg, by stored id; none of those that it lacks."""
-        if not keys:
-            return {}
+    def _fused(self, prefetches: list[edge.Prefetch], ask: Ask) -> list[_Ranked]:
+        """The best points by RRF, ties by id (by stored id for several collections)."""
+        fusion: Any = edge.Fusion.Rrf(ask.k)  # its stub lacks the base class
         request = edge.QueryRequest(
-            len(keys),
+            ask.limit + OVER,
+            query=fusion,
+            prefetches=prefetches,
+            with_payload=False,
+            with_vector=False,
+        )
+        points: list[Any] = self._engine.query(request)
+        alone = self._asked.first if len(self._asked.entries) == 1 else None
+        ranked = [
+            _Ranked(one.score, key.int, key, own_id(alone, key.int) if alone else None)
+            for one in points
+            for key in (one.id,)
+        ]
+        ranked.sort(key=lambda one: (-one.score, str(one.own), one.key))
+        return ranked[: ask.limit]
+
+    def _read(
+        self, ranked: Sequence[_Ranked], fields: Sequence[str]
+    ) -> Iterator[tuple[_Ranked, Entry, PointId, dict[str, Any]]]:
+        """The readable ones of these points, with collection, own id and payload."""
+        shown, by_key = [*fields, KEY] if fields else True, {one.key: one for one in ranked}
+        read = readable(self._engine, [one.id for one in ranked], payload=shown, vector=False)
+        self._space.unreadable |= len(read) < len(ranked)
+        for record in read:
+            key, payload = record.id.int, record.payload or {}
+            if entry := self._asked.entries.get(payload.pop(KEY, "")):
+                one = by_key[key]
+                yield one, entry, own_id(entry, key) if one.own is None else one.own, payload
+            else:
+                self._space.unreadable = True  # its payload is lost
+
+    def _scores(self, query: Any, corpus: Any, only: edge.Filter, count: int) -> dict[int, float]:
+        """The exact scores of these points on a leg; points without its vector are left out."""
+        request = edge.QueryRequest(
+            count,
             query=query,
-            filter=edge.Filter(must=[edge.HasIdCondition({f"{key:032x}" for key in keys})]),
+            filter=only,
             params=types.search_params(exact=True, corpus=corpus),
             with_payload=False,
             with_vector=False,
@@ -144,8 +139,10 @@ class Question:
         return {one.id.int: one.score for one in points}
 
     def _mark(self, found: Sequence[Found]) -> None:
-        """Tell of further parts whether they are of the present version of their text."""
-        by_name, parts = {entry.name: entry for entry in self._entries}, further_parts(found)
+        """Mark for further parts whether they belong to the current version of their text."""
+        if not (parts := further_parts(found)):
+            return
+        by_name = {entry.name: entry for entry in self._asked.entries.values()}
         firsts = {
             stored_id(by_name[one.collection], head): (one.collection, head) for one, head in parts
         }
@@ -153,10 +150,10 @@ class Question:
         judge(parts, {firsts[one.id.hex]: one.payload for one in read})
 
     def idf(self, vector: str, term: int) -> float:
-        """The engine's own idf of a term of a sparse vector; 0 where no point has it.
+        """The engine's own IDF of a term of a sparse vector; 0 if no point has the term.
 
-        A query of one term with weight 1 scores idf(t) * stored value; the value comes with the
-        vector.
+        A query of one term with weight 1 scores idf(t) * stored value, and the vector has that
+        value.
         """
         request = edge.QueryRequest(
             1,
@@ -171,8 +168,8 @@ class Question:
                 return point.score / value
         return 0.0
 
-    def _near(self, leg: Leg) -> Any:
-        entry = self._entries[0]
+    def _nearest_query(self, leg: Leg) -> Any:
+        entry = self._asked.first
         check_vectors(
             {leg.vector: leg.query},
             {"name": entry.name, "vectors": entry.vectors, "sparse_vectors": entry.sparse_vectors},
@@ -181,10 +178,21 @@ class Question:
 
     def _filter(self, where: Plain | None) -> edge.Filter | None:
         both = [one for one in (self._guard, where) if one is not None]
-        plain = {"must": both} if both else None
-        return types.to_filter(confined(self._entries, plain, others=self._others))
+        return self._asked.filter({"must": both} if both else None)
 
     def _corpus(self, vector: str) -> edge.Filter | None:
-        """The points whose document frequencies weigh the words: other texts move no score."""
-        declared = self._entries[0].sparse_vectors.get(vector, {})
+        """The filter for the points that the IDF is computed over."""
+        declared = self._asked.first.sparse_vectors.get(vector, {})
         return self._weighed or self._live if declared.get("modifier") == "idf" else None
+
+
+def _by_worth(
+    ranked: Sequence[_Ranked], exact: Sequence[tuple[Leg, Mapping[int, float]]]
+) -> list[_Ranked]:
+    """The candidates by their weighted sum of scores, best first."""
+    worth = {one.key: 0.0 for one in ranked}
+    for leg, scores in exact:
+        share, most = leg.worth
+        for key, score in scores.items():
+            worth[key] += share * min(max(score / most, 0.0), 1.0)
+    return sorted(ranked, key=lambda one: -worth[one.key])

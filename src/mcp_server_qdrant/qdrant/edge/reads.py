@@ -1,21 +1,16 @@
 """The reads of the engine, on plain data.
 
-Each public method is an operation that clients may ask for: it takes the arguments as they came
-over the wire, and returns plain data; those that a server has too, in the shapes of its REST
-interface.
+Each public method is an operation that clients can call. It takes and returns plain data; an
+operation that a server has too uses the shapes of its REST interface.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    QdrantMcpError,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.check import plain_id
 from mcp_server_qdrant.qdrant.edge.collection import KEY, Entry, own_id, stored_id
@@ -28,7 +23,7 @@ Body = Mapping[str, Any]  # of a request or a result, as a server's REST interfa
 
 
 class Reads:
-    """The reads of one host. `pause` lets other calls run between two spaces of a search."""
+    """The reads of one store. `pause` lets other calls run between two spaces of a search."""
 
     def __init__(self, store: Store, pause: Callable[[], Awaitable[None]]) -> None:
         self._store = store
@@ -39,7 +34,7 @@ class Reads:
         return self._store.names()
 
     async def info(self, name: str) -> dict[str, Any]:
-        """The description, the exact count, segments and payload indexes."""
+        """The description, the exact point count, the segment count and the payload indexes."""
         found = self._store.get(name)
         entry, engine = found.entry, found.space.engine
         there = {field: types.index_type(one) for field, one in all_indexes(engine).items()}
@@ -49,7 +44,7 @@ class Reads:
             "space": entry.space,
             "vectors": entry.vectors,
             "sparse_vectors": entry.sparse_vectors,
-            "metadata": entry.metadata,
+            "metadata": deepcopy(entry.metadata),
             "created_at": entry.created_at,
             "segments_count": engine.info().segments_count,
             "payload_schema": {
@@ -73,7 +68,7 @@ class Reads:
         return _points(found.entry, readable(found.space.engine, ids, **shown))
 
     async def scroll(self, name: str, asked: Body) -> Body:
-        """One page and where the next begins; None where it is in the order of an indexed field."""
+        """A page and the offset of the next one; no offset for an ordered scroll."""
         found = self._store.get(name)
         order, offset = asked.get("order_by"), asked.get("offset")
         if order is not None:
@@ -91,11 +86,11 @@ class Reads:
         return {"points": _points(found.entry, records), "next_page_offset": going_on}
 
     async def count(self, name: str, asked: Body) -> Body:
-        """The number of points that match; exact, for an estimate double counts after a crash."""
+        """The exact number of matching points; estimates count points twice after a crash."""
         return {"count": self._store.get(name).count(asked.get("filter"))}
 
     async def facet(self, name: str, asked: Body) -> Body:
-        """The most frequent values of a field, which needs an index for it."""
+        """The most frequent values of an indexed field."""
         found = self._store.get(name)
         _check_indexed(found, asked["key"])
         where = found.where(asked.get("filter"))
@@ -106,53 +101,35 @@ class Reads:
     # Questions of a search
 
     async def candidates(self, ask: Ask) -> Answer:
-        """The best points of all these collections by RRF, with their exact scores."""
-        spaces, failed = self._spaces(ask.collections)
-        corpus = () if {*ask.corpus} == {*ask.collections} else ask.corpus
-        corpora = {one[0].space: one for one in self._spaces(corpus)[0]}
-        answer = Answer([], {}, failed)
-        for some in spaces:
-            question = Question(self._store, some, ask.guard, corpora.get(some[0].space, ()))
+        """The best points of these collections by RRF, with their exact scores."""
+        scopes, failed = self._store.scopes(ask.collections)
+        corpus = () if ask.corpus == ask.collections else ask.corpus
+        corpora = {one.space: one for one in self._store.scopes(corpus)[0]}
+        answer = Answer([], {}, {**failed})
+        for scope in scopes:
+            question = Question(scope, ask.guard, corpora.get(scope.space))
             answer.points += question.candidates(ask)
-            for one in some:
-                if lost := one.damage(numbers=ask.guard is None):
-                    answer.damage[one.name] = lost
+            answer.damage |= scope.damage(numbers=ask.guard is None)
             await self._pause()
-        if len(spaces) > 1:
+        if len(scopes) > 1:
             answer.points.sort(key=lambda one: (-one.rrf, str(one.id)))
             del answer.points[ask.limit :]
         return answer
 
     async def idfs(self, corpus: Corpus) -> dict[int, float]:
-        """The engine's own idf of terms over these collections, of one space."""
+        """The engine's own IDF of terms over these collections of one space."""
         found: dict[int, float] = {}
-        for some in self._spaces(corpus.collections)[0]:
-            question = Question(self._store, some, corpus.guard)
+        for scope in self._store.scopes(corpus.collections)[0]:
+            question = Question(scope, corpus.guard)
             for term in corpus.terms:
                 if idf := question.idf(corpus.vector, term):
                     found[term] = idf
                 await self._pause()
         return found
 
-    def _spaces(
-        self, names: Sequence[str]
-    ) -> tuple[list[list[Collection]], dict[str, QdrantMcpError]]:
-        """The collections by space, and why others cannot be asked; raises that where none can."""
-        spaces: dict[str, list[Collection]] = {}
-        failed: dict[str, QdrantMcpError] = {}
-        for name in names:
-            try:
-                found = self._store.get(name)
-                spaces.setdefault(found.entry.space, []).append(found)
-            except (UnknownCollection, EngineFailure) as error:
-                failed[name] = error
-        if failed and not spaces:
-            raise next(iter(failed.values()))
-        return [*spaces.values()], failed
-
 
 def _check_indexed(found: Collection, field: str) -> None:
-    """Raise RequestError where only other collections of its space have an index for this."""
+    """Raise RequestError if the collection has no index for this field; its space may have one."""
     if field not in found.entry.indexes:
         raise RequestError(f"The collection {found.name!r} has no payload index for this.")
 
@@ -162,7 +139,7 @@ def _points(entry: Entry, records: Iterable[edge.Record]) -> list[Body]:
 
 
 def point_of(entry: Entry, record: Any) -> dict[str, Any]:
-    """A point of a result, as its collection has it."""
+    """A result's point with its own id and payload."""
     payload = record.payload
     if payload is not None:
         payload.pop(KEY, None)

@@ -1,9 +1,9 @@
-"""A damaged generation is rebuilt from all points that the engine can still read.
+"""Rebuilds a damaged generation from all points that the engine can still read.
 
-A damaged file can end the process that reads it, so each try is a process of its own. It writes
-down which points it is about to read. Those at which it ended are then read one by one, those at
-which it ends again without their vectors, and those at which it ends even then are left out. Files
-that the engine can make again, as its indexes, are not even read.
+A damaged file can kill the process that reads it, so each attempt runs in a process of its own,
+which first writes down the points that it is about to read. After a crash these points are read one
+by one; a point that crashes again is read without its vectors, and then left out. Files that the
+engine can recreate, such as indexes, are not read at all.
 
     python -m mcp_server_qdrant.qdrant.edge.rebuild SOURCE TARGET WORK
 """
@@ -30,15 +30,15 @@ _PAGE = 64
 _MOST_DEATHS = 500
 _CONFIG = "edge_config.json"
 _SEGMENT, _VERSION = "segment.json", "version.info"
-_MADE_AGAIN = ("payload_index", "vector_index")  # how folders of a segment begin
+_MADE_AGAIN = ("payload_index", "vector_index")  # prefixes of folders in a segment
 _VECTORS = "vector_storage"
-_FREE = ("bitmask.dat", "gaps.dat")  # where a storage has room: only writes ask
+_FREE = ("bitmask.dat", "gaps.dat")  # free space of a storage, needed for writes only
 _SINGLY, _BARE, _LEFT_OUT = "singly", "bare", "left-out"  # how points are read
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Segments that are read together, `without` those of their folders; `log`: it is read too."""
+    """Segments to read together, `without` some of their folders; `log`: read the log too."""
 
     segments: list[str]
     without: list[str] = field(default_factory=list)
@@ -46,39 +46,39 @@ class _Part:
 
 
 def rebuild(source: Path, target: Path, work: Path, about: Mapping[str, Any]) -> None:
-    """Make the generation `target` of what can be read in `source`.
+    """Build the generation `target` from the readable points of `source`.
 
     `work` is an empty folder; `about` has the vectors, sparse_vectors and indexes of the space.
-    Raises EngineFailure where nothing can be read.
+    Raises EngineFailure if nothing can be read.
     """
     found = source / "segments"
     segments = [one.name for one in found.iterdir() if one.is_dir()] if found.is_dir() else []
     (work / ABOUT).write_text(json.dumps(dict(about)), "utf-8")
     for log in (True, False):
-        if _made(source, target, work, [_Part(segments, log=log)]):
+        if _build(source, target, work, [_Part(segments, log=log)]):
             return
-        # Those that are sound come last: what they have of a point counts.
-        tries = [_tries(found / one, log=log) for one in segments]
+        # Intact segments come last, so that their version of a point wins.
+        tries = [_attempts(found / one, log=log) for one in segments]
         best = [
-            next((one for one in some if _made(source, target, work, [one])), None)
+            next((one for one in some if _build(source, target, work, [one])), None)
             for some in tries
         ]
         damaged = [one for one in best if one and one.without]
         sound = [one.segments[0] for one in best if one and not one.without]
-        if (log or any(best)) and _made(source, target, work, [*damaged, _Part(sound, log=log)]):
+        if (log or any(best)) and _build(source, target, work, [*damaged, _Part(sound, log=log)]):
             return
-    raise EngineFailure("The embedded engine can read nothing of its store any more.")
+    raise EngineFailure("The embedded engine cannot read any point of its store.")
 
 
-def _tries(segment: Path, *, log: bool) -> Iterator[_Part]:
-    """Ways to read a segment: as it is, without one of its vectors, without all."""
+def _attempts(segment: Path, *, log: bool) -> Iterator[_Part]:
+    """Ways to read a segment: whole, without one of its vectors, without any."""
     stored = [one.name for one in segment.glob(f"{_VECTORS}*")]
     for without in ([], *([one] for one in stored), stored):
         yield _Part([segment.name], without, log)
 
 
-def _made(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> bool:
-    """Whether the generation could be made of these parts."""
+def _build(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> bool:
+    """Build the generation from these parts; False if that failed."""
     told = work / "told"
     (work / "parts").write_text(json.dumps([asdict(one) for one in parts]))
     for name in ("told", _SINGLY, _BARE, _LEFT_OUT):
@@ -92,7 +92,7 @@ def _made(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> boo
             cwd=work,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,  # whatever it says, it is tried in another way
+            stderr=subprocess.DEVNULL,  # its errors do not matter: the next attempt differs
             check=False,
         )
         if done.returncode == 0:
@@ -100,7 +100,7 @@ def _made(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> boo
         reading = told.read_text().split()
         if not reading:
             return False  # it could not even be opened
-        known = _how(work)[reading[0]]
+        known = _read_modes(work)[reading[0]]
         then = {"": _SINGLY if len(reading) > 1 else _BARE, _SINGLY: _BARE}.get(known, _LEFT_OUT)
         with (work / then).open("a") as file:
             file.write(" ".join(["", *reading]))
@@ -108,19 +108,19 @@ def _made(source: Path, target: Path, work: Path, parts: Sequence[_Part]) -> boo
     return False
 
 
-class _Known(dict[str, str]):
+class _Modes(dict[str, str]):
     def __missing__(self, point: str) -> str:
         return ""
 
 
-def _how(work: Path) -> Mapping[str, str]:
-    """How points are to be read that once ended a process; "": of all others."""
+def _read_modes(work: Path) -> Mapping[str, str]:
+    """How to read points that crashed a process; "" for all others."""
     names = (_SINGLY, _BARE, _LEFT_OUT)
-    return _Known((one, name) for name in names for one in (work / name).read_text().split())
+    return _Modes((one, name) for name in names for one in (work / name).read_text().split())
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Copy what can be read into a new generation; the status is not 0 where that failed."""
+    """Copy the readable points into a new generation; exits with an error if that failed."""
     source, target, work = map(Path, arguments)
     about = json.loads((work / ABOUT).read_text("utf-8"))
     made = begin(target, about["vectors"], about["sparse_vectors"])
@@ -137,8 +137,8 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _points(shard: edge.EdgeShard, work: Path) -> Iterator[list[edge.Point]]:
-    """All points that can be read, in pages; without vectors where those cannot."""
-    how, offset = _how(work), None
+    """All readable points in pages; without vectors if those cannot be read."""
+    how, offset = _read_modes(work), None
     while True:
         request = edge.ScrollRequest(
             limit=_PAGE, offset=offset, with_payload=False, with_vector=False
@@ -162,7 +162,7 @@ def _points(shard: edge.EdgeShard, work: Path) -> Iterator[list[edge.Point]]:
 
 
 def _copy(source: Path, copy: Path, part: _Part, made: Path) -> Path:
-    """These segments of a generation as one of their own; `made` is one as they should be."""
+    """Copy these segments into a generation of their own; `made` is an intact one."""
     shutil.rmtree(copy, ignore_errors=True)
     (copy / "segments").mkdir(parents=True)
     with suppress(OSError, ValueError):
@@ -181,9 +181,9 @@ def _copy(source: Path, copy: Path, part: _Part, made: Path) -> Path:
 
 
 def _describe(segment: Path, made: Path) -> None:
-    """Have the segment opened without indexes and int8 codes; what describes it is made again.
+    """Rewrite a segment's description so that it opens without indexes and int8 codes.
 
-    `made` is a segment of the same space.
+    `made` is an intact segment of the same space.
     """
     try:
         described = json.loads((segment / _SEGMENT).read_text("utf-8"))

@@ -1,12 +1,12 @@
 """A vector space: one shard with the points of all collections that have the same vectors.
 
-spaces/<key>/space.json   which generation of the shard counts, and its vectors
-spaces/<key>/g-*          a generation: the engine's files. Another one is made beside it, proved,
-                          and takes its place by one write of space.json
-spaces/<key>/points       how many points each collection has at least; see `counts`
-spaces/<key>/opening      a byte for each opening in a row that killed the host
+spaces/<key>/space.json   the current generation of the shard, and its vectors
+spaces/<key>/g-*          a generation: the engine's files. A new one is built beside it, verified,
+                          and made current by one write of space.json
+spaces/<key>/points       the minimum number of points of each collection; see `counts`
+spaces/<key>/opening      a byte for each consecutive opening that killed the process
 
-Used by one thread of the host.
+Used by one task at a time.
 """
 
 import contextlib
@@ -37,22 +37,23 @@ from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.collection import KEY
 from mcp_server_qdrant.qdrant.edge.counts import Census
 from mcp_server_qdrant.qdrant.edge.files import sync_tree
+from mcp_server_qdrant.qdrant.payload import EXPIRES
 
 LOG = "wal"
 OPENING, ABOUT, POINTS = "opening", "space.json", "points"
-# On other systems a sync of a file need not take along what the engine wrote through its map.
+# Elsewhere a file's fsync may not include what the engine wrote through a memory map.
 LOG_IS_ENOUGH = sys.platform == "linux"
 _DEADLY_OPENINGS = 2
-_RETRY_SECONDS = 600.0  # a slow opening may have been killed by an impatient user
+_RETRY_SECONDS = 600.0  # an impatient user may have killed a slow opening
 _MOST_COLLECTIONS = 1_000_000
-_REPLACED = "%s: its files were replaced while it was open; the host starts anew"
+_REPLACED = "%s: its files were replaced while it was open; the process ends"
 _REBUILD = "To keep what can still be read, run mcp-server-qdrant rebuild."
 _UNOPENED = f"could not open its store. {_REBUILD}"
 _FAILED = "answered with a failure. If it does so again, run mcp-server-qdrant rebuild."
 UNREADABLE = f"Some of the points in its store cannot be read. {_REBUILD}"
 _GONE = (
     "The data of the embedded engine was deleted or moved while it was in use: nothing was stored."
-    " Try again; it is begun anew."
+    " Try again: a new store is created."
 )
 _NOT_KEPT = f"could not be made durable: the disk is full or failing. {UNSURE}"
 _COMPARED = ("size", "distance", "multivector_config", "datatype", "modifier")
@@ -63,7 +64,7 @@ Update = edge.UpdateOperation
 
 
 def space_of(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
-    """The key of the space of collections with these vectors."""
+    """The key of the space for collections with these vectors."""
     declared = {
         name: {key: params[key] for key in _COMPARED if params.get(key) is not None}
         for name, params in (*vectors.items(), *((f"sparse {k}", v) for k, v in sparse.items()))
@@ -73,25 +74,25 @@ def space_of(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
 
 
 class Space:
-    """One shard, opened when it is needed first.
+    """One shard, opened at its first use.
 
-    `unflushed`: its log has what its other files may lack. `touched`: when it was written to last,
-    on the monotonic clock. `deleted`: points deleted since it was optimised. `record`: the updates
-    since a copy of it was begun, in their order, where somebody wants them. `unreadable`: points
-    without their payload were seen. `fault`: why it must not be opened.
+    `unflushed`: the log has data that the other files may lack. `touched`: the time of the last
+    write (monotonic clock). `deleted`: points deleted since the last optimisation. `record`: the
+    updates since a copy was started, in order, while one is being made. `unreadable`: damaged
+    points were seen. `fault`: why it must not be opened.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.census = Census(path / POINTS)
-        self.unflushed = self._unkept = False
+        self.unflushed = self._unsynced = False
         self.touched = 0.0
         self.deleted = 0
         self.record: list[edge.UpdateOperation] | None = None
         self.unreadable = False
         self.fault: str | None = None
         self._engine: edge.EdgeShard | None = None
-        self._log: tuple[int, int] | None = None  # which folder, when it was opened
+        self._log: tuple[int, int] | None = None  # identity of the log folder when it was opened
 
     @classmethod
     def create(cls, path: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> "Space":
@@ -107,7 +108,7 @@ class Space:
     # What it is
 
     def about(self) -> dict[str, Any]:
-        """What space.json says, or what it must have said. Raises EngineFailure."""
+        """The contents of space.json, inferred if it is damaged. Raises EngineFailure."""
         try:
             found = dict(json.loads((self.path / ABOUT).read_text("utf-8")))
             if (self.path / str(found["generation"])).is_dir() and int(
@@ -127,16 +128,16 @@ class Space:
 
     @property
     def optimised(self) -> int:
-        """How many points it had when it was optimised last."""
+        """How many points it had at the last optimisation."""
         return int(self.about()["optimised_points"])
 
     @property
     def shard(self) -> Path:
-        """The folder of the generation that counts."""
+        """The folder of the current generation."""
         return self.path / str(self.about()["generation"])
 
     def new_generation(self) -> Path:
-        """An empty folder for another one."""
+        """An empty folder for a new generation."""
         place = self.path / f"g-{uuid4().hex[:12]}"
         place.mkdir()
         return place
@@ -144,21 +145,21 @@ class Space:
     def switch(
         self, place: Path, about: Mapping[str, Any], engine: edge.EdgeShard | None = None
     ) -> None:
-        """From now on that generation counts. It is durable already, and may be open."""
+        """Make that generation current. It must be durable, and may already be open."""
         self.close()
         write_atomically(self.path / ABOUT, json.dumps({**about, "generation": place.name}))
         self._engine, self._log = engine, identity(place / LOG)
         self.unreadable = False
 
     def readable(self) -> Path | None:
-        """The generation that counts, or the first where nothing says which does."""
+        """The current generation, or the oldest if space.json is unusable."""
         with contextlib.suppress(EngineFailure):
             return self.shard
-        # A copy that was being made when the host was killed is a later one.
+        # A copy left by a killed process is newer.
         return min(self.path.glob("g-*"), key=lambda path: path.stat().st_mtime, default=None)
 
     def others(self) -> list[Path]:
-        """Generations that do not count: half made, or replaced."""
+        """Generations that are not current: half made, or replaced."""
         with contextlib.suppress(EngineFailure):
             shard = self.shard
             return [one for one in self.path.glob("g-*") if one != shard]
@@ -189,16 +190,16 @@ class Space:
             try:
                 here = counted(engine)
             except Exception:  # noqa: BLE001 - the engine's errors have no type
-                index_collections(engine)  # a segment has lost it, or all are lost
+                index_collections(engine)  # the index is missing in a segment, or in all
                 here = counted(engine)
             self.census.opened(here)
-            if (missing := self.census.missing) and missing != known:  # said once
+            if (missing := self.census.missing) and missing != known:  # logged once
                 logger.warning("%s: points are missing on the disk: %s", self.path.name, missing)
             return engine
 
     def close(self) -> None:
-        """Close it; the next use opens it again. What is durable is safe even if that fails."""
-        self.unflushed = self._unkept = False  # the engine flushes as it closes
+        """Close it; the next use opens it again. Durable data is safe even if closing fails."""
+        self.unflushed = self._unsynced = False  # the engine flushes as it closes
         engine, self._engine = self._engine, None
         if engine is not None:
             with contextlib.suppress(QdrantMcpError), guarded("", "could not be closed."):
@@ -207,16 +208,16 @@ class Space:
     # Writing
 
     def apply(self, update: edge.UpdateOperation, collection: str | None = None) -> int:
-        """Change points of a collection; how many more it has. They are durable once kept."""
+        """Apply an update; returns how many points were added. `keep` makes it durable."""
         engine = self.engine
-        self.unflushed = self._unkept = True
+        self.unflushed = self._unsynced = True
         self.touched = time.monotonic()
-        before = engine.info().points_count  # an exact count would take 8 ms of 100,000 points
+        before = engine.info().points_count  # an exact count takes 8 ms for 100,000 points
         try:
             with guarded("", f"answered with a failure. {UNSURE}"):
                 engine.update(update)
         except EngineFailure:
-            # What it holds in memory is no longer sure; the files and the log are.
+            # Its memory is no longer reliable; the files and the log are.
             self.close()
             raise
         if self.record is not None:
@@ -227,14 +228,14 @@ class Space:
         return more
 
     def keep(self) -> None:
-        """Make what was written to it durable, and remember how many points that are.
+        """Make the writes durable, and save the point counts. Raises EngineFailure.
 
-        Its log is enough for that: after a power failure the engine does again what is in it. A
-        flush syncs all files of all indexes, a hundred times. Raises EngineFailure.
+        Syncing the log is enough, because the engine replays it after a power failure. A flush
+        would sync about a hundred files of all indexes.
         """
-        if self._engine is None or not self._unkept:
+        if self._engine is None or not self._unsynced:
             return
-        self._unkept = False
+        self._unsynced = False
         with guarded("", _NOT_KEPT):
             if LOG_IS_ENOUGH:
                 self._check_files()
@@ -244,16 +245,16 @@ class Space:
         self.census.write()
 
     def flush(self) -> None:
-        """Write what only the log has into the other files, so that it is opened fast again."""
+        """Flush the log into the other files, so that the next opening is fast."""
         if self._engine is not None and self.unflushed:
             self._check_files()
             self._engine.flush()
             self.unflushed = False
 
     def _check_files(self) -> None:
-        """End the host where other files have taken the place of the open ones.
+        """Exit the process if its open files were replaced by others.
 
-        It would write into them: the next host opens what is there.
+        It would write into the wrong files; the next process opens the new ones.
         """
         log = identity(self.shard / LOG)
         if log is None:
@@ -266,7 +267,7 @@ class Space:
 
 @contextlib.contextmanager
 def surviving(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
-    """Count openings that end the host. Raises EngineFailure after so many in a row."""
+    """Count openings that kill the process. Raises EngineFailure after `most` in a row."""
     with contextlib.suppress(OSError):
         deaths = marker.stat()
         age = abs(time.time() - deaths.st_mtime)
@@ -285,22 +286,24 @@ def surviving(marker: Path, most: int = _DEADLY_OPENINGS) -> Iterator[None]:
 
 
 def begin(place: Path, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.EdgeShard:
-    """A new shard in that folder, its points found by their collection."""
+    """Create a shard in that folder, with an index on the collection."""
     shard = edge.EdgeShard.create(str(place), types.shard_config(vectors, sparse))
     index_collections(shard)
     return shard
 
 
 def index_collections(shard: edge.EdgeShard) -> None:
-    """Let points be found by their collection."""
+    """Let points be found by their collection, and left out where they have expired."""
     by_collection = edge.KeywordIndexParams(is_tenant=True, enable_hnsw=False)
     shard.update(Update.create_field_index(KEY, by_collection))
+    # Made later, an index of few values is slow, and every search of texts that expire reads it.
+    shard.update(Update.create_field_index(EXPIRES, types.index_params("datetime")))
 
 
 def counted(engine: edge.EdgeShard) -> dict[str, int]:
-    """The exact numbers of points by collection; info's own can be wrong after a crash.
+    """The exact point counts by collection; those of `info` can be wrong after a crash.
 
-    The engine also tells of values that no point has any more.
+    Values that no point has any more, which the engine still lists, are dropped.
     """
     hits = engine.facet(edge.FacetRequest(KEY, limit=_MOST_COLLECTIONS, exact=True)).hits
     return {str(hit.value): hit.count for hit in hits if hit.count}
@@ -313,9 +316,9 @@ def all_indexes(engine: edge.EdgeShard) -> Mapping[str, Any]:
 
 @contextlib.contextmanager
 def guarded(name: str, failure: str = _FAILED) -> Iterator[None]:
-    """Turn whatever the engine raises, its panics too, and what the disk refuses into our errors.
+    """Turn engine errors, panics and OSErrors into our errors.
 
-    `failure` ends the sentence that begins with the collection, or with the engine.
+    `failure` is the predicate of the sentence; its subject is the collection or the engine.
     """
     try:
         yield
@@ -347,7 +350,7 @@ def _error_of(name: str, failure: str, fault: BaseException) -> QdrantMcpError:
 def records(
     engine: edge.EdgeShard, where: edge.Filter | None, size: int
 ) -> Iterator[Sequence[Any]]:
-    """All matching points that can be read, in pages, with payload and vectors."""
+    """All readable matching points in pages, with payload and vectors."""
     offset = None
     while True:
         found, offset = page(
@@ -361,7 +364,7 @@ def records(
 def page(
     engine: edge.EdgeShard, *, payload: Any, vector: Any, **asked: Any
 ) -> tuple[Sequence[Any], Any]:
-    """One page of a scroll, and where the next begins; a damaged point hides no others."""
+    """A page of a scroll and the next offset; a damaged point hides no others."""
     try:
         with guarded(""):
             request = edge.ScrollRequest(with_payload=payload, with_vector=vector, **asked)
@@ -374,7 +377,7 @@ def page(
 
 
 def readable(engine: edge.EdgeShard, ids: Sequence[Any], *, payload: Any, vector: Any) -> list[Any]:
-    """These points in their order, without those that the engine cannot read."""
+    """These points in order, without those that the engine cannot read."""
     if not ids:
         return []
     try:

@@ -1,6 +1,6 @@
-"""The store of a folder: its catalogue, the spaces that hold the points, and what is to be removed.
+"""The store of a folder: its catalogue, the spaces with the points, and points to remove.
 
-Used by one thread of the host.
+Used by one task at a time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,12 @@ from typing import Any
 
 import qdrant_edge as edge
 
-from mcp_server_qdrant.core.errors import EngineFailure, RequestError
+from mcp_server_qdrant.core.errors import (
+    EngineFailure,
+    QdrantMcpError,
+    RequestError,
+    UnknownCollection,
+)
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.catalogue import Catalogue
 from mcp_server_qdrant.qdrant.edge.collection import Entry, confined
@@ -26,18 +31,20 @@ from mcp_server_qdrant.qdrant.edge.space import (
     records,
     space_of,
 )
+from mcp_server_qdrant.qdrant.payload import EXPIRES
 
 _MISSING = (
     "The files of the collection {!r} are missing on the disk: restore a backup, or delete it."
 )
 _PIECE = 256  # points removed at once
+_SCOPES = 64  # remembered
 
 Plain = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A collection and the space in which its points are."""
+    """A collection and the space that holds its points."""
 
     entry: Entry
     space: Space
@@ -48,42 +55,72 @@ class Collection:
         return self.entry.name
 
     def where(self, plain: Plain | None = None) -> edge.Filter:
-        """The filter, within the collection."""
+        """The filter, restricted to the collection."""
         return types.to_filter(confined([self.entry], plain)) or edge.Filter()
 
     def count(self, plain: Plain | None = None) -> int:
-        """The number of its points that match; exact."""
+        """The exact number of its matching points."""
         engine = self.space.engine
         if plain is None:
             return self.space.census.here.get(self.entry.id, 0)
         return engine.count(edge.CountRequest(exact=True, filter=self.where(plain)))
 
     def damage(self, *, numbers: bool = True) -> str | None:
-        """The loss in a sentence; without `numbers` for those who may not know how many points."""
+        """A sentence on lost points; without `numbers` for callers who may not see counts."""
         lost = self.space.census.damage(self.entry.id, self.name)
         if lost is None and self.space.unreadable:
             lost = UNREADABLE
         return lost if numbers else lost and INCOMPLETE
 
     def apply(self, update: edge.UpdateOperation) -> int:
-        """Change its points; how many more it has."""
+        """Apply an update to its points; returns how many were added."""
         return self.space.apply(update, self.entry.id)
 
     def records(self, size: int) -> Iterator[Sequence[Any]]:
-        """Its points in pages, with payload and vectors; those that cannot be read are left out."""
+        """Its readable points in pages, with payload and vectors."""
         return records(self.space.engine, self.where(), size)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Collections of one space that are searched together, by id."""
+
+    space: Space
+    entries: dict[str, Entry]
+
+    @property
+    def first(self) -> Entry:
+        """Any of them: all have the same vectors."""
+        return next(iter(self.entries.values()))
+
+    def filter(self, where: Plain | None) -> edge.Filter | None:
+        """The filter, restricted to them: by excluding the space's others if those are fewer."""
+        others: list[str] | None = [*(self.space.census.here.keys() - self.entries.keys())]
+        if others and len(others) >= len(self.entries):
+            others = None
+        return types.to_filter(confined([*self.entries.values()], where, others=others))
+
+    def damage(self, *, numbers: bool) -> dict[str, str]:
+        """The damaged collections, with `Collection.damage`."""
+        if not self.space.unreadable and not self.space.census.missing:
+            return {}
+        every = (Collection(entry, self.space) for entry in self.entries.values())
+        return {one.name: lost for one in every if (lost := one.damage(numbers=numbers))}
+
+
+Scopes = tuple[Sequence[Scope], Mapping[str, QdrantMcpError]]
 
 
 @dataclass(slots=True)
 class Earlier:
-    """A collection of an earlier version; `fault`: why it cannot be taken over."""
+    """A collection of an earlier version; `fault`: why it cannot be migrated."""
 
     path: Path
     fault: str | None = None
 
 
 class Store:
-    """All collections of a folder. `earlier`: those of an earlier version, not yet taken over."""
+    """All collections of a folder. `earlier`: those of an earlier version, not yet migrated."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -91,15 +128,16 @@ class Store:
         self.spaces: dict[str, Space] = {}
         self.earlier: dict[str, Earlier] = {}
         self._filling: set[tuple[str, str]] = set()
+        self._scopes: dict[tuple[str, ...], tuple[int, Scopes]] = {}  # by change count
 
     def read(self) -> None:
-        """Read the catalogue, and remove generations that do not count."""
+        """Read the catalogue, and remove leftovers of killed processes."""
         self.catalogue.read()
         for name in [one for one in self.catalogue.names() if one.startswith(STAGED)]:
-            self.catalogue.drop(name)  # whoever restored it was killed
+            self.catalogue.drop(name)  # its restore was killed
         for path in self.folder.spaces.iterdir():
             if not (path / ABOUT).exists() and not self.catalogue.of_space(path.name):
-                self.folder.discard(path)  # whoever made it was killed
+                self.folder.discard(path)  # its creation was killed
                 continue
             space = self.spaces[path.name] = Space(path)
             for other in space.others():
@@ -113,7 +151,7 @@ class Store:
     def get(self, name: str) -> Collection:
         """The collection. Raises UnknownCollection, EngineFailure where it cannot be used."""
         if earlier := self.earlier.get(name):
-            self.earlier = {name: earlier, **self.earlier}  # it is the next one
+            self.earlier = {name: earlier, **self.earlier}  # migrate it next
             raise EngineFailure(
                 earlier.fault
                 or f"The collection {name!r} is being converted from an earlier version's files:"
@@ -125,14 +163,33 @@ class Store:
             raise EngineFailure(_MISSING.format(name))
         return Collection(entry, space)
 
-    def others(self, space: str, some: Sequence[Entry]) -> list[str] | None:
-        """The ids of all other collections with points in the space; None where they are more."""
-        chosen = {one.id for one in some}
-        others = [one for one in self.spaces[space].census.here if one not in chosen]
-        return others if len(others) < len(some) else None
+    def scopes(self, names: tuple[str, ...]) -> Scopes:
+        """The collections by space, and the errors of unusable ones; raises one if all are.
+
+        Results are cached, because searches ask for the same thousands again and again.
+        """
+        changes, known = self._scopes.get(names, (-1, None))
+        if known and changes == self.catalogue.changes and not self.earlier:
+            return known
+        spaces: dict[str, Scope] = {}
+        failed: dict[str, QdrantMcpError] = {}
+        for name in names:
+            try:
+                found = self.get(name)
+                scope = spaces.setdefault(found.entry.space, Scope(found.space, {}))
+                scope.entries[found.entry.id] = found.entry
+            except (UnknownCollection, EngineFailure) as error:
+                failed[name] = error
+        if failed and not spaces:
+            raise next(iter(failed.values()))
+        made = [*spaces.values()], failed
+        if len(self._scopes) >= _SCOPES:
+            self._scopes.clear()
+        self._scopes[names] = self.catalogue.changes, made
+        return made
 
     def space(self, vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> str:
-        """The key of the space for these vectors, which is made where it is new."""
+        """The key of the space for these vectors, created if it is new."""
         key = space_of(vectors, sparse)
         if key not in self.spaces:
             with guarded("", "could not make a store."):
@@ -149,7 +206,7 @@ class Store:
         return entry
 
     def new(self, name: str, described: Mapping[str, Any]) -> Entry:
-        """An entry that no description has yet."""
+        """A new entry, not yet in the catalogue."""
         vectors, sparse = described["vectors"], described["sparse_vectors"]
         return Entry(
             name,
@@ -164,9 +221,9 @@ class Store:
     async def index(
         self, entry: Entry, schemas: Mapping[str, Any], pause: Callable[[], Awaitable[None]]
     ) -> None:
-        """Index payload fields of the collection, which others of its space share.
+        """Index payload fields; the indexes are shared by all collections of the space.
 
-        An index that nobody declares any more makes way; one that others declare stays as it is.
+        An existing index stays if another collection declares it, and is replaced otherwise.
         """
         space = self.spaces[entry.space]
         declared = {
@@ -179,7 +236,7 @@ class Store:
         there = all_indexes(space.engine)
         for field, params in made.items():
             if field in there:
-                if field in declared:
+                if field in declared or field == EXPIRES:
                     continue
                 space.apply(edge.UpdateOperation.delete_field_index(field))
             space.apply(edge.UpdateOperation.create_field_index(field, params))
@@ -192,10 +249,10 @@ class Store:
         count: int,
         pause: Callable[[], Awaitable[None]],
     ) -> None:
-        """Write the points of a collection that nobody sees yet, then let it be seen.
+        """Write the points of a hidden collection, then save it in the catalogue.
 
-        It takes the place of one of its name, whose points are removed. Raises EngineFailure where
-        they are not `count` then.
+        It replaces a collection of the same name, whose points are removed. Raises EngineFailure if
+        the number of points written is not `count`.
         """
         space, key = self.spaces[entry.space], (entry.id, entry.space)
         self._filling.add(key)
@@ -207,7 +264,7 @@ class Store:
             if (written := Collection(entry, space).count({"must": []})) != count:
                 raise EngineFailure(
                     f"The collection {entry.name!r} could not be copied: {written:,} of its"
-                    f" {count:,} points came over. It is as it was."
+                    f" {count:,} points were copied. It is unchanged."
                 )
             space.keep()
             self.catalogue.save(entry)
@@ -215,29 +272,29 @@ class Store:
             self._filling.discard(key)
 
     def drop(self, name: str) -> bool:
-        """Forget a collection, also one that cannot be used; False when there was none."""
+        """Delete a collection, even an unusable one; False if there was none."""
         return self.leave_earlier(name) | self.catalogue.drop(name)
 
     def leave_earlier(self, name: str) -> bool:
-        """Discard an earlier version's files of the collection; False when there are none."""
+        """Discard the collection's files of an earlier version; False if there are none."""
         earlier = self.earlier.pop(name, None)
         if earlier is not None:
             self.folder.discard(earlier.path)
         return earlier is not None
 
     def settle(self) -> None:
-        """Make durable what was written. Raises EngineFailure."""
+        """Make all writes durable. Raises EngineFailure."""
         with guarded("", "could not write its catalogue."):
             self.catalogue.settle()
         for space in self.spaces.values():
             space.keep()
 
     def unwanted(self) -> list[tuple[str, str]]:
-        """The ids of collections whose points are to be removed, and their spaces."""
+        """(id, space) of each collection whose points must be removed."""
         return [one for one in self.catalogue.unwanted() if one not in self._filling]
 
     async def remove_unwanted(self, pause: Callable[[], Awaitable[None]]) -> None:
-        """Remove the points of collections that were dropped, moved or half made."""
+        """Remove the points of dropped, moved and half-made collections."""
         coming = any(not one.fault for one in self.earlier.values())
         for collection, key in self.unwanted():
             if key in self.spaces and not coming and not self.catalogue.of_space(key):

@@ -1,13 +1,11 @@
-"""Collections of an earlier version, which had a shard each, are taken over into spaces.
+"""Migrates collections stored as one shard each, the form before spaces.
 
 shards/<slug>              such a collection: the engine's files, and among them
   collection.json          its description
-  points                   how many points it holds at least
+  points                   its minimum number of points
 
-Versions before those had description and number beside the folder, as <slug>.json and <slug>.count.
-
-One after the other, the latest written first; each is removed once its points are in a space,
-counted and durable. A crash at any moment leaves the earlier files or the new ones, whole.
+Collections are migrated one by one, the last written first. The old files are removed once the
+points are in a space, counted and durable, so a crash leaves either the old or the new ones intact.
 """
 
 import json
@@ -29,11 +27,11 @@ from mcp_server_qdrant.qdrant.edge.space import guarded, records, surviving
 from mcp_server_qdrant.qdrant.edge.store import Earlier, Store
 
 DESCRIPTION, POINTS, OPENING = "collection.json", "points", "opening"
-TAKEN = "taken"  # about to be in the catalogue
+TAKEN = "taken"  # marks a collection about to enter the catalogue
 _NEXT = ".next"
-_PIECE = 32  # points between two turns of others
+_PIECE = 32  # points between two pauses for other calls
 _SPACE_FACTOR = 2
-_MOST_DEATHS = 5  # in a row, while one was read
+_MOST_DEATHS = 5  # in a row, while reading one collection
 _UNUSABLE = (
     "The collection {!r} of an earlier version could not be converted. {} Its files are unchanged:"
     " restore a backup, or delete the collection."
@@ -43,14 +41,9 @@ logger = logging.getLogger(__name__)
 
 
 def find(store: Store) -> None:
-    """Note the collections of an earlier version, the latest written first."""
+    """Find the collections of an earlier version, the last written first."""
     if not store.folder.earlier.is_dir():
         return
-    for beside, within in ((".json", DESCRIPTION), (".count", POINTS)):
-        for path in store.folder.earlier.glob(f"*{beside}"):
-            target = path.with_suffix("") / within
-            if target.parent.is_dir() and not target.exists():
-                path.replace(target)
     found: list[tuple[bool, float, Path]] = []
     for path in store.folder.earlier.iterdir():
         whole, slug = path.suffix != _NEXT, path.name.removesuffix(_NEXT)
@@ -60,18 +53,18 @@ def find(store: Store) -> None:
     for _, _, path in sorted(found):
         name = str(_described(path).get("name") or name_of(path.name.removesuffix(_NEXT)))
         if name in store.earlier or (name in store.catalogue and (path / TAKEN).exists()):
-            store.folder.discard(path)  # replaced by the other one, or taken over before a crash
+            store.folder.discard(path)  # a duplicate, or migrated before a crash
         elif name not in store.catalogue:
             store.earlier[name] = Earlier(path)
 
 
 async def take_over(store: Store, pause: Callable[[], Awaitable[None]]) -> None:
-    """Take over all that were found. What cannot be stays as it is, and says why."""
+    """Migrate all collections found. A failed one keeps its files and gets a `fault`."""
     while waiting := [(name, one) for name, one in store.earlier.items() if not one.fault]:
         name, earlier = waiting[0]
         try:
             with guarded("", "could not read them."):
-                await _take(store, name, earlier, pause)
+                await _migrate(store, name, earlier, pause)
         except QdrantMcpError as error:
             logger.warning("%s: %s", name, error)
             earlier.fault = _UNUSABLE.format(name, error)
@@ -83,7 +76,7 @@ async def take_over(store: Store, pause: Callable[[], Awaitable[None]]) -> None:
         store.folder.earlier.rmdir()
 
 
-async def _take(
+async def _migrate(
     store: Store, name: str, earlier: Earlier, pause: Callable[[], Awaitable[None]]
 ) -> None:
     described = _described(earlier.path)
@@ -105,7 +98,7 @@ async def _take(
                 for page in records(shard, None, _PIECE):
                     yield [moved(entry, plain_id(one.id), one, vectors) for one in page]
                 if store.earlier.get(name) is not earlier:
-                    raise UnknownCollection(name)  # dropped or restored meanwhile
+                    raise UnknownCollection(name)  # deleted or restored in the meantime
 
             (earlier.path / TAKEN).touch()
             sync(earlier.path)
@@ -119,7 +112,7 @@ async def _take(
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """The description of an earlier collection; empty where it is missing or damaged."""
+    """The description of an earlier collection; {} if it is missing or damaged."""
     with suppress(OSError, ValueError, LookupError, TypeError):
         found = json.loads((path / DESCRIPTION).read_text("utf-8"))
         _ = found["vectors"], found["sparse_vectors"], found["name"]

@@ -1,6 +1,6 @@
-"""Filters, points, results, parameters and indexes: REST-shaped plain data <-> Qdrant Edge types.
+"""Converts REST-shaped plain data to Qdrant Edge types and back.
 
-Every filter of qdrant_client 1.20 but slices is known; what else comes is refused by name.
+All filters of qdrant_client 1.20 except slices are supported; others are refused by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ _PASSED_ON = (
 
 
 class _Bool:
-    """A truth value the binding takes as a boolean: it knows numpy's by its name.
+    """A boolean that survives `MatchValue`, which turns Python's True and False into integers.
 
-    Python's own True and False become integers on their way through `MatchValue`.
+    The binding recognises numpy's boolean by its class name, so this class takes that name.
     """
 
     def __init__(self, value: bool) -> None:  # noqa: FBT001
@@ -58,11 +58,11 @@ def to_condition(plain: Mapping[str, Any]) -> Any:
             return build(plain)
     if plain.keys() <= {"must", "should", "must_not", "min_should"}:
         return to_filter(plain)
-    raise InvalidFilter(f"The embedded engine knows no condition with {', '.join(plain)}.")
+    raise InvalidFilter(f"The embedded engine does not support conditions with {', '.join(plain)}.")
 
 
 def _field(plain: Mapping[str, Any]) -> Any:
-    """One condition per test: Edge evaluates only one of several in the same condition."""
+    """A condition for each test, because Edge evaluates only one test per condition."""
     key = plain["key"]
     tests: list[Any] = [
         edge.FieldCondition(key, **{name: build(plain[name])})
@@ -77,7 +77,7 @@ def _field(plain: Mapping[str, Any]) -> Any:
 
 
 def _fixed_match(plain: Mapping[str, Any]) -> Any:
-    """Any of nothing is never true, none of nothing always."""
+    """Replace matches with empty lists: `any` of nothing is false, `except` nothing is true."""
     if plain.get("any") == []:
         return edge.HasIdCondition(set())
     if plain.get("except") == []:
@@ -89,7 +89,7 @@ def _match(plain: Mapping[str, Any]) -> Any:
     for key, build in _MATCHES.items():
         if key in plain:
             return build(plain[key])
-    raise InvalidFilter(f"The embedded engine knows no match with {', '.join(plain)}.")
+    raise InvalidFilter(f"The embedded engine does not support matches with {', '.join(plain)}.")
 
 
 def _value(value: Any) -> edge.MatchValue:
@@ -101,15 +101,15 @@ def _range(plain: Mapping[str, Any]) -> Any:
     return edge.RangeDateTime(**plain) if dates else edge.RangeFloat(**plain)
 
 
-def _places(plain: Any) -> Any:
-    """The description of an area with its places in the engine's type."""
+def _to_geo_points(plain: Any) -> Any:
+    """A geo condition with its points in the engine's type."""
     if isinstance(plain, list):
-        return [_places(one) for one in plain]
+        return [_to_geo_points(one) for one in plain]
     if not isinstance(plain, Mapping):
         return plain
     if plain.keys() == {"lon", "lat"}:
         return edge.GeoPoint(**plain)
-    made = {name: _places(one) for name, one in plain.items()}
+    made = {name: _to_geo_points(one) for name, one in plain.items()}
     return made.get("points", made)
 
 
@@ -120,16 +120,16 @@ _MATCHES: dict[str, Callable[[Any], Any]] = {
     "phrase": edge.MatchPhrase,
     "prefix": edge.MatchPrefix,
     "substring": edge.MatchSubstring,
-    # The class would refuse an empty list; `_fixed_match` answers for it.
+    # The class refuses an empty list, which `_fixed_match` has already replaced.
     "any": lambda values: edge.MatchAny(values or [""]),
     "except": lambda values: edge.MatchExcept(values or [""]),
 }
 _FIELD_TESTS: dict[str, Callable[[Any], Any]] = {
     "match": _match,
     "range": _range,
-    "geo_bounding_box": lambda area: edge.GeoBoundingBox(**_places(area)),
-    "geo_radius": lambda area: edge.GeoRadius(**_places(area)),
-    "geo_polygon": lambda area: edge.GeoPolygon(**_places(area)),
+    "geo_bounding_box": lambda area: edge.GeoBoundingBox(**_to_geo_points(area)),
+    "geo_radius": lambda area: edge.GeoRadius(**_to_geo_points(area)),
+    "geo_polygon": lambda area: edge.GeoPolygon(**_to_geo_points(area)),
     "values_count": lambda counts: edge.ValuesCount(**counts),
     "is_empty": bool,
     "is_null": bool,
@@ -147,9 +147,9 @@ _CONDITIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def search_params(*, exact: bool = False, corpus: edge.Filter | None = None) -> edge.SearchParams:
-    """Search parameters: int8 codes are rescored, `exact` goes past them altogether.
+    """Search parameters: int8 codes are rescored; `exact` ignores them.
 
-    `corpus`: the points whose document frequencies weigh the words.
+    `corpus`: the points that the IDF is computed over.
     """
     return edge.SearchParams(
         idf=None if corpus is None else edge.IdfParams(corpus),
@@ -213,14 +213,14 @@ def shard_config(vectors: Mapping[str, Any], sparse: Mapping[str, Any]) -> edge.
         quantization_config=edge.ScalarQuantizationConfig(
             edge.ScalarType.Int8, memory=edge.Memory.Cold
         ),
-        # Small segments too: over many collections memory bandwidth is what a search costs.
+        # For small segments too: memory bandwidth limits searches over many collections.
         optimizers=edge.EdgeOptimizersConfig(indexing_threshold=_QUANTISED_FROM_KB),
         max_search_threads=1,
     )
 
 
 def same_vector(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """True if two declarations mean the same to the engine."""
+    """True if two declarations are equivalent for the engine."""
     compared = ("size", "distance", "multivector_config", "datatype", "modifier")
     return all(left.get(key) == right.get(key) for key in compared)
 
@@ -245,7 +245,7 @@ def _modifier(params: Mapping[str, Any]) -> edge.Modifier | None:
 
 
 def index_params(schema: str | Mapping[str, Any]) -> Any:
-    """A payload index of that type; graphs are never built, so its share of one is refused."""
+    """A payload index of that type, without HNSW links, since no graph is ever built."""
     fields: Mapping[str, Any] = {} if isinstance(schema, str) else schema
     kind = declared_type(schema)
     index = getattr(edge, f"{kind.capitalize()}IndexParams", None)
@@ -253,7 +253,7 @@ def index_params(schema: str | Mapping[str, Any]) -> Any:
         raise RequestError(f"There is no payload index of type {kind!r}.")
     kept = {key: fields[key] for key in _PASSED_ON if fields.get(key) is not None}
     if kind == "text":
-        kept["phrase_matching"] = True  # without it a phrase of another collection finds nothing
+        kept["phrase_matching"] = True  # collections share the index, and one may search phrases
     if tokenizer := fields.get("tokenizer"):
         kept["tokenizer"] = getattr(edge.TokenizerType, tokenizer.capitalize())
     return index(enable_hnsw=False, **kept)

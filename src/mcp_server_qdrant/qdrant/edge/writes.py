@@ -1,11 +1,12 @@
 """The writes of the engine, each checked as a whole before anything is written.
 
-Each public method is an operation that clients may ask for, and returns its plain result. It pauses
-between small pieces of work, so that reads get in between. The host does one after the other, and
-makes it durable before it acknowledges.
+Each public method is an operation that clients can call; it returns plain data and pauses between
+small pieces of work to let reads run. The engine runs one write at a time, and makes it durable
+before it acknowledges it.
 """
 
 import asyncio
+import pickle
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,6 @@ from typing import Any
 import qdrant_edge as edge
 
 from mcp_server_qdrant.core.errors import EngineFailure, RequestError
-from mcp_server_qdrant.hosting.wire import pack, unpack
 from mcp_server_qdrant.qdrant.edge import check, types
 from mcp_server_qdrant.qdrant.edge.collection import (
     Entry,
@@ -26,18 +26,18 @@ from mcp_server_qdrant.qdrant.edge.collection import (
     stored_payload,
 )
 from mcp_server_qdrant.qdrant.edge.files import allocated
-from mcp_server_qdrant.qdrant.edge.points_file import write_points
+from mcp_server_qdrant.qdrant.edge.points_file import Point, write_points
 from mcp_server_qdrant.qdrant.edge.rebuild import rebuild
 from mcp_server_qdrant.qdrant.edge.space import Space, all_indexes, guarded
 from mcp_server_qdrant.qdrant.edge.store import Collection, Store
 
 _KINDS = ("vectors", "sparse_vectors")
 _MANY = 100  # points
-_GROWTH = 4  # bytes on the disk per byte on the wire, generously
+_GROWTH = 4  # bytes on disk per byte of a pickle, a generous estimate
 _SMALL = 1 << 20
-_GOING = 256  # bytes that the deletion of a point writes at most; 150 were seen
+_GOING = 256  # bytes written per deleted point at most; 150 were measured
 _PIECE = 16  # points copied at once
-_REBUILT = 3  # times its size: a copy, and the new one
+_REBUILT = 3  # times the size: a copy, and the new generation
 
 _MODES = {
     "upsert": edge.UpdateMode.Upsert,
@@ -49,38 +49,38 @@ Update = edge.UpdateOperation
 
 
 class Writes:
-    """The writes of one host."""
+    """The writes of one store."""
 
     def __init__(self, store: Store, pause: Callable[[], Awaitable[None]]) -> None:
         self._store = store
         self._pause = pause
 
-    def _room(self, wanted: int = _SMALL) -> None:
+    def _require_room(self, wanted: int = _SMALL) -> None:
         self._store.folder.require_space(wanted)
 
     # Collections
 
     async def create(self, name: str, described: dict[str, Any]) -> None:
-        """Make a collection; refused when it exists."""
+        """Create a collection. Raises RequestError if it exists."""
         check.check_schema(described["vectors"], described["sparse_vectors"])
-        self._room()
+        self._require_room()
         self._store.create(name, described)
 
     async def update_metadata(self, name: str, metadata: dict[str, Any]) -> None:
-        """Merge into the collection's metadata, as the server does."""
+        """Merge into the collection's metadata, as a server does."""
         entry = self._store.get(name).entry
-        self._room()
+        self._require_room()
         with guarded(name, "could not be described."):
             merged = {**(entry.metadata or {}), **metadata}
             self._store.catalogue.save(replace(entry, metadata=merged))
 
     async def drop(self, name: str) -> bool:
-        """Delete a collection; False when there was none."""
+        """Delete a collection; False if there was none."""
         with guarded(name, "could not be deleted."):
             return self._store.drop(name)
 
     async def accept_loss(self, name: str) -> tuple[int, int]:
-        """Go on without points that are missing: how many those are, and how many are there."""
+        """Stop reporting points that were lost; (points lost, points left)."""
         found = self._store.get(name)
         points, census = found.count(), found.space.census
         lost = census.missing.get(found.entry.id, 0)
@@ -89,9 +89,9 @@ class Writes:
         return lost, points
 
     async def save(self, name: str, file: str) -> int:
-        """Write the points of a collection, as they are now, to a file; how many they are.
+        """Write a collection's current points to a file; returns their number.
 
-        Writes wait meanwhile, reads go on.
+        Other writes wait; reads go on.
         """
         found = self._store.get(name)
         with guarded(name, "could not be copied."):
@@ -99,7 +99,7 @@ class Writes:
             return await write_points(Path(file), found.entry, pages, self._pause)
 
     async def adopt(self, name: str, staged: str, replace_it: bool) -> None:  # noqa: FBT001
-        """Give a collection, which was filled under another name, its own."""
+        """Rename the collection `staged`, which was filled under a temporary name."""
         found = self._store.get(staged)
         if name in self._store.names() and not replace_it:
             raise RequestError(f"The collection {name!r} already exists.")
@@ -109,9 +109,9 @@ class Writes:
             self._store.leave_earlier(name)
 
     async def rebuild(self) -> dict[str, tuple[int, int]]:
-        """Rebuild each store from what can be read; of each collection the points left, and lost.
+        """Rebuild each space from its readable points; {collection: (points left, points lost)}.
 
-        What was damaged is kept in the folder `damaged`.
+        The damaged files are moved to the folder `damaged`.
         """
         await self._rebuild(keep=True)
         done = {}
@@ -123,11 +123,11 @@ class Writes:
         return done
 
     async def rewrite(self) -> None:
-        """Write each store anew: what was deleted is in none of its files any more."""
+        """Rewrite each space, so that no file contains deleted data."""
         await self._rebuild(keep=False)
 
     async def _rebuild(self, *, keep: bool) -> None:
-        """A new generation of each space, of what can be read; `keep` the old one's files."""
+        """Build a new generation of each space; `keep`: set the old files aside."""
         failed = None
         for key, space in self._store.spaces.items():
             source, entries = space.readable(), self._store.catalogue.of_space(key)
@@ -135,7 +135,7 @@ class Writes:
                 try:
                     await self._rebuild_space(space, source, entries, keep=keep)
                 except EngineFailure as error:
-                    failed = error  # others can be read
+                    failed = error  # go on with the other spaces
         if failed:
             raise failed
 
@@ -143,7 +143,7 @@ class Writes:
         self, space: Space, source: Path, entries: Sequence[Entry], *, keep: bool
     ) -> None:
         folder = self._store.folder
-        self._room(_REBUILT * allocated(source))
+        self._require_room(_REBUILT * allocated(source))
         space.close()
         space.fault = "The embedded engine's store is being rebuilt: try again in a minute."
         place, work = space.new_generation(), folder.place("rebuilding")
@@ -168,19 +168,19 @@ class Writes:
                 folder.discard(source)
 
     async def index(self, name: str, schemas: Mapping[str, Any]) -> None:
-        """Index payload fields, for all collections of the space; cheap while it is empty."""
+        """Index payload fields of the whole space; cheap while it is empty."""
         found = self._store.get(name)
         if schemas.keys() - all_indexes(found.space.engine).keys():
-            self._room(self._rewritten(found, found.space.engine.info().points_count))
+            self._require_room(self._rewritten(found, found.space.engine.info().points_count))
         await self._store.index(found.entry, schemas, self._pause)
         indexes = {**found.entry.indexes, **schemas}
         if indexes != found.entry.indexes:
             self._store.catalogue.save_soon(replace(found.entry, indexes=indexes))
 
     async def add_vector(self, name: str, vector: str, kind: str, params: dict[str, Any]) -> None:
-        """Give the collection one more vector, `vectors` or `sparse_vectors`, which no point has.
+        """Add a vector to the schema; `kind` is `vectors` or `sparse_vectors`.
 
-        Asked for again with the same parameters it changes nothing, as with the server.
+        Adding the same vector again does nothing, as with a server.
         """
         entry = self._store.get(name).entry
         known = getattr(entry, kind).get(vector)
@@ -194,7 +194,7 @@ class Writes:
         await self._move(name, declared)
 
     async def drop_vector(self, name: str, vector: str) -> None:
-        """Take a vector, and what the points have of it, away for good."""
+        """Remove a vector from the schema and from all points."""
         entry = self._store.get(name).entry
         if not any(vector in getattr(entry, kind) for kind in _KINDS):
             return
@@ -206,10 +206,10 @@ class Writes:
         await self._move(name, kept)
 
     async def _move(self, name: str, declared: Mapping[str, dict[str, Any]]) -> None:
-        """Have the collection in the space of these vectors: copied, compared, then switched."""
+        """Move the collection to the space of these vectors: copy, verify the count, switch."""
         found = self._store.get(name)
         share = allocated(found.space.shard) * (found.count() + 1)
-        self._room(_SMALL + share // (found.space.engine.info().points_count + 1))
+        self._require_room(_SMALL + share // (found.space.engine.info().points_count + 1))
         entry = replace(self._store.new(name, declared), metadata=found.entry.metadata)
         entry = replace(entry, indexes=found.entry.indexes, created_at=found.entry.created_at)
         await self._store.index(entry, entry.indexes, self._pause)
@@ -225,18 +225,19 @@ class Writes:
     async def upsert(
         self,
         name: str,
-        blobs: Sequence[bytes],
+        batches: Sequence[Sequence[Point]],
         mode: str = "upsert",
         where: Mapping[str, Any] | None = None,
     ) -> None:
-        """Insert or replace points; each blob is a pickled list of them.
+        """Insert or replace points; each batch is one update of the engine.
 
-        `mode` "insert_only" leaves those that exist as they are, "update_only" writes no others;
-        `where` leaves out those that exist and do not match.
+        `mode` "insert_only" skips points that exist, "update_only" those that do not; `where` skips
+        existing points that do not match.
         """
         found = self._store.get(name)
         only = None if where is None else found.where(where)
-        for points in await self._checked(found, blobs):
+        await self._check(found, batches)
+        for points in batches:
             converted = [
                 edge.Point(
                     stored_id(found.entry, point),
@@ -245,20 +246,24 @@ class Writes:
                 )
                 for point, vector, payload in points
             ]
-            # Without a mode the host was seen to die more often in mid-write on a full disk.
+            # Without a mode the engine died more often during a write on a full disk.
             found.apply(Update.upsert_points(converted, only, _MODES[mode]))
             await self._pause()
 
     async def update_vectors(
-        self, name: str, blobs: Sequence[bytes], where: Mapping[str, Any] | None = None
+        self,
+        name: str,
+        batches: Sequence[Sequence[Point]],
+        where: Mapping[str, Any] | None = None,
     ) -> None:
-        """Replace some vectors of points that exist; refused from the first that does not.
+        """Replace some vectors of existing points; stops at a batch with an unknown point.
 
-        `where` leaves out those that do not match.
+        `where` skips points that do not match.
         """
         found = self._store.get(name)
         only = None if where is None else found.where(where)
-        for points in await self._checked(found, blobs):
+        await self._check(found, batches)
+        for points in batches:
             converted = [
                 edge.PointVectors(stored_id(found.entry, point), types.to_vectors(vector))
                 for point, vector, _ in points
@@ -266,24 +271,23 @@ class Writes:
             ids = {stored_id(found.entry, point) for point, *_ in points}
             there = found.space.engine.retrieve([*ids], False, False)  # noqa: FBT003
             if len(there) < len(ids):
-                raise RequestError("One of the points is not there any more.")
+                raise RequestError("One of the points no longer exists.")
             found.apply(Update.update_vectors(converted, only))
             await self._pause()
 
-    async def _checked(self, found: Collection, blobs: Sequence[bytes]) -> list[list[Any]]:
-        """The points of the blobs, all of them checked; each blob is one update of the engine."""
-        self._room(_GROWTH * sum(map(len, blobs)) + _SMALL)
-        entry, batches = found.entry, []
+    async def _check(self, found: Collection, batches: Sequence[Sequence[Point]]) -> None:
+        """Refuse all points if one is invalid, or if the disk has no room for them."""
+        entry, size = found.entry, 0
         schema = {kind: getattr(entry, kind) for kind in _KINDS} | {"name": entry.name}
-        for blob in blobs:
-            batches.append(unpack(blob))
-            check.check_points(batches[-1], schema)
-            for *_, payload in batches[-1]:
+        for points in batches:
+            check.check_points(points, schema)
+            for *_, payload in points:
                 check_key(payload or ())
+            size += _size(points)
             await self._pause()
-        return batches
+        self._require_room(_GROWTH * size + _SMALL)
 
-    # Points that a filter chooses
+    # Points selected by a filter
 
     async def delete(self, name: str, where: Mapping[str, Any]) -> None:
         """Delete points."""
@@ -301,17 +305,22 @@ class Writes:
         check_key([key] if key else payload)
         found = self._store.get(name)
         count = found.count(where)
-        growth = _GROWTH * len(pack(payload)) * count
-        self._room(growth + self._rewritten(found, count))
+        growth = _GROWTH * _size(payload) * count
+        self._require_room(growth + self._rewritten(found, count))
         found.apply(Update.set_payload_by_filter(found.where(where), payload, key))
 
     async def delete_payload(self, name: str, keys: list[str], where: Mapping[str, Any]) -> None:
         """Remove keys from the payload."""
         check_key(keys)
         found = self._store.get(name)
-        self._room(self._rewritten(found, found.count(where)))
+        self._require_room(self._rewritten(found, found.count(where)))
         found.apply(Update.delete_payload_by_filter(found.where(where), keys))
 
     def _rewritten(self, found: Collection, count: int) -> int:
-        """Bytes that a change to so many points may take: of many, those of the whole shard."""
+        """Bytes that a change to `count` points may need; for many, the whole shard's size."""
         return _SMALL + (allocated(found.space.shard) if count > _MANY else 0)
+
+
+def _size(plain: Any) -> int:
+    """The approximate size of the data in bytes; takes 8 microseconds per point."""
+    return len(pickle.dumps(plain, pickle.HIGHEST_PROTOCOL))

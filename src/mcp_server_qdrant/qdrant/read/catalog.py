@@ -1,19 +1,22 @@
-"""The collections: their names, which of them may be seen, and how each is searched."""
+"""The catalog: which collections exist, which are visible, and how each is searched."""
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from fnmatch import fnmatchcase
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase, translate
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from qdrant_client import models
 
-from mcp_server_qdrant.core.context import calling
-from mcp_server_qdrant.core.datatypes import MODEL_KEY, CollectionInfo, Target
+from mcp_server_qdrant.core.context import calling, client_folder
+from mcp_server_qdrant.core.datatypes import MODEL_KEY, CollectionInfo, Target, Targets
 from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -22,19 +25,22 @@ from mcp_server_qdrant.core.errors import (
     RequestError,
     UnknownCollection,
 )
-from mcp_server_qdrant.core.notation import near_names, visible_in
+from mcp_server_qdrant.core.notation import HISTORY, every, near_names, visible_in
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant import marks
 from mcp_server_qdrant.qdrant.engine import Engine
+from mcp_server_qdrant.qdrant.filters import unexpired
 from mcp_server_qdrant.qdrant.legs import KnownModels, dated_paths, dense_leg, sparse_leg
-from mcp_server_qdrant.qdrant.payload import UPDATED_KEY
+from mcp_server_qdrant.qdrant.payload import EXPIRES, UPDATED_KEY
 from mcp_server_qdrant.qdrant.read.newest import last_update
+from mcp_server_qdrant.qdrant.read.scope import MEMORY, Scope, scope_of
+from mcp_server_qdrant.qdrant.texts import Texts
 
 NAMES_SECONDS = 2.0
 TARGET_SECONDS = 30.0
 FAILED_SECONDS = 5.0
 LOOK_UP_SECONDS = 3.0
-AT_ONCE = 32  # look-ups, so that those of a thousand collections leave room for searches
+AT_ONCE = 32  # parallel look-ups; a thousand collections must not starve searches
 UNLISTED = "Qdrant's key may not list collections: name them in QDRANT_COLLECTIONS."
 
 logger = logging.getLogger(__name__)
@@ -42,11 +48,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class Catalog:
-    """The collections of one engine, as this server may show them.
+    """The collections of one engine that this server may show.
 
     `allowed` are names, globs and `-globs`; nothing else is ever read or named, and an error about
-    a hidden collection reads like one about a collection that does not exist. `folder` is where the
-    server's client works; `dates` are payload paths of dates.
+    a hidden collection reads like one about a collection that does not exist. `folder` is where
+    clients work, else where each says that it works; `dates` are payload paths of dates, `texts`
+    those of texts. An alias stands for its collection.
     """
 
     client: Engine
@@ -56,14 +63,20 @@ class Catalog:
     allowed: Sequence[str] = ()
     folder: Path | None = None
     dates: Sequence[str] = DATES
+    unindexed: bool = False  # the trial engine
+    texts: Texts = field(default_factory=lambda: Texts(()))
     clock: Callable[[], float] = time.monotonic
     _infos: dict[str, models.CollectionInfo] = field(default_factory=dict)
-    _targets: dict[str, tuple[float, Target]] = field(default_factory=dict)  # each until when
+    _targets: dict[str, tuple[float, Target]] = field(
+        default_factory=dict
+    )  # with the time of expiry
     _names: tuple[float, tuple[str, ...]] = 0.0, ()
+    _renamed: frozenset[str] = frozenset()  # collections of which the allow-list has an alias
     _forgotten: int = 0  # times: what was asked for before is not remembered
+    _before: Targets = field(default_factory=Targets)  # of the request before
     _look_ups: dict[str, asyncio.Task[Target]] = field(default_factory=dict)
     _gate: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
-    _told: set[tuple[str, str]] = field(default_factory=set)  # to the log
+    _told: set[tuple[str, str]] = field(default_factory=set)  # already logged
 
     async def names(self) -> tuple[str, ...]:
         """The visible collections, sorted; at most two seconds old."""
@@ -77,15 +90,18 @@ class Catalog:
             raise
         except AccessRefused as refusal:
             known = await self._readable(refusal)
+        if unknown := {one for one in self.allowed if not _is_glob(one)}.difference(known):
+            aliases = await self._aliases()
+            self._renamed = frozenset(aliases[one] for one in unknown if one in aliases)
         names = tuple(sorted(filter(self.visible, known)))
         if asked == self._forgotten:
             self._names = (self.clock() + NAMES_SECONDS, names)
         return names
 
     async def _readable(self, refusal: AccessRefused) -> list[str]:
-        """Those that the settings name and the key may read, where it may not list them.
+        """The collections named in the settings, for a key that may not list them.
 
-        Raises AccessRefused where it may read none.
+        Raises AccessRefused if the key may read none of them.
         """
         named = {name for name in (*self.allowed, self.default) if name and not _is_glob(name)}
         if not named:
@@ -98,119 +114,174 @@ class Catalog:
 
     def visible(self, name: str) -> bool:
         """True where the allow-list lets this name be read and named."""
-        return visible_in(self.allowed, name)
+        return visible_in(self.allowed, name) or name in self._renamed
 
-    async def resolve(self, wanted: Sequence[str] | None) -> list[Target]:
+    async def real(self, name: str) -> str:
+        """The collection that an alias stands for; any other name as it is."""
+        if name in self._infos or name in await self.names():
+            return name
+        return (await self._aliases()).get(name, name)
+
+    async def _aliases(self) -> dict[str, str]:
+        """Alias -> collection."""
+        with suppress(QdrantMcpError):
+            found = (await self.client.get_aliases()).aliases
+            pairs = ((one.alias_name, one.collection_name) for one in found)
+            return {alias: name for alias, name in pairs if name != HISTORY}
+        return {}
+
+    async def resolve(self, wanted: Sequence[str] | None) -> Targets:
         """The targets of a search: names, globs, `-name` to leave out; None for the default.
 
-        Raises UnknownCollection with the nearest names. A default collection that nobody has
-        stored into yet, and a glob that matches none, are no errors: there is nothing to find.
-        Nor is one that nobody named and that was deleted just now.
+        Raises UnknownCollection with the nearest names for an unknown name. These yield nothing: a
+        default collection that does not exist yet, a glob without matches, and a collection that
+        was not named and was just deleted.
         """
         if wanted is not None:
-            names = await self._wanted(wanted)
+            names = await self._selected(wanted)
         elif self.default is None:
             names = [*await self.names()]
         else:
-            names = [self.default] if await self.exists(self.default) else []
+            names = [await self.real(self.default)] if await self.exists(self.default) else []
         found = await self._resolved(names)
         for name in names:
             if name not in found and name in (wanted or ()):
                 raise UnknownCollection(name, await self.near(name))
-        return [*found.values()]
+        if (made := (*found.values(),)) != self._before:
+            self._before = Targets(made)
+        return self._before
+
+    async def covered(self) -> Targets:
+        """The targets of a search that names none, where the client is; no names are remembered."""
+        names = self._names
+        scope = await self.scope()
+        found = await self.resolve(scope.names if scope else None)
+        self._names = names
+        return found
 
     async def _resolved(self, names: Sequence[str]) -> dict[str, Target]:
-        """These collections resolved, without those that are gone."""
-        found = {name: self._known(name) for name in names}
+        """Resolve these collections; deleted ones are left out."""
+        now, never = self.clock(), (0.0, None)
+        found = {
+            name: known[1]
+            if (known := self._targets.get(name, never))[0] > now
+            else self._known(name)
+            for name in names
+        }
         new = [name for name, target in found.items() if target is None]
         found |= zip(new, await asyncio.gather(*map(self._unless_gone, new)), strict=True)
         return {name: target for name, target in found.items() if target}
 
     async def usual(self, folder: Path | None = None) -> list[str]:
-        """Names, or a glob, for a search in that folder, or where the client is, that names none.
+        """What a search covers if it names no collections: names or a glob.
 
-        The folder's own collections, else the default one, else all.
+        Those of the folder's scope, else the default one, else all.
         """
-        return await self.home(folder) or [self.default or "*"]
+        scope = await self.scope(folder)
+        return [*scope.names] if scope else [self.default or "*"]
 
     async def home(self, folder: Path | None = None) -> list[str]:
         """The collections that belong to this folder, or to the nearest above that has any."""
-        if (folder := folder or self.folder) is None:
-            return []
+        _, around = await self._around(folder or self._here())
+        depth = max((len(one.parts) for one in around.values()), default=0)
+        return [name for name, one in around.items() if len(one.parts) == depth]
+
+    async def scope(self, folder: Path | None = None) -> Scope | None:
+        """What a search covers in that folder, or where the client is; None: in no project."""
+        place = folder or self._here()
+        known, around = await self._around(place)
+        if not around or place is None:
+            return None
+        return scope_of(place, known, around, self.default or MEMORY)
+
+    async def _around(
+        self, place: Path | None
+    ) -> tuple[Mapping[str, Sequence[Path]], Mapping[str, Path]]:
+        """The folders of all collections, and of some the one that is, or is around, the place."""
+        if place is None:
+            return {}, {}
         names = [*await self._resolved(await self.names())]
-        return marks.innermost(folder, {name: marks.folder(self._metadata(name)) for name in names})
+        known = {name: marks.folders(self._metadata(name)) for name in names}
+        return known, marks.around(place, known)
 
     async def place(self) -> str | None:
-        """The collection that texts are stored into where none is named, as far as there is one.
+        """The collection that texts are stored in if none is named; None if there is none.
 
-        Raises RequestError where the folder has several.
+        Raises RequestError if the folder has several.
         """
         home = await self.home()
         if self.default in home or not home:
-            return self.default
+            return self.default and await self.real(self.default)
         if len(home) > 1:
             raise RequestError(f"This folder has several collections: name {' or '.join(home)}.")
         return home[0]
 
     async def renamed(self) -> list[str]:
-        """The collections that may belong to the client's folder, which has been renamed since."""
-        if self.folder is None or await self.home():
+        """The collections that may belong to the client's folder because it was renamed."""
+        if (here := self._here()) is None or await self.home():
             return []
         marked = {name: self._metadata(name) for name in await self.names()}
-        return await asyncio.to_thread(marks.renamed, self.folder, marked)
+        return await asyncio.to_thread(marks.renamed, here, marked)
 
-    async def _wanted(self, patterns: Sequence[str]) -> list[str]:
-        """The names that they choose, or all, without those of a `-pattern` that is no name."""
+    def _here(self) -> Path | None:
+        return self.folder or client_folder()
+
+    async def _selected(self, patterns: Sequence[str]) -> list[str]:
+        """The names that the patterns select (default: all), minus those of `-patterns`."""
         dashed = [one for one in patterns if one.startswith("-")]
         named = await self.names() if dashed else ()
         left_out = [one for one in dashed if one not in named]
         chosen = await self._matching([one for one in patterns if one not in left_out] or ["*"])
         fewer = await self._matching([one[1:] for one in left_out])
-        return [name for name in chosen if name not in fewer]
+        return [name for name in chosen if name not in fewer] if fewer else chosen
 
     async def _matching(self, wanted: Sequence[str]) -> list[str]:
         chosen: dict[str, None] = {}
         for pattern in wanted:
             if _is_glob(pattern) and pattern not in await self.names():
-                chosen.update(
-                    dict.fromkeys(n for n in await self.names() if fnmatchcase(n, pattern))
-                )
+                matches = re.compile(translate(pattern)).match
+                chosen.update(dict.fromkeys(filter(matches, await self.names())))
             elif await self.exists(pattern):
-                chosen[pattern] = None
+                chosen[await self.real(pattern)] = None
             else:
                 containing = [f"*{pattern}*"] if await self.matching(pattern) else []
                 raise UnknownCollection(pattern, await self.near(pattern) or containing)
         return list(chosen)
 
     async def exists(self, name: str) -> bool:
-        """True where a visible collection has this name."""
+        """True where a visible collection has this name, or this alias."""
+        name = await self.real(name)
         if not self.visible(name):
             return False
         if name in self._infos or name in await self.names():
             return True
         return bool(await self.client.collection_exists(name))
 
-    async def check_exists(self, name: str) -> None:
-        """Raise UnknownCollection, with the nearest names, where there is none of this name."""
+    async def check_exists(self, name: str) -> str:
+        """The collection of this name or alias.
+
+        Raises UnknownCollection, with the nearest names, where there is none.
+        """
         if not await self.exists(name):
             raise UnknownCollection(name, await self.near(name))
+        return await self.real(name)
 
     async def near(self, name: str) -> list[str]:
-        """Visible names that look like `name`, nearest first."""
+        """The visible names most similar to `name`, nearest first."""
         return near_names(name, await self.names())
 
     async def target(self, name: str) -> Target:
-        """One collection resolved. An old answer serves while it is looked up anew.
+        """Resolve one collection. A stale result is returned while it is being refreshed.
 
-        A collection that cannot be read, or not in time, becomes a target without legs, with the
-        reason, for a few seconds.
+        A collection that fails or is late becomes, for a few seconds, a target without legs that
+        has the reason.
         """
         known = self._known(name)
         if known is not None:
             return known
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                return await asyncio.shield(self._looking_up(name))
+                return await asyncio.shield(self._pending_look_up(name))
         except UnknownCollection:
             raise UnknownCollection(name, await self.near(name)) from None
         except TimeoutError:
@@ -222,20 +293,20 @@ class Catalog:
         return failed
 
     def _known(self, name: str) -> Target | None:
-        """The remembered target of this name; an old one is looked up anew in the background."""
+        """The cached target of this name; a stale one is refreshed in the background."""
         until, target = self._targets.get(name, (0.0, None))
         if target is None or until > self.clock():
             return target
         if target.failed:
             return None
-        self._looking_up(name)
+        self._pending_look_up(name)
         return target
 
-    def _looking_up(self, name: str) -> "asyncio.Task[Target]":
-        """The look-up of this name that is under way, or a new one."""
+    def _pending_look_up(self, name: str) -> "asyncio.Task[Target]":
+        """The pending look-up of this name, or a new one."""
         task = self._look_ups.get(name)
         if task is None:
-            with calling(None):  # others may wait for it: it is on nobody's account
+            with calling(None):  # not for this caller alone: others may wait for it
                 task = self._look_ups[name] = asyncio.ensure_future(self._look_up(name))
             task.add_done_callback(partial(self._looked_up, name))
         return task
@@ -268,7 +339,13 @@ class Catalog:
         elif sparse.idf:
             having = models.Filter(must=[models.HasVectorCondition(has_vector=sparse.vector)])
             documents = (await self.client.count(name, count_filter=having)).count
+        expiring = self.unindexed or EXPIRES in info.payload_schema
+        if expiring:
+            live = unexpired(None, datetime.now(UTC))
+            points = (await self.client.count(name, count_filter=live)).count
         dense, note = await dense_leg(self.known, name, info)
+        if MODEL_KEY not in (info.config.metadata or {}):
+            await self.texts.look(self.client, name)
         target = Target(
             name,
             points=points,
@@ -279,24 +356,32 @@ class Catalog:
             filling=filling,
             dates=dated_paths(info, self.dates),
             space=getattr(info, "space", None),
+            expiring=expiring,
         )
         if (damage := marks.damage(info)) and (name, damage) not in self._told:
             self._told.add((name, damage))
             logger.warning("The collection %r is damaged: %s", name, damage)
         self._infos[name] = info
-        if self._look_ups.get(name) is asyncio.current_task():  # else it was written to meanwhile
+        if (
+            self._look_ups.get(name) is asyncio.current_task()
+        ):  # else it was written to in the meantime
             self._targets[name] = self.clock() + TARGET_SECONDS, target
         return target
 
+    async def default_expiry(self, name: str) -> str | None:
+        """When texts of this collection expire that say nothing of it, as its owner has it now."""
+        info = await self.client.get_collection(name)
+        return marks.said(info.config.metadata, marks.EXPIRES_KEY)
+
     def count_stored(self, name: str, points: int) -> None:
-        """Count points just stored here, so that the next search weighs them, at no cost."""
+        """Add points just stored to the cached target, so that no look-up is needed."""
         if name in self._targets:
             until, old = self._targets[name]
             more = replace(old, points=old.points + points, documents=old.documents + points)
             self._targets[name] = until, more
 
     def forget(self, name: str) -> None:
-        """Look this collection up anew at its next use: it was written to, or it failed."""
+        """Drop this collection from the cache: it was written to, or it failed."""
         if self._infos.pop(name, None):
             self._targets.pop(name, None)
         self._look_ups.pop(name, None)
@@ -304,36 +389,36 @@ class Catalog:
         self._names = (0.0, ())
 
     def forget_all(self) -> None:
-        """Look everything up anew: another catalog of this engine was written through."""
+        """Drop everything from the cache: another catalog of this engine wrote to it."""
         for name in list(self._infos):
             self.forget(name)
 
     def indexed(self, name: str, key: str) -> bool:
-        """True where this payload key of a collection that was looked up has an index."""
+        """True if this payload key has an index in a cached collection."""
         info = self._infos.get(name)
         return info is not None and key in info.payload_schema
 
     def ours_or_indexed(self, name: str, key: str) -> bool:
-        """True where we made the collection, or the key has an index: points are found by it."""
+        """True if we created the collection or the key has an index, so that filters work."""
         return self.ours(name) or self.indexed(name, key)
 
     def ours(self, name: str) -> bool:
-        """True where we made the collection."""
+        """True if we created the collection."""
         return MODEL_KEY in self._metadata(name)
 
     def _metadata(self, name: str) -> Mapping[str, Any]:
-        """What is written with a collection that was looked up."""
+        """The metadata of a cached collection."""
         info = self._infos.get(name)
         return (info and info.config.metadata) or {}
 
     def indexes_to_complete(self, name: str) -> Container[str] | None:
-        """The indexed fields of a collection that has to have ours; None of any other.
+        """The indexed fields of a collection that must have our indexes; None for others.
 
-        We made it, or its strict mode refuses filters by fields without an index.
+        It must if we created it, or if its strict mode refuses filters on unindexed fields.
         """
         info = self._infos.get(name)
         strict = info and info.config.strict_mode_config
-        refusing = (  # a store reads by them, too
+        refusing = (  # storing filters by them too
             strict
             and strict.enabled
             and False in (strict.unindexed_filtering_retrieve, strict.unindexed_filtering_update)
@@ -341,21 +426,25 @@ class Catalog:
         return info.payload_schema if info and (refusing or self.ours(name)) else None
 
     async def matching(self, pattern: str | None) -> list[str]:
-        """The visible names that a glob matches, or that contain the text; None: all of them."""
+        """The visible names that match a glob or contain the text; None: all."""
         glob = (pattern or "*").casefold()
         glob = glob if _is_glob(glob) else f"*{glob}*"
         return [name for name in await self.names() if fnmatchcase(name.casefold(), glob)]
 
     async def describe(self, names: Sequence[str] | None = None) -> list[CollectionInfo]:
-        """These collections, or all, looked up anew, as a person wants to see them."""
+        """Refresh and describe these collections, or all."""
         wanted = await self.names() if names is None else names
         if known := [name for name in wanted if name in self._infos]:
-            await asyncio.wait(map(self._looking_up, known), timeout=LOOK_UP_SECONDS)
-        targets = await self._resolved(wanted)
-        return list(await asyncio.gather(*map(self._describe, targets.values())))
+            await asyncio.wait(map(self._pending_look_up, known), timeout=LOOK_UP_SECONDS)
+        targets, aliases = await self._resolved(wanted), await self._aliases()
+        described = (self._describe(one, aliases) for one in targets.values())
+        return list(await asyncio.gather(*described))
 
-    async def _describe(self, target: Target) -> CollectionInfo:
+    async def _describe(self, target: Target, aliases: Mapping[str, str]) -> CollectionInfo:
         info, metadata = self._infos.get(target.collection), self._metadata(target.collection)
+        others = every(alias for alias, name in aliases.items() if name == target.collection)
+        also = f"also called {others}" if others else None
+        notes = (target.note, self.texts.said(target.collection), also)
         legs = [leg for leg, has in (("dense", target.dense), ("bm25", target.sparse)) if has]
         return CollectionInfo(
             name=target.collection,
@@ -364,17 +453,18 @@ class Catalog:
             model=target.dense.model if target.dense else None,
             updated_at=await self.changed_at(target.collection),
             note=(info and marks.damage(info))
-            or target.note
+            or "; ".join(filter(None, notes))
             or marks.said(metadata, marks.IMPORTED_KEY),
             description=marks.said(metadata, marks.DESCRIPTION_KEY),
+            expires=marks.said(metadata, marks.EXPIRES_KEY),
         )
 
     async def changed_at(self, name: str) -> str | None:
-        """When the newest point was written, where that is indexed."""
+        """When the newest point was written; None without an index."""
         return await last_update(self.client, name) if self.indexed(name, UPDATED_KEY) else None
 
     async def close(self) -> None:
-        """Stop looking things up."""
+        """Cancel pending look-ups."""
         for task in list(self._look_ups.values()):
             task.cancel()
 

@@ -1,21 +1,22 @@
-"""The same random points of a collection every time: with their vectors, or their texts alone.
+"""Reproducible random samples of a collection's points, with vectors or texts only.
 
-The engine's own sample cannot be seeded. Here chance lies in the ids: those with the smallest hash
-are drawn, so that a point more changes the sample by one at most.
+The engine's own sample cannot be seeded. So the points with the smallest hash of their id are
+drawn; adding a point changes at most one point of the sample.
 """
 
 import heapq
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Payload, PointId, Target
-from mcp_server_qdrant.core.maps import Drawn
+from mcp_server_qdrant.core.datatypes import DenseLeg, Document, Drawn, Payload, PointId, Target
 from mcp_server_qdrant.core.notation import document_id
 from mcp_server_qdrant.qdrant.engine import Engine, Point
+from mcp_server_qdrant.qdrant.filters import unexpired
 from mcp_server_qdrant.qdrant.legs import vector_of
 from mcp_server_qdrant.qdrant.paging import pages
 from mcp_server_qdrant.qdrant.payload import (
@@ -24,11 +25,12 @@ from mcp_server_qdrant.qdrant.payload import (
     document_of,
     title_of,
 )
+from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
 
-READABLE = 200_000  # ids that are read, in a second; of a larger collection the first
+READABLE = 200_000  # ids read, in about a second; the first ones of a larger collection
 IDS = 2_000
-PAGE = 128  # points with their vectors in one trip; the event loop goes on between them
-TEXTS = 200  # texts in one
+PAGE = 128  # points with vectors per request; the event loop runs in between
+TEXTS = 200  # texts per request
 MOST_TEXTS = 20_000
 LONGEST_TEXT = 4_000  # characters
 TITLE = 80
@@ -49,21 +51,20 @@ FACTS, FACT = 16, 40  # values kept of a payload, and characters of one
 
 
 class Drawer:
-    """Reads points of collections at random, and the vectors of given ones."""
+    """Reads random points of collections, and the vectors of given points."""
 
     def __init__(self, client: Engine, content_fields: Sequence[str]) -> None:
         self._client = client
-        self._fields = tuple(content_fields)
-        self._shown = [*content_fields, *SHOWN]
+        self._fields = content_fields
 
     async def draw(self, target: Target, count: int) -> Drawn:
-        """`count` points of the target, which has a dense leg, or all where it holds no more."""
+        """`count` points of the target, or all if it has fewer. It must have a dense leg."""
         assert target.dense is not None
         leg, name = target.dense, target.collection
         points: list[tuple[Any, ...]] = []
         vectors, without = [np.zeros((0, leg.size), np.float32)], 0
         async with aclosing(
-            at_random(self._client, target, count, PAGE, **self._whole(leg))
+            at_random(self._client, target, count, PAGE, **self._whole(target, leg))
         ) as found:
             async for records in found:
                 page = []
@@ -88,58 +89,61 @@ class Drawer:
     async def texts(self, target: Target) -> AsyncGenerator[list[str]]:
         """Pages of texts with their titles, at most 4,000 characters of each.
 
-        All of a collection of at most 20,000 points, and as many of a larger one.
+        At most 20,000 points of a collection are read.
         """
-        read, shown = 0, [*self._fields, "title", "metadata.title"]
+        fields = paths_of(self._fields, target.collection)
+        read, shown = 0, [*keys_of(self._fields, target.collection), "title", "metadata.title"]
         found = at_random(self._client, target, MOST_TEXTS, TEXTS, with_payload=shown)
         async with aclosing(found):
             async for records in found:
-                yield [text for one in records if (text := self._text(one.payload or {}))]
+                yield [text for one in records if (text := _text(one.payload or {}, fields))]
                 read += len(records)
                 if read >= MOST_TEXTS:
-                    return  # it has grown meanwhile
-
-    def _text(self, payload: Payload) -> str:
-        title = title_of(payload)
-        text = next((v for k in self._fields if isinstance(v := payload.get(k), str)), "")
-        return (f"{title}\n{text}" if title else text)[:LONGEST_TEXT]
+                    return  # it has grown in the meantime
 
     async def vectors(
         self, target: Target, ids: Sequence[PointId]
     ) -> Mapping[PointId, Sequence[float]]:
         """The dense vectors of these points, by id; a point without one is absent."""
         assert target.dense is not None
-        shown = self._whole(target.dense) | {"with_payload": False}
+        shown = self._whole(target, target.dense) | {"with_payload": False}
         records = await self._client.retrieve(target.collection, list(ids), **shown)
         found = [(record.id, vector_of(record, target.dense)) for record in records]
         return {point: vector for point, vector in found if vector is not None}
 
-    def _whole(self, leg: DenseLeg) -> dict[str, Any]:
+    def _whole(self, target: Target, leg: DenseLeg) -> dict[str, Any]:
         """The arguments that ask for a point's vectors and what is shown of its payload."""
         return {
-            "with_payload": self._shown,
+            "with_payload": [*keys_of(self._fields, target.collection), *SHOWN],
             "with_vectors": [leg.vector] if leg.vector else True,
         }
+
+
+def _text(payload: Payload, fields: Sequence[str]) -> str:
+    title, found = title_of(payload), text_at(payload, fields)
+    text = found[1] if found else ""
+    return (f"{title}\n{text}" if title else text)[:LONGEST_TEXT]
 
 
 async def at_random(
     client: Engine, target: Target, count: int, size: int, **shown: Any
 ) -> AsyncGenerator[list[Point]]:
-    """`count` points of the target in pages of `size`, or all where it holds no more.
+    """`count` points of the target in pages of `size`, or all if it has fewer.
 
-    `shown` says what of them, as `scroll` takes it.
+    `shown` says what of them, as `scroll` takes it. Texts that have expired are left out.
     """
     name = target.collection
+    live = unexpired(None, datetime.now(UTC)) if target.expiring else None
     if target.points <= count:
-        async for records in pages(client, name, size, **shown):
+        async for records in pages(client, name, size, live, **shown):
             yield records
         return
     ids: list[PointId] = []
-    async for page in pages(client, name, IDS, with_payload=False):
+    async for page in pages(client, name, IDS, live, with_payload=False):
         ids += [record.id for record in page]
         if len(ids) >= READABLE:
             break
-    chosen = heapq.nsmallest(count, ids, key=_chance)
+    chosen = heapq.nsmallest(count, ids, key=_hash)
     for start in range(0, len(chosen), size):
         wanted = chosen[start : start + size]
         found = {one.id: one for one in await client.retrieve(name, wanted, **shown)}
@@ -147,7 +151,7 @@ async def at_random(
 
 
 def _point(document: Document) -> tuple[Any, ...]:
-    """What is shown of a point: title (or how its text begins) and snippet are one line each."""
+    """The columns of a point: its title (or the start of its text) and snippet on one line each."""
     snippet = " ".join(document.text[: 2 * SNIPPET].split())[:SNIPPET]
     title = " ".join((document.title or "").split())
     text = f"{title}\n{document.text[:LONGEST]}"
@@ -156,7 +160,7 @@ def _point(document: Document) -> tuple[Any, ...]:
 
 
 def _facts(document: Document) -> Mapping[str, Sequence[str]]:
-    """The short values of a payload by their key; tags and the day are of their own."""
+    """The short metadata values by key, and the tags and the day of creation."""
     found: dict[str, Sequence[str]] = {}
     for key, value in (document.metadata or {}).items():
         if isinstance(value, (str, bool, int)) and 0 < len(str(value)) <= FACT:
@@ -170,5 +174,5 @@ def _facts(document: Document) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def _chance(point: PointId) -> bytes:
+def _hash(point: PointId) -> bytes:
     return blake2b(str(point).encode(), digest_size=8).digest()

@@ -1,9 +1,10 @@
-"""What the payloads of a collection have: the most frequent tags and writers, and which keys."""
+"""The payloads of a collection: its most frequent tags and writers, and its keys."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from qdrant_client import models
@@ -13,12 +14,12 @@ from mcp_server_qdrant.core.errors import InvalidFilter, RequestError
 from mcp_server_qdrant.core.notation import every
 from mcp_server_qdrant.core.tasks import gathered
 from mcp_server_qdrant.qdrant.engine import Engine
-from mcp_server_qdrant.qdrant.filters import bare, conditions
-from mcp_server_qdrant.qdrant.payload import writer
+from mcp_server_qdrant.qdrant.filters import bare, conditions, unexpired
+from mcp_server_qdrant.qdrant.payload import EXPIRES, writer
 
-MOST_COLLECTIONS = 16  # whose keys are named
-SAMPLE = 30  # texts of each, for their keys
-WRITTEN = 100  # points, for who wrote them
+MOST_COLLECTIONS = 16  # whose keys are listed in an error
+SAMPLE = 30  # texts read per collection, for their keys
+WRITTEN = 100  # points read to find the writers
 MOST_KEYS = 30  # named
 DEPTH = 3
 OUR_OWN = "doc"
@@ -28,9 +29,9 @@ OUR_OWN = "doc"
 class Facets:
     """The values of payload keys, by Qdrant's facets, and the keys themselves.
 
-    `indexed` says whether a collection has an index of a key. Without one a server refuses to
-    count and the embedded engine would read every payload: such a key is not asked for. Filters
-    by `configured` keys, the operator's own, are never doubted.
+    `indexed` tells whether a collection has an index on a key. Without one a server refuses to
+    count, and the embedded engine would read all payloads, so the key is skipped. Filters on the
+    operator's `configured` keys are not checked.
     """
 
     client: Engine
@@ -44,8 +45,8 @@ class Facets:
         return [(key, value) for key, values in zip(keys, found, strict=True) for value in values]
 
     async def writers(self, collection: str, limit: int) -> list[str]:
-        """The callers and clients that stored most of some points there."""
-        # In the order of their ids, which are hashes: a random sample.
+        """The callers and clients that stored most of a sample of its points."""
+        # Ids are hashes, so the first ones are a random sample.
         found, _ = await self.client.scroll(collection, limit=WRITTEN, with_payload=[STORED_BY])
         said = [writer((one.payload or {}).get(STORED_BY)) or {} for one in found]
         callers, clients = (
@@ -54,17 +55,20 @@ class Facets:
         return [name for name, _ in (*callers.most_common(limit), *clients.most_common(limit))]
 
     async def _values(self, collection: str, key: str, limit: int) -> list[str]:
+        live = None
+        if self.indexed(collection, EXPIRES):
+            live = unexpired(None, datetime.now(UTC))
         try:
-            response = await self.client.facet(collection, key, limit=limit)
+            response = await self.client.facet(collection, key, live, limit=limit)
         except RequestError:
-            return []  # an index of another kind, or a server that has no facets
-        # The embedded engine names those of deleted points, too.
+            return []  # an index of another type, or a server without facets
+        # The embedded engine also lists values of deleted points.
         return [hit.value for hit in response.hits if hit.count and isinstance(hit.value, str)]
 
     async def check_keys(self, raw: Mapping[str, Any], targets: Sequence[Target]) -> None:
-        """Raise InvalidFilter for a key that no text of these collections has, naming the usual.
+        """Raise InvalidFilter, with the usual keys, for a key that no text there has.
 
-        Nothing is concluded where one could not be asked.
+        A key is accepted if one of the collections could not be read.
         """
         names = [target.collection for target in targets]
         for key in _asked(raw):
@@ -82,7 +86,7 @@ class Facets:
                 )
 
     async def _some(self, names: Sequence[str], limit: int, where: Any = None) -> Any:
-        """Some points of each collection that meet a filter, and the errors by collection."""
+        """Some matching points of each collection, and the errors by collection."""
 
         async def read(name: str) -> list[Any]:
             records, _ = await self.client.scroll(name, where, limit=limit, with_payload=True)
@@ -92,7 +96,7 @@ class Facets:
 
 
 def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
-    """The keys of its conditions; of nested ones the list that they are asked of."""
+    """The keys of a filter's conditions; for a nested condition, its list's key."""
     for inside, condition in conditions(raw):
         key = condition.get("key") or (condition.get("nested") or {}).get("key")
         if isinstance(key, str) and not inside and bare(key).split(".")[0] != OUR_OWN:
@@ -100,7 +104,7 @@ def _asked(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _keys(payload: Mapping[str, Any], inside: str = "", depth: int = DEPTH) -> Iterator[str]:
-    """The paths of a payload's values, but for those of `doc`, which is ours."""
+    """The paths of a payload's values, without our own `doc`."""
     for key, value in payload.items():
         if value is None or (key == OUR_OWN and not inside):
             continue

@@ -1,4 +1,4 @@
-"""Documents by id: of a point, with its neighbours, or of a whole document."""
+"""Documents by id: single points, points with their neighbours, or whole documents."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +23,7 @@ from mcp_server_qdrant.qdrant.read.points import PointReader
 
 PAGE = 256  # chunks read in one trip
 NO_TEXT = "No text has the id {!r}: within takes an id of a result."
-RACES = 5  # versions that may replace each other while one is read
+RACES = 5  # retries if a text is replaced while it is read
 
 
 @dataclass(eq=False)
@@ -42,26 +42,24 @@ class Lookup:
         room: int | None = None,
         whole: bool = False,
     ) -> tuple[list[Document], list[str], list[str]]:
-        """The documents of `ids` in their order, each once, the ids that are nowhere, and a
-        sentence per failed collection.
+        """Returns (documents in the order of `ids`, missing ids, a sentence per failed collection).
 
-        The id of a point, or of a part, gives that point, widened by `neighbours` chunks on either
-        side; that of a document, or how its point's id begins, its chunks as one text, the first of
-        them where all have more than `room` characters. With `whole` so does the first point's own.
-        Without `collection`, all visible ones are looked in.
-        Raises BackendError where none of them answered, RequestError like `full`.
+        The id of a point or a part gives that point, widened by `neighbours` chunks on either side.
+        The id of a document, or a short id, gives its chunks joined, as many as fit in `room`
+        characters; with `whole` so does the id of a first point. Without `collection`, all visible
+        ones are searched. Raises BackendError if no collection answered, RequestError like `full`.
         """
         full = await self.full(ids, collection)
         wanted = dict.fromkeys(full)
         begun = {point for one, point in zip(ids, full, strict=True) if whole or first_id(one)}
 
         async def look(name: str) -> dict[str, Document]:
-            """A trip, and one for each document of several parts."""
+            """One request, and one more for each document of several parts."""
             found = await self.named(name, list(wanted))
             for one, document in found.items():
                 alone = one not in begun or document.chunk > 0
                 if alone and document.id == as_point_id(one):
-                    found[one] = await self._around(document, neighbours)
+                    found[one] = await self._with_neighbours(document, neighbours)
                 else:
                     found[one] = await self._whole(document, room)
             return found
@@ -69,16 +67,17 @@ class Lookup:
         answers, failed = await gathered(await self._places(collection), look)
         failures = [f"{called(name)}: {error}" for name, error in failed.items()]
         if failures and not answers:
-            raise BackendError(f"No collection could be looked in: {failures[0]}")
+            raise BackendError(f"No collection could be read: {failures[0]}")
         found = [named[one] for one in wanted for named in answers.values() if one in named]
+        found = await self.points.standing(found)
         once = {(d.collection, d.id, d.start, d.end): d for d in found}
         missing = [one for one in wanted if not any(one in named for named in answers.values())]
         return list(once.values()), missing, failures
 
     async def full(self, ids: Sequence[str], collection: str | None = None) -> list[str]:
-        """The ids, short ones and those of parts completed; what is neither stays as it is.
+        """Complete short ids and ids of parts; other ids stay as they are.
 
-        Raises RequestError for what may be several.
+        Raises RequestError for an ambiguous id.
         """
         return [await self._full(one, collection) for one in ids]
 
@@ -97,8 +96,9 @@ class Lookup:
     async def _part(
         self, numbered: str, text: str, number: int, chunks: int, collection: str | None
     ) -> str:
-        """The id of the point of `id:2/9`, unless that is a caller's own id, or was of a text that
-        has another number of parts now.
+        """The point id for `id:2/9`.
+
+        Unchanged if that is a caller's own id, or if the text now has another number of parts.
         """
         whole, points = await self._full(text, collection), dict[str, str]()
         look = partial(self.named, ids=[numbered, whole])
@@ -107,7 +107,7 @@ class Lookup:
             first = named.get(whole)
             if first and numbered not in named and first.chunks == chunks >= number:
                 same = first.chunk == number - 1
-                part = first.id if same else sibling_id(first, number - 1, self.points.identify)
+                part = first.id if same else sibling_id(first, number - 1)
                 points[name] = str(part)
         if len(points) > 1:
             raise RequestError(f"{numbered} is in {every(sorted(points))}: pass collection_name.")
@@ -116,13 +116,12 @@ class Lookup:
     async def _places(self, collection: str | None) -> Sequence[str]:
         if collection is None:
             return await self.catalog.names()
-        await self.catalog.check_exists(collection)
-        return [collection]
+        return [await self.catalog.check_exists(collection)]
 
     async def one(self, wanted: str, collections: Sequence[str] | None = None) -> Document:
-        """A part of the text of this id, in the collection if a single one is named.
+        """A part of the text with this id, in the collection if a single one is named.
 
-        Raises RequestError where it is nowhere, or in several, BackendError like `located`.
+        Raises RequestError if it is missing or in several, BackendError like `located`.
         """
         named = collections[0] if collections and len(collections) == 1 else None
         known = named if named in await self.catalog.names() else None
@@ -134,7 +133,7 @@ class Lookup:
         return found[0]
 
     async def elsewhere(self, ids: Sequence[str], collection: str) -> str:
-        """The sentence that texts of these ids are in other collections; "" where none is known."""
+        """A sentence naming the other collections that have these ids; "" if there are none."""
         found: list[Document] = []
         with suppress(QdrantMcpError):
             found, *_ = await self.get(ids, room=1)
@@ -148,16 +147,16 @@ class Lookup:
         *,
         refusal: str = "Nothing was changed: ",
     ) -> tuple[list[Document], tuple[str, ...]]:
-        """The documents of these ids, each one part of it, and the ids that are nowhere.
+        """One part of the document of each id, and the ids that were not found.
 
-        Raises RequestError where an id is in several collections and none was named, BackendError
-        where a collection that may have it could not be looked in.
+        Raises RequestError if an id is in several collections and none was named, BackendError if
+        a collection that may have it could not be read.
         """
         wanted = list(dict.fromkeys(await self.full(ids, collection)))
         names = await self._places(collection)
         answers, failed = await gathered(names, partial(self.named, ids=wanted))
         for name, error in failed.items():
-            raise BackendError(f"{refusal}{called(name)} could not be looked in: {error}")
+            raise BackendError(f"{refusal}{called(name)} could not be read: {error}")
         found: list[Document] = []
         missing: list[str] = []
         for one in wanted:
@@ -172,22 +171,22 @@ class Lookup:
         return found, tuple(missing)
 
     async def parts(self, head: Document) -> list[Document]:
-        """All parts of a document as they are stored, in order, each with what describes it.
+        """All parts of a document as they are stored, in order.
 
-        Raises BackendError where one is missing.
+        Raises BackendError if one is missing.
         """
         found, lacking = await self._parts(head, None)
         if lacking:
             raise BackendError(
-                f"Nothing was changed: {len(found)} of {head.chunks} parts of this text are there."
+                f"Nothing was changed: {len(found)} of {head.chunks} parts of this text exist."
             )
         return found or [head]
 
     async def named(self, collection: str, ids: Sequence[str]) -> dict[str, Document]:
-        """Id -> its point, or the first part of the document of that id.
+        """Id -> its point, or the first part of the document with that id.
 
-        They are read in one trip, with one more for further parts: a part whose text was replaced
-        meanwhile gives the first part of the new text.
+        Takes one request, and another if there are further parts: a part of a replaced version
+        yields the first part of the new text.
         """
         points = {wanted: as_point_id(wanted) for wanted in ids}
         firsts = {wanted: self.points.identify(collection, wanted, 0) for wanted in ids}
@@ -200,14 +199,14 @@ class Lookup:
         return {wanted: document for wanted, document in either.items() if document}
 
     async def matching(self, collection: str, where: Mapping[str, Any]) -> list[Document]:
-        """The points that a filter in REST form matches, of their payload only the document's id.
+        """The points that match a filter in REST form, with only the document's id.
 
         Raises InvalidFilter.
         """
         return await self.points.matching(collection, parse(where))
 
     async def _whole(self, first: Document, room: int | None) -> Document:
-        """The document that begins with this part, as far as it fits."""
+        """The document with this first part, as much of it as fits."""
         for _ in range(RACES):
             chunks, lacking = await self._parts(first, room)
             if not lacking:
@@ -215,11 +214,11 @@ class Lookup:
             now = await self.points.first(first.collection, str(first.document))
             if now is None or now.version == first.version:
                 break
-            first = now  # replaced while it was read
+            first = now  # replaced during the read
         return joined(chunks, first, lacking=lacking) if chunks else first
 
     async def _parts(self, first: Document, room: int | None) -> tuple[list[Document], bool]:
-        """The parts that fit, in order, and whether any of them is missing."""
+        """The parts that fit, in order, and whether any is missing."""
         parts: list[Document] = []
         used, lacking = 0, False
         if first.document is None or first.chunks == 1:
@@ -235,8 +234,8 @@ class Lookup:
                 parts.append(part)
         return parts, lacking
 
-    async def _around(self, document: Document, neighbours: int) -> Document:
-        """The chunk joined with so many before and after it.
+    async def _with_neighbours(self, document: Document, neighbours: int) -> Document:
+        """The chunk joined with up to `neighbours` chunks before and after it.
 
         A chunk shared by another tenant stays alone: its neighbours may not be shared.
         """
@@ -245,16 +244,15 @@ class Lookup:
         first = max(document.chunk - neighbours, 0)
         last = min(document.chunk + neighbours, document.chunks - 1)
         parts = await self.points.parts(document, first, last)
-        if document.version is not None and len(parts) <= last - first:
-            return document  # replaced while it was read
-        return joined(parts, document) if parts else document
+        if len(parts) <= last - first:
+            return document  # replaced during the read
+        return joined(parts, document)
 
 
 def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False) -> Document:
-    """Consecutive chunks as one text, their overlaps given once; all else is as in `like`.
+    """Join consecutive chunks, dropping their overlaps; all other fields are those of `like`.
 
-    `lacking`: some are missing. Before texts had versions, all chunks of a text were written with
-    the same time.
+    `lacking`: some are missing.
     """
     text, end = chunks[0].text, chunks[0].end or len(chunks[0].text)
     for chunk in chunks[1:]:
@@ -264,7 +262,6 @@ def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False)
         text += chunk.text[max(end - start, 0) :]
         end = max(end, chunk.end or start + len(chunk.text))
     complete = len(chunks) == like.chunks
-    written = {(chunk.chunks, chunk.updated_at) for chunk in chunks}
     return like._replace(
         text=text,
         start=chunks[0].start,
@@ -272,5 +269,5 @@ def joined(chunks: Sequence[Document], like: Document, *, lacking: bool = False)
         chunk=chunks[0].chunk,
         chunks=1 if complete else like.chunks,
         last=None if complete else chunks[-1].chunk,
-        torn=lacking or (like.version is None and len(written) > 1),
+        torn=lacking,
     )

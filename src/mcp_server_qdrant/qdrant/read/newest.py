@@ -1,10 +1,11 @@
-"""The newest texts of a collection, for who asks without a query."""
+"""The newest texts of a collection, for a search without a query."""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
 from heapq import nlargest
+from typing import Any
 
 from qdrant_client import models
 
@@ -12,33 +13,42 @@ from mcp_server_qdrant.core.context import left
 from mcp_server_qdrant.core.datatypes import PointId, Target
 from mcp_server_qdrant.core.dates import EARLIEST, LATEST, Listed, Period, age_from
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.forms import compared
 from mcp_server_qdrant.core.notation import moment, time_of
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Engine, Point
-from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated
+from mcp_server_qdrant.qdrant.filters import bare, both, conditions, dated, unexpired
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY
+from mcp_server_qdrant.qdrant.payload import CHUNK_KEY, FILE_KEY, UPDATED_KEY, title_of
+from mcp_server_qdrant.qdrant.texts import keys_of, paths_of, text_at
 
-SCANNED = 2_000  # points of a collection that has no index of dates
-MOST_READ = 100_000  # points whose text is looked at
-SPARE_SECONDS = 1.0  # of the time of a search, for the rest of it
+SCANNED = 2_000  # points read of a collection without a date index
+MOST_READ = 100_000  # points whose text is searched for phrases
+SPARE_SECONDS = 1.0  # of a search's time, left for its other work
 PAGE = 500
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = models.Filter(must_not=[models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))])
 
 
 class Newest:
-    """Lists what is dated or was changed last. `dates` are the paths where a text may have a date.
+    """Lists the texts with the latest date or change. `dates` are the payload paths of dates.
 
-    A text of several parts is listed once; each by itself where a filter asks for words of theirs.
+    A text of several parts is listed once, unless the filter matches words: then each part is.
     """
 
-    def __init__(self, client: Engine, dates: Sequence[str], content_fields: Sequence[str]) -> None:
+    def __init__(
+        self,
+        client: Engine,
+        dates: Sequence[str],
+        content_fields: Sequence[str],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._client = client
+        self._now = now
         self._dates = tuple(dates)
         self._paths = [path.split(".") for path in dates]
         self._shown = [*dates, CHUNK_KEY, FILE_KEY, "doc.dated"]
-        self._content = frozenset(content_fields)
+        self._content = content_fields
 
     async def listed(
         self,
@@ -48,26 +58,33 @@ class Newest:
         limit: int,
         phrases: Sequence[re.Pattern[str]] = (),
     ) -> Listed:
-        """The `limit` newest points that meet the filter and have a date of the period.
+        """The `limit` newest points that match the filter, the period and all `phrases`.
 
-        Dated texts also by the day of their last change. Only those in which all `phrases` occur.
+        A dated text also matches the period by its last change.
         """
+        content = paths_of(self._content, target.collection)
         condition = dated(where, period, target.dates or self._dates, changed=True)
+        condition = self._live(target, condition)
         if target.dates and not phrases:
-            if not self._asks_for_words(where):
+            if not self._asks_for_words(where, content):
                 condition = both(_FIRST, condition)
             return await self._ordered(target, condition, limit)
-        name, parts = target.collection, bool(phrases) or self._asks_for_words(where)
+        name, parts = target.collection, bool(phrases) or self._asks_for_words(where, content)
         return await self._scanned(name, condition, limit, parts, phrases)
 
     async def undated(self, target: Target, where: models.Filter | None) -> int:
-        """The number of texts that meet the filter and have no date at all."""
+        """The number of matching texts without any date."""
         some = dated(None, Period(None, LATEST), target.dates or self._dates)
         without = both(models.Filter(must_not=[some, *(_FIRST.must_not or ())]), where)
+        without = self._live(target, without)
         return int((await self._client.count(target.collection, count_filter=without)).count)
 
+    def _live(self, target: Target, where: Any) -> Any:
+        """The filter, and that a text has not expired, where some may have."""
+        return unexpired(where, self._now()) if target.expiring else where
+
     async def _ordered(self, target: Target, condition: models.Filter | None, limit: int) -> Listed:
-        """In the order of the indexes; those without a date of one behind the others."""
+        """List by the date indexes, one after the other; points without the date come later."""
         name, left = target.collection, condition
         total = (await self._client.count(name, count_filter=condition)).count
         records: list[Point] = []
@@ -89,7 +106,7 @@ class Newest:
             if key is not None:
                 with_it = models.FieldCondition(key=key, range=models.DatetimeRange(lte=LATEST))
                 left = both(models.Filter(must_not=[with_it]), left)
-        if UPDATED_KEY in target.dates and total > limit:  # what was changed may not be among them
+        if UPDATED_KEY in target.dates and total > limit:  # recently changed texts may be missing
             await read(condition, limit, UPDATED_KEY)
         return Listed(self._timed(records), total)
 
@@ -101,13 +118,16 @@ class Newest:
         parts: bool,  # noqa: FBT001
         phrases: Sequence[re.Pattern[str]],
     ) -> Listed:
-        """By reading dates, or texts, point by point, of so many points at most."""
+        """List by scanning a limited number of points."""
         found: list[tuple[PointId, datetime | None]] = []
         read, complete, most = 0, True, MOST_READ if phrases else SCANNED
-        shown = [*self._shown, *self._content, "title"] if phrases else self._shown
+        content = paths_of(self._content, name)
+        shown = self._shown
+        if phrases:
+            shown = [*shown, *keys_of(self._content, name), "title", "name", "metadata"]
         async for page in pages(self._client, name, PAGE, condition, with_payload=shown):
             some = [one for one in page if parts or not _further(one)]
-            found += self._timed(one for one in some if self._has(phrases, one))
+            found += self._timed(one for one in some if _has(phrases, one, content))
             read += len(page)
             if read >= most or (left() or math.inf) < SPARE_SECONDS:
                 complete = len(page) < PAGE
@@ -116,10 +136,9 @@ class Newest:
         return Listed(newest, len(found), complete)
 
     def _timed(self, records: Iterable[Point]) -> list[tuple[PointId, datetime | None]]:
-        """Each point once: a field may hold several dates.
+        """(id, time) of each point, without duplicates: a field may hold several dates.
 
-        A dated text is as new as its last change. A text without a date is behind all others, by
-        the time of its file.
+        A dated text counts by its last change. Undated texts come last, by the time of their file.
         """
         found: dict[PointId, tuple[PointId, datetime | None]] = {}
         for record in records:
@@ -132,16 +151,17 @@ class Newest:
             found[record.id] = record.id, when or (file and EARLIEST + (file - EPOCH))
         return list(found.values())
 
-    def _has(self, phrases: Sequence[re.Pattern[str]], record: Point) -> bool:
-        """True where all phrases are in the text or the title of a point."""
-        payload = record.payload or {}
-        text = "\n".join(str(payload.get(key) or "") for key in (*self._content, "title"))
-        return all(phrase.search(text) for phrase in phrases)
-
-    def _asks_for_words(self, where: models.Filter | None) -> bool:
+    def _asks_for_words(self, where: models.Filter | None, content: Container[str]) -> bool:
         """True for a filter on the text, which further parts may meet and the first not."""
         asked = conditions(plain(where)) if where is not None else ()
-        return any(inside + bare(one.get("key", "")) in self._content for inside, one in asked)
+        return any(inside + bare(one.get("key", "")) in content for inside, one in asked)
+
+
+def _has(phrases: Sequence[re.Pattern[str]], record: Point, content: Sequence[str]) -> bool:
+    """True where all phrases are in the text or the title of a point."""
+    found = text_at(record.payload, content)
+    text = compared(f"{found[1] if found else ''}\n{title_of(record.payload) or ''}")
+    return all(phrase.search(text) for phrase in phrases)
 
 
 def _further(record: Point) -> bool:

@@ -1,6 +1,7 @@
-"""Points by their ids, by document, or by a filter, as Documents."""
+"""Reads points by id, by document or by a filter, as Documents."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from qdrant_client import models
 
@@ -10,6 +11,7 @@ from mcp_server_qdrant.core.datatypes import (
     PointId,
     Target,
 )
+from mcp_server_qdrant.core.errors import UnknownCollection
 from mcp_server_qdrant.core.notation import (
     Identify,
     first_id,
@@ -36,21 +38,22 @@ from mcp_server_qdrant.qdrant.payload import (
     document_of,
     stored_payload,
 )
+from mcp_server_qdrant.qdrant.texts import Texts
 
 PENDING = "dense"
 PAGE = 500
-# What tells which text, of which version, a point is a part of, and when it was written.
+# The fields that identify a part: its text, version, number and write time.
 _PLACE = (DOCUMENT_KEY, CHUNK_KEY, CHUNKS_KEY, VERSION_KEY, WRITING_KEY, UPDATED_KEY)
 
 
 class PointReader:
-    """Reads that name points. All raise our errors. `identify` tells the id of a chunk."""
+    """Reads points. All methods raise our errors. `identify` gives the id of a chunk."""
 
     def __init__(
         self, client: Engine, content_fields: Sequence[str], identify: Identify = point_id
     ) -> None:
         self._client = client
-        self._content_fields = tuple(content_fields)
+        self._content_fields = content_fields
         self.identify = identify
 
     async def by_id(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
@@ -58,66 +61,79 @@ class PointReader:
         if not ids:
             return []
         records = await self._client.retrieve(collection, ids, with_payload=True)
-        return [self._document(collection, record) for record in records]
+        return await self._documents(collection, records)
 
-    async def vectors(
+    async def with_vectors(
         self, target: Target, ids: Sequence[PointId]
-    ) -> list[tuple[Document, Sequence[float]]]:
-        """The named points that have a dense vector, each with it."""
-        if (leg := target.dense) is None:
-            return []
-        records: list[Point] = []
+    ) -> list[tuple[Document, Sequence[float] | None]]:
+        """The named points, each with its dense vector if it has one."""
+        leg, records = target.dense, list[Point]()
         for start in range(0, len(ids), PAGE):
             records += await self._client.retrieve(
                 target.collection,
                 list(ids[start : start + PAGE]),
                 with_payload=True,
-                with_vectors=[leg.vector] if leg.vector else True,
+                with_vectors=leg is not None and ([leg.vector] if leg.vector else True),
             )
         return [
-            (self._document(target.collection, record), vector)
+            (self._document(target.collection, record), vector_of(record, leg) if leg else None)
             for record in records
-            if (vector := vector_of(record, leg)) is not None
         ]
 
     async def beginning(self, collection: str, short: str) -> list[str]:
-        """The ids that begin so, two at most: ids are read in their order."""
+        """At most two ids with this prefix; ids are scrolled in order."""
         records, _ = await self._client.scroll(
             collection, limit=2, offset=first_id(short), with_payload=False
         )
         return [str(one.id) for one in records if str(one.id).startswith(short)]
 
     def as_read(self, part: Document) -> Document:
-        """A part that was made here, as a reader gets it."""
+        """A part made in this process, in the form in which it would be read back."""
         return document_of(
             part.collection, part.id, stored_payload(part), self._content_fields, self.identify
         )
 
     async def first(self, collection: str, document: str) -> Document | None:
-        """The first part of a document that we stored: it tells which parts are to it."""
+        """The first part of a document that we stored; None if it is missing."""
         found = await self.by_id(collection, [self.identify(collection, document, 0)])
         return found[0] if found else None
 
+    async def heir(self, one: Document) -> Document | None:
+        """The text that superseded this one; None where it was deleted."""
+        if one.heir is None:
+            return None
+        with suppress(UnknownCollection):
+            found = await self.by_id(one.superseded_in or one.collection, [one.heir])
+            return found[0] if found else None
+        return None
+
+    async def standing(self, found: Sequence[Document]) -> list[Document]:
+        """The documents, without the heirs that were deleted: these texts hold again."""
+        return [
+            one if one.heir is None or await self.heir(one) else one._replace(heir=None)
+            for one in found
+        ]
+
     async def parts(self, document: Document, first: int, last: int) -> list[Document]:
-        """The parts `first` to `last` (both counted) of the document's version, in order."""
+        """The parts `first` to `last` (inclusive) of the document's version, in order."""
         found = await self.by_id(document.collection, self.part_ids(document, first, last))
         same = [part for part in found if part.version == document.version]
         return sorted(same, key=lambda part: part.chunk)
 
     def part_ids(self, text: Document, first: int = 0, last: int | None = None) -> list[PointId]:
-        """The ids of the parts `first` to `last` (both counted) of the text's version, of all.
+        """The ids of the parts `first` to `last` (inclusive; default: all) of the text's version.
 
         A text of another tool has one part.
         """
         if text.document is None:
             return [text.id]
         numbers = range(first, text.chunks if last is None else last + 1)
-        return [sibling_id(text, number, self.identify) for number in numbers]
+        return [sibling_id(text, number) for number in numbers]
 
     async def current(self, found: Sequence[Document]) -> list[Document | None]:
-        """For each, itself if it belongs to its document as that is now, else its first part.
+        """For each part, itself if it belongs to the current version, else the first part.
 
-        None where that is gone, or was never there: a write was cut short, or is under way.
+        None if there is no first part: it was deleted, or a write was interrupted or is under way.
         """
         heads: dict[PointId, Document | None] = {part.head: None for part in found if part.head}
         if not heads:
@@ -129,12 +145,24 @@ class PointReader:
             for part in found
         ]
 
+    async def unchanged(self, seen: Sequence[Document]) -> list[PointId]:
+        """Those of these points of one collection that are as they were seen."""
+        now = await self.by_id(seen[0].collection, [one.id for one in seen]) if seen else []
+        present = {one.id: one.revision for one in now}
+        return [one.id for one in seen if present.get(one.id) == one.revision]
+
     async def existing(self, collection: str, ids: Sequence[PointId]) -> int:
         """How many of these points exist."""
         return await self.count(collection, models.Filter(must=[among(ids)])) if ids else 0
 
+    async def is_whole(self, head: Document, further: Sequence[PointId]) -> bool:
+        """Whether a text is of the version of this first part, with all of these parts."""
+        first = models.Filter(must=[among([head.id]), equal(VERSION_KEY, head.version)])
+        where = models.Filter(should=[first, among(further)])
+        return await self.count(head.collection, where) == 1 + len(further)
+
     async def count(self, collection: str, where: models.Filter | None = None) -> int:
-        """The exact number of points, of those that match."""
+        """The exact number of (matching) points."""
         return int((await self._client.count(collection, count_filter=where)).count)
 
     async def matching(
@@ -145,52 +173,50 @@ class PointReader:
         *,
         whole: bool = False,
     ) -> list[Document]:
-        """The points that match, at most so many.
+        """The matching points, at most `most`.
 
-        Unless they are wanted `whole`, their payload tells only which part of which text they are,
-        and when that was written.
+        Unless `whole`, only the fields that identify a part are read.
         """
         found: list[Document] = []
         size, shown = min(PAGE, most or PAGE), True if whole else list(_PLACE)
         async for page in pages(self._client, collection, size, where, with_payload=shown):
-            found += [self._document(collection, record) for record in page]
+            if whole:
+                found += await self._documents(collection, page)
+            else:
+                found += [self._document(collection, record) for record in page]
             if most and len(found) >= most:
                 break
         return found[:most]
 
     async def placed(self, collection: str, ids: Sequence[PointId]) -> list[Document]:
-        """Those of the named points that there are, as `matching` gives them."""
+        """The existing ones of these points, as `matching` returns them."""
         return await self.matching(collection, models.Filter(must=[among(ids)])) if ids else []
 
     async def pending(self, collection: str, most: int) -> list[Document]:
-        """Points that were stored while there was no model, at most so many."""
+        """Points stored while no model was available, at most `most`."""
         where = models.Filter(must=[equal(PENDING_KEY, PENDING)])
         return await self.matching(collection, where, most, whole=True)
 
     async def further(self, head: Document) -> list[Document]:
-        """All further parts of a document, of whatever version, without their texts."""
+        """All further parts of a document, of any version, without their texts."""
         further = models.FieldCondition(key=CHUNK_KEY, range=models.Range(gte=1))
         where = models.Filter(must=[equal(DOCUMENT_KEY, head.document), further])
         found = await self.matching(head.collection, where)
         return [part for part in found if part.head == head.id]
 
-    async def leftovers(
-        self, head: Document, ids: Sequence[PointId] | None = None
-    ) -> list[Document]:
-        """The further parts that earlier versions of a text left; none that is being written.
+    async def settled(self, head: Document, ids: Sequence[PointId] | None = None) -> list[Document]:
+        """The further parts of a text, of any version or with these ids, but none being written.
 
-        `ids`: only among these.
+        Those that are not of the version of a first part that is read after them are orphans:
+        those of a later replacement still had the writing mark.
         """
-        known = self.further(head) if ids is None else self.placed(head.collection, ids)
-        further = [one for one in await known if one.writing is None]
-        # Read after them: the parts of whoever replaces this one from now on were marked.
-        now = await self.first(head.collection, head.document or "")
-        return [one for one in further if now is not None and not one.current(now)]
+        further = self.further(head) if ids is None else self.placed(head.collection, ids)
+        return [one for one in await further if one.writing is None]
 
     async def of_files(
         self, collection: str, sources: Iterable[str]
     ) -> list[tuple[PointId, Payload]]:
-        """Every point of a file of these sources: its id, and `doc` of its payload."""
+        """(id, `doc` of the payload) for each point of files of these sources."""
         found = pages(self._client, collection, PAGE, _of_sources(sources), with_payload=["doc"])
         return [
             (one.id, (one.payload or {}).get("doc", {})) async for page in found for one in page
@@ -199,6 +225,17 @@ class PointReader:
     async def count_of_files(self, collection: str, sources: Iterable[str]) -> int:
         """The number of points of files of these sources."""
         return await self.count(collection, _of_sources(sources))
+
+    async def _documents(self, collection: str, records: Sequence[Point]) -> list[Document]:
+        """Whole points as Documents; of another tool's it is looked where the texts are."""
+        found = [self._document(collection, record) for record in records]
+        texts = self._content_fields
+        if not isinstance(texts, Texts) or texts.looked(collection):
+            return found
+        if all(not one.textless for one in found):
+            return found
+        await texts.look(self._client, collection)
+        return [self._document(collection, record) for record in records]
 
     def _document(self, collection: str, record: Point) -> Document:
         fields, identify = self._content_fields, self.identify

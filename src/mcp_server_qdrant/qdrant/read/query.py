@@ -1,15 +1,17 @@
-"""The queries of a search: fused candidates with exact leg scores, the idf of terms, payloads.
+"""The queries of a search: fused candidates with exact leg scores, IDFs of terms, payloads.
 
-Collections of one vector space are asked together, all others each by itself. An error concerns
-those that were asked together, as EngineTimeout does where they are late.
+Collections of one vector space are searched together, all others one by one. An error, such as
+EngineTimeout, concerns all collections that were searched together.
 """
 
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
+from operator import mul
 from typing import Any, TypeVar
 
 from qdrant_client import models
@@ -17,7 +19,9 @@ from qdrant_client import models
 from mcp_server_qdrant.core.context import within
 from mcp_server_qdrant.core.datatypes import (
     RRF_K,
+    Best,
     Candidate,
+    Dense,
     DenseLeg,
     Document,
     LegQuery,
@@ -30,54 +34,66 @@ from mcp_server_qdrant.core.dates import DATES, Period
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError
 from mcp_server_qdrant.qdrant.edge.plain import plain
 from mcp_server_qdrant.qdrant.engine import Answer, Ask, Corpus, Engine, Leg, Plain
-from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse
-from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, VERSION_KEY
+from mcp_server_qdrant.qdrant.filters import among, both, dated, equal, one_of, parse, unexpired
+from mcp_server_qdrant.qdrant.legs import vector_of
+from mcp_server_qdrant.qdrant.payload import DOCUMENT_KEY, PROJECT_KEY, VERSION_KEY
+from mcp_server_qdrant.qdrant.read.scope import Scope
+from mcp_server_qdrant.qdrant.texts import keys_of
 
-AT_ONCE = 64  # trips of one question
-DOUBLED = 0.25  # of the depth: that much more with each doubling of the collections of an ask
-SECONDS = 30.0  # of a question that nothing else limits
+AT_ONCE = 64  # parallel requests of one search
+DOUBLED = 0.25  # share of the depth added for each doubling of the number of collections
+SECONDS = 30.0  # the default time limit
+COSINES = ("cosine", "dot")  # distances whose scores are cosines for unit vectors
 LATE = (
     "No answer in time: the engine is busy or still starting. Ask again in a moment, or name fewer "
     "collections."
 )
 
-Asked = Sequence[tuple[Target, LegQuery]]
+Place = tuple[str, PointId]
+Asked = Sequence[tuple[Sequence[Target], LegQuery]]  # targets that are alike, and their query
 
 A = TypeVar("A")
 T = TypeVar("T")
 
 
 class Queries:
-    """Asks an engine, or a tenant's view of one, for many collections at the same time.
+    """Queries an engine, or a tenant's view of one, for many collections in parallel.
 
     `dates` are the paths of dates in a collection that has no index of any. `paths` are the fields
-    of candidates' payloads that are read; none: all, and `partial` is false.
+    of candidates' payloads that are read, beside those of the `texts` of a collection; none: all,
+    and `partial` is false. What has expired `now` is not found.
     """
 
     def __init__(
-        self, client: Engine, dates: Sequence[str] = DATES, paths: Sequence[str] = ()
+        self,
+        client: Engine,
+        dates: Sequence[str] = DATES,
+        paths: Sequence[str] = (),
+        texts: Sequence[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._dates = tuple(dates)
-        self._fields = tuple(paths)
+        self._fields, self._texts = tuple(paths), texts
         self.partial = bool(paths)
+        self.now = now
 
     def prepare(
         self, raw: Mapping[str, Any] | None, within: Document | None = None
     ) -> models.Filter | None:
-        """A caller's filter, checked once per search, and that a point is of a text.
+        """A caller's filter, validated once per search, restricted to one text if given.
 
         Raises InvalidFilter.
         """
         parsed = parse(raw)
-        return both(_of_text(within), parsed) if within else parsed
+        return both(_points_of(within), parsed) if within else parsed
 
     def without(
         self, condition: models.Filter | None, replaced: Iterable[Document]
     ) -> models.Filter | None:
-        """The condition, and that a point is no further part of these versions of texts.
+        """The condition, excluding the further parts of these replaced versions.
 
-        A first part is: its version may be the present one by now.
+        First parts stay, because their version may be current by now.
         """
         known = [doc for doc in replaced if doc.document and doc.version]
         if not known:
@@ -91,6 +107,18 @@ class Queries:
         )
         return both(models.Filter(must_not=[parts]), condition)
 
+    def confined(self, scope: Scope | None) -> Mapping[str, models.Filter]:
+        """Collection -> the condition that a text of it is in the scope, where not all are."""
+        if scope is None:
+            return {}
+        unsaid = models.IsEmptyCondition(is_empty=models.PayloadField(key=PROJECT_KEY))
+        of_these = models.Filter(should=[unsaid, one_of(PROJECT_KEY, sorted(scope.projects))])
+        found = dict.fromkeys(scope.sessions, of_these)
+        if scope.others:
+            of_others = one_of(PROJECT_KEY, sorted(scope.others))
+            found |= dict.fromkeys(scope.shared, models.Filter(must_not=[of_others]))
+        return found
+
     async def search(
         self,
         asked: Asked,
@@ -99,53 +127,92 @@ class Queries:
         condition: models.Filter | None,
         period: Period | None = None,
         seconds: float = SECONDS,
+        best: Best | None = None,
     ) -> tuple[list[Scored], dict[str, QdrantMcpError]]:
         """The candidates of the targets, and the errors of those that failed, by collection.
 
-        `depth` is for a target alone. Of many together a few more are fetched, as one large
-        collection of their points would need.
+        `depth` is the number for a single target. Of many together a few more are fetched, as from
+        one large collection; of these only the `best` need to be returned.
         """
+        own = {id(query.where): query.where for _, query in asked}
 
         @cache  # made once for all that share it
-        def where(dates: tuple[str, ...], tags: tuple[tuple[str, str], ...]) -> Plain | None:
-            narrowed = dated(condition, period, dates)
-            narrowed = _carrying(tags, narrowed) if tags else narrowed
+        def where(
+            key: int,
+            dates: tuple[str, ...],
+            tags: tuple[tuple[str, str], ...],
+            expiring: bool,  # noqa: FBT001
+        ) -> Plain | None:
+            whole = both(own[key], condition) if own[key] else condition
+            narrowed = dated(whole, period, dates, then=True)
+            narrowed = unexpired(narrowed, self.now()) if expiring else narrowed
+            narrowed = _tagged(tags, narrowed) if tags else narrowed
             return None if narrowed is None else plain(narrowed)
 
-        groups, searched = _together(asked), dict[Any, list[str]]()
-        for group in groups:
-            searched.setdefault(_corpus(group), []).extend(t.collection for t, _ in group)
+        groups, searched = _grouped(asked), dict[Any, list[str]]()
+        for targets, _ in groups:
+            searched.setdefault(_corpus(targets[0]), []).extend(t.collection for t in targets)
         asks = []
-        for group in groups:
-            (target, query), found = group[0], (one.dates or self._dates for one, _ in group)
-            # One that a collection lacks matches nothing there.
+        for targets, queries in groups:
+            target, query = targets[0], queries[0]
+            found = (one.dates or self._dates for one in targets)
+            # A date path that a collection lacks matches nothing there.
             dates = tuple(dict.fromkeys(chain.from_iterable(found))) if period else ()
-            tags = tuple(dict.fromkeys(chain.from_iterable(one.tags for _, one in group)))
-            legs = _legs(target, query, where(dates, ()), where(dates, tags) if tags else None)
+            tags = tuple(dict.fromkeys(chain.from_iterable(one.tags for one in queries)))
+            key, expiring = id(query.where), any(one.expiring for one in targets)
+            tagged = where(key, dates, tags, expiring) if tags else None
+            legs = _legs(target, query, where(key, dates, (), expiring), tagged)
+            comparable = target.dense is None or target.dense.distance in COSINES
+            if best and comparable:
+                legs = _worth(legs, best)
             asks.append(
                 Ask(
-                    collections=tuple(target.collection for target, _ in group),
+                    collections=tuple(target.collection for target in targets),
                     legs=legs,
                     k=RRF_K,
-                    limit=round(depth * (1 + DOUBLED * math.log2(len(group)))),
-                    fields=self._fields,
-                    corpus=tuple(searched[_corpus(group)]),
+                    limit=round(depth * (1 + DOUBLED * math.log2(len(targets)))),
+                    fields=(*self._fields, *keys_of(self._texts, target.collection))
+                    if self._fields
+                    else (),
+                    corpus=tuple(searched[_corpus(target)]),
+                    kept=best.number if best and comparable else 0,
                 )
             )
         answers = await in_time(asks, self._client.candidates, seconds)
         scored, failed = list[Scored](), dict[str, QdrantMcpError]()
-        for group, ask, answer in zip(groups, asks, answers, strict=True):
+        for (targets, queries), ask, answer in zip(groups, asks, answers, strict=True):
             if isinstance(answer, QdrantMcpError):
                 failed |= dict.fromkeys(ask.collections, answer)
             else:
                 failed |= answer.failed
-                scored.append(_scored(group, ask, answer))
+                known = await self._cosines(targets[0].dense, queries[0].dense, answer, seconds)
+                scored.append(_scored(targets, queries[0], ask, answer, known))
         return scored, failed
+
+    async def _cosines(
+        self, leg: DenseLeg | None, query: Dense | None, answer: Answer, seconds: float
+    ) -> dict[Place, float]:
+        """The cosines of the candidates by their vectors, where no distance tells them."""
+        if leg is None or query is None or leg.distance != "manhattan":
+            return {}
+        places: dict[str, list[PointId]] = {}
+        for one in answer.points:
+            places.setdefault(one.collection, []).append(one.id)
+        asked = [(name, leg, ids) for name, ids in places.items()]
+        answers = await self.vectors(asked, seconds)
+        known: dict[Place, float] = {}
+        for name, found in zip(places, answers, strict=True):
+            if isinstance(found, QdrantMcpError):
+                continue
+            for point, vector in found.items():
+                size = math.hypot(*vector) * math.hypot(*query)
+                known[name, point] = sum(map(mul, vector, query)) / size if size else 0.0
+        return known
 
     async def probe(
         self, asked: Sequence[Corpus], seconds: float = SECONDS
     ) -> list[Mapping[int, float] | QdrantMcpError]:
-        """For each corpus the engine's own idf of the terms; absent ones are left out."""
+        """For each corpus, the engine's own IDF of the terms; absent ones are left out."""
         return await in_time(asked, self._client.idfs, seconds)
 
     async def payloads(
@@ -153,6 +220,20 @@ class Queries:
     ) -> list[Mapping[PointId, Payload] | QdrantMcpError]:
         """For each collection the payloads of the named points by id."""
         return await in_time(asked, self._read, seconds)
+
+    async def vectors(
+        self, asked: Sequence[tuple[str, DenseLeg, Sequence[PointId]]], seconds: float = SECONDS
+    ) -> list[Mapping[PointId, Dense] | QdrantMcpError]:
+        """For each collection the dense vectors of the named points by id."""
+        return await in_time(asked, self._vectors, seconds)
+
+    async def _vectors(
+        self, asked: tuple[str, DenseLeg, Sequence[PointId]]
+    ) -> Mapping[PointId, Dense]:
+        name, leg, ids = asked
+        wanted = [leg.vector] if leg.vector else True
+        points = await self._client.retrieve(name, ids, with_payload=False, with_vectors=wanted)
+        return {one.id: vector for one in points if (vector := vector_of(one, leg)) is not None}
 
     async def _read(self, asked: tuple[str, Sequence[PointId]]) -> Mapping[PointId, Payload]:
         points = await self._client.retrieve(*asked, with_payload=True)
@@ -162,9 +243,9 @@ class Queries:
 async def in_time(
     asked: Sequence[A], ask: Callable[[A], Awaitable[T]], seconds: float
 ) -> list[T | QdrantMcpError]:
-    """What `ask` answers for each item, EngineTimeout where it is late, or our error.
+    """Call `ask` for each item, at most AT_ONCE in parallel.
 
-    At most AT_ONCE are under way at the same time.
+    Returns for each its result, our error, or EngineTimeout if it was late.
     """
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -186,39 +267,42 @@ async def in_time(
     return [one.result() for one in trips]
 
 
-def _together(asked: Asked) -> list[Asked]:
-    """The targets that can be asked together: of one space, with the same query for each leg."""
-    groups: dict[Any, list[tuple[Target, LegQuery]]] = {}
-    for target, query in asked:
+def _grouped(asked: Asked) -> list[tuple[list[Target], list[LegQuery]]]:
+    """Group targets that can be searched together: same space, same query for each leg."""
+    groups: dict[Any, tuple[list[Target], list[LegQuery]]] = {}
+    for some, query in asked:
+        target = some[0]
         key: Any = target.collection
         if target.space is not None:
-            key = target.space, target.dense, id(query.dense), target.sparse, id(query.sparse)
-        groups.setdefault(key, []).append((target, query))
+            same = id(query.dense), id(query.sparse), id(query.where)
+            key = target.space, target.dense, target.sparse, *same
+        targets, queries = groups.setdefault(key, ([], []))
+        targets += some
+        queries.append(query)
     return [*groups.values()]
 
 
-def _corpus(group: Asked) -> tuple[Any, ...]:
-    """What the targets have in common whose terms are weighed together."""
-    target, _ = group[0]
+def _corpus(target: Target) -> tuple[Any, ...]:
+    """The key of the targets that share an IDF."""
     alone = target.collection if target.space is None else None
     return alone, target.space, target.sparse
 
 
-def _of_text(text: Document) -> models.Filter:
-    """The points that a text consists of."""
+def _points_of(text: Document) -> models.Filter:
+    """A filter for the points of a text."""
     of = among([text.id]) if text.document is None else equal(DOCUMENT_KEY, text.document)
     return models.Filter(must=[of])
 
 
-def _carrying(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
-    """The points that carry one of the tags (payload key, value) and meet the condition."""
+def _tagged(tags: Sequence[tuple[str, str]], condition: models.Filter | None) -> models.Filter:
+    """The condition, restricted to points with one of the tags (payload key, value)."""
     keys = dict.fromkeys(key for key, _ in tags)
     either = [one_of(key, (value for k, value in tags if k == key)) for key in keys]
     return both(models.Filter(should=either), condition)
 
 
 def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg, ...]:
-    """The legs to search, dense first; one over tags only ranks."""
+    """The legs to search, dense first; the leg over tags has no scores."""
     legs: list[Leg] = []
     if target.dense is not None and query.dense is not None:
         legs.append(Leg(target.dense.vector, query.dense, where))
@@ -230,27 +314,46 @@ def _legs(target: Target, query: LegQuery, where: Any, tagged: Any) -> tuple[Leg
     return tuple(legs)
 
 
-def _scored(group: Asked, ask: Ask, answer: Answer) -> Scored:
-    """The candidates with the scores of the legs that were searched."""
-    target, query = group[0]
+def _worth(legs: Sequence[Leg], best: Best) -> tuple[Leg, ...]:
+    """The legs with their `worth`; scores of a dense leg must be cosines."""
+    alone = sum(leg.scored for leg in legs) == 1
+    made = []
+    for leg in legs:
+        words = isinstance(leg.query, dict)
+        share = 1.0 if alone else 1 - best.alpha if words else best.alpha
+        most = best.bound if words and best.bound > 0 else 1.0
+        made.append(replace(leg, worth=(share, most)))
+    return tuple(made)
+
+
+def _scored(
+    targets: Sequence[Target],
+    query: LegQuery,
+    ask: Ask,
+    answer: Answer,
+    known: Mapping[Place, float],
+) -> Scored:
+    """The candidates with the scores of the legs that were searched; some cosines are `known`."""
+    target = targets[0]
     dense = target.dense if query.dense is not None else None
     words = target.sparse is not None and query.sparse is not None
     candidates = []
     for found in answer.points:
         scores = iter(found.scores)
         cos = None if dense is None else cosine(next(scores), dense)
+        cos = known.get((found.collection, found.id), cos)
         bm25 = next(scores, None) or 0.0 if words else None
         place = found.collection, found.id
         candidates.append(Candidate(*place, found.rrf, cos, bm25, found.payload, found.current))
-    answered = [target for target, _ in group if target.collection not in answer.failed]
-    full = len(candidates) >= ask.limit
+    answered = [target for target in targets if target.collection not in answer.failed]
+    full = len(candidates) >= min(ask.limit, ask.kept or ask.limit)
     return Scored(answered, candidates, full, answer.damage)
 
 
 def cosine(score: float | None, leg: DenseLeg) -> float:
-    """The cosine similarity behind a dense score, for unit vectors, whatever the distance.
+    """The cosine similarity from a dense score, for unit vectors and any distance.
 
-    0 of a point without the vector.
+    0 for a point without the vector.
 
     Euclid: |a - b|^2 = 2 - 2 cos. Manhattan has no such identity; 1 / (1 + d) keeps its order.
     """

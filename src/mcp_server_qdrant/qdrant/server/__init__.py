@@ -1,1 +1,1 @@
-"""The line to a Qdrant server: requests, versions, its limits, its encoders."""
+"""The client of a Qdrant server: requests, retries, versions and limits."""

@@ -1,4 +1,4 @@
-"""A Qdrant server, or a cluster: deadlines, retries, and a caller's share of the requests."""
+"""The client of a Qdrant server or cluster: deadlines, retries, and limits per caller."""
 
 import asyncio
 import math
@@ -36,27 +36,27 @@ from mcp_server_qdrant.qdrant.questions import Questions
 from mcp_server_qdrant.qdrant.server.rest import LARGEST, RestLine
 
 PAUSES = (0.05, 0.25)  # seconds before the second and the third try
-SHARE = 48  # requests that a caller may have under way; without authentication there is no bound
-_PASSING = (502, 503)
-# An upsert does the same when it is done twice.
+SHARE = 48  # parallel requests per caller; unlimited without authentication
+_TRANSIENT = (502, 503)
+# An upsert is idempotent.
 _RETRIED = CALLS.keys() | {"get_collections", "collection_exists", "upsert"}
-OLDEST = (1, 16)  # whose fusion takes a k
+OLDEST = (1, 16)  # the first version whose RRF takes a k
 TOO_OLD = "Qdrant is version {}; searches need 1.16 or newer: upgrade it."
 CORPUS_SINCE = (1, 19)
 NO_CORPUS = "Keyword search that keeps tenants apart needs Qdrant 1.19 or newer; this one is {}."
 
 
 class SearchClient(TranslatedClient, Questions):
-    """qdrant-client's client, which answers the questions of a search as the embedded engine does.
+    """qdrant-client's client with the search questions that the embedded engine has too.
 
-    `lean`: its queries may be JSON as it is, since qdrant-client's models cost more time.
+    `lean`: queries are sent as plain JSON, without the slow models of qdrant-client.
     """
 
     lean = False
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._weighed: dict[str, frozenset[str]] = {}  # sparse vectors to which idf is applied
+        self._weighed: dict[str, frozenset[str]] = {}  # collection -> sparse vectors with IDF
 
     @override
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
@@ -81,11 +81,11 @@ class SearchClient(TranslatedClient, Questions):
 
 
 class RemoteClient(SearchClient):
-    """qdrant-client's client, whose reads go over a lean line of ours.
+    """qdrant-client's client, whose reads use a faster HTTP client of ours.
 
-    A call ends within its time, `timeout` seconds, whatever the server sends; reads hand it on.
-    Reads and upserts are tried again where the connection broke or a node was away; nothing else
-    is, and nothing that took too long.
+    A call ends within `timeout` seconds, whatever the server does; reads pass the timeout on to it.
+    Reads and upserts are retried if the connection broke or a node was away; other calls and
+    timeouts are not.
     """
 
     def __init__(
@@ -114,13 +114,13 @@ class RemoteClient(SearchClient):
     @override
     async def _send(self, name: str, *args: Any, **kwargs: Any) -> Any:
         reads = name in CALLS
-        # qdrant-client takes twenty times as long.
+        # qdrant-client would take twenty times as long.
         ask = self._rest.ask if reads and self._rest is not None else super()._send
         async with self._share() if reads else nullcontext():
             if reads and name != "get_collection":
                 kwargs.setdefault("timeout", self._seconds())
             call = partial(ask, name, *args, **kwargs)
-            return await self._tried(name, call, kwargs.get("timeout", self._timeout))
+            return await self._retry(name, call, kwargs.get("timeout", self._timeout))
 
     @override
     async def batch(self, name: str, requests: Sequence[Plain]) -> list[list[Any]]:
@@ -140,23 +140,23 @@ class RemoteClient(SearchClient):
         if applied and not self._knows_corpus:
             if older := await self._older_than(CORPUS_SINCE):
                 raise EngineFailure(NO_CORPUS.format(older))
-            self._knows_corpus = True  # once is enough
+            self._knows_corpus = True  # checked once
         return applied
 
     async def _older_than(self, least: tuple[int, int]) -> str | None:
-        """The server's version where it is older than that."""
+        """The server's version if it is older than that, else None."""
         version = str((await self.info()).version)
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
         return version if numbers < least else None
 
     def _seconds(self) -> int:
-        """The time that a read has, in whole seconds as the server takes it."""
+        """The time left for a read, in whole seconds, as the server expects."""
         return max(1, math.ceil(min(self._timeout, left() or math.inf)))
 
-    async def _tried(self, name: str, call: Callable[[], Awaitable[Any]], seconds: float) -> Any:
-        """The answer, in so many seconds with all tries.
+    async def _retry(self, name: str, call: Callable[[], Awaitable[Any]], seconds: float) -> Any:
+        """Call with retries, within `seconds` in total.
 
-        Of their faults the one is told after which the server may have done a write all the same.
+        Of several errors, the one after which a write may have happened is raised.
         """
         end, faults = asyncio.get_running_loop().time() + seconds, list[Exception]()
 
@@ -169,12 +169,12 @@ class RemoteClient(SearchClient):
                 raise
 
         try:
-            return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _passing)
+            return await retried(once, PAUSES if name in _RETRIED else (), FOREIGN, _is_transient)
         except FOREIGN as last:
             raise next(filter(may_have_happened, faults), last) from None
 
     def _share(self) -> AbstractAsyncContextManager[Any]:
-        """A place among the caller's own: a caller that asks a lot keeps nobody else waiting."""
+        """A slot of the caller's own limit, so that a busy caller cannot block others."""
         who = caller()
         if who is None:
             return nullcontext()
@@ -188,14 +188,14 @@ class RemoteClient(SearchClient):
 
 
 def _has_proxy(uri: str) -> bool:
-    """True where the environment names a proxy for this address."""
+    """True if the environment sets a proxy for this address."""
     parts, proxies = urlsplit(uri), getproxies()
     return bool(proxies.keys() & {parts.scheme, "all"}) and not proxy_bypass(parts.hostname or "")
 
 
-def _passing(error: Exception) -> bool:
-    """True where a node was away or a connection broke: the next try may succeed."""
+def _is_transient(error: Exception) -> bool:
+    """True if a node was away or a connection broke, so that a retry may succeed."""
     cause = cause_of(error)
     if isinstance(cause, httpx.TimeoutException | TimeoutError):
         return False
-    return isinstance(cause, httpx.HTTPError | OSError) or status_of(error) in _PASSING
+    return isinstance(cause, httpx.HTTPError | OSError) or status_of(error) in _TRANSIENT

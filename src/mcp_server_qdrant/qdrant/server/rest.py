@@ -1,7 +1,7 @@
-"""The reads of a server over REST, without what qdrant-client's models cost.
+"""Reads from a server over REST, without the cost of qdrant-client's models.
 
-Over connections that stay open, with answers of a bounded size; docs/server.md compares them with
-aiohttp's and httpcore's.
+It keeps connections open and bounds the size of responses; docs/server.md compares its speed with
+aiohttp and httpcore.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from mcp_server_qdrant.core.bounded import Reading, TooLarge
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.qdrant.plain_reads import CALLS, PlainRead
 
-LARGEST = 256_000_000  # bytes of an answer
-CONNECTIONS = 100  # at once: a process may have 256 files open, or fewer
+LARGEST = 256_000_000  # bytes of a response
+CONNECTIONS = 100  # in parallel; a process may be limited to 256 open files
 
 
 class RestLine:
-    """The line to a server at `uri`.
+    """The read calls of the server at `uri`.
 
-    All calls raise what qdrant-client does, OSError and TooLarge. They have no end of their own;
-    `timeout` tells the server how many seconds it has.
+    They raise the errors of qdrant-client, OSError and TooLarge. They have no timeout of their
+    own; `timeout` is passed to the server, in seconds.
     """
 
     def __init__(self, uri: str, api_key: str | None) -> None:
@@ -36,7 +36,7 @@ class RestLine:
     async def ask(
         self, name: str, collection_name: str, *given: Any, timeout: int = 0, **named: Any
     ) -> Any:
-        """What qdrant-client's call of that name would answer."""
+        """The result of qdrant-client's method of that name."""
         call = CALLS[name]
         body = call.body(given, named)
         path = f"{self._path}/collections/{quote(collection_name, safe='')}{call.path}"
@@ -56,7 +56,7 @@ class RestLine:
 
 
 def _result(call: PlainRead, asked: Mapping[str, Any], content: bytes) -> Any:
-    """The result in an answer. Raises ValueError or the like where it is none."""
+    """Parse a response. Raises ValueError or the like if it is invalid."""
     found = orjson.loads(content)["result"]
     if "searches" in asked and len(found) != len(asked["searches"]):
         raise ValueError("each search has its answer")
@@ -64,9 +64,9 @@ def _result(call: PlainRead, asked: Mapping[str, Any], content: bytes) -> Any:
 
 
 def dumped(asked: Mapping[str, Any]) -> bytes:
-    """A request as JSON, qdrant-client's models in it without their unset fields.
+    """A request as JSON; qdrant-client's models are written without unset fields.
 
-    Raises RequestError where a caller's filter holds a number that no engine knows.
+    Raises RequestError if a caller's filter has a number that JSON cannot encode.
     """
     try:
         return orjson.dumps({k: v for k, v in asked.items() if v is not None}, default=_fields)
@@ -80,7 +80,7 @@ def _fields(model: Any) -> dict[str, Any]:
 
 
 class Http:
-    """The connections to one server, each for one request at a time; further requests wait."""
+    """A connection pool to one server, with one request at a time per connection."""
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
         parts = urlsplit(url)
@@ -93,7 +93,7 @@ class Http:
         self._idle: list[_Connection] = []
 
     async def ask(self, target: str, body: bytes | None) -> tuple[int, bytes]:
-        """Status and content of the answer to a POST, or without a body to a GET.
+        """POST the body, or GET without one; returns the status and the content.
 
         Raises OSError and TooLarge.
         """
@@ -101,56 +101,56 @@ class Http:
         length = f"content-length: {len(body)}\r\n" if body is not None else ""
         head = f"{method} HTTP/1.1\r\n{self._headers}{length}\r\n".encode()
         async with self._gate:
-            connection = self._free() or await self._opened()
+            connection = self._idle_connection() or await self._connect()
             try:
                 return await connection.send(head + (body or b""))
             finally:
                 connection.reading.end()
-                if connection.ready:  # also where nobody waits for the answer any more as it comes
+                if connection.ready:  # even if the caller has been cancelled
                     self._idle.append(connection)
                 else:
-                    connection.abort()  # nobody must get the answer to this request
+                    connection.abort()  # its response must not reach another request
 
-    def _free(self) -> "_Connection | None":
-        """The connection used last of those that are free."""
+    def _idle_connection(self) -> "_Connection | None":
+        """The most recently used idle connection, if any."""
         while self._idle:
             if (free := self._idle.pop()).ready:
                 return free
         return None
 
-    async def _opened(self) -> "_Connection":
+    async def _connect(self) -> "_Connection":
         if self._secure and self._tls is None:
-            self._tls = httpx.create_ssl_context()  # whom qdrant-client trusts
+            self._tls = httpx.create_ssl_context()  # the same CAs as qdrant-client
         loop = asyncio.get_running_loop()
         _, made = await loop.create_connection(_Connection, *self._address, ssl=self._tls)
         return made
 
     def close(self) -> None:
-        """Close the connections; one that is in use ends with its request."""
-        while (free := self._free()) is not None:
+        """Close the connections; a busy one is closed after its request."""
+        while (free := self._idle_connection()) is not None:
             free.abort()
 
 
 class _Connection(asyncio.Protocol):
-    """A connection; asyncio sends without delay (TCP_NODELAY)."""
+    """A connection; asyncio sets TCP_NODELAY."""
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._transport: Any = None
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None  # of the request under way
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None  # for the pending request
         self.reading = Reading(LARGEST)
 
     @property
     def ready(self) -> bool:
-        """True where it can take a request."""
+        """True if it can take a request."""
         return self._answer is None and not self._transport.is_closing()
 
     def abort(self) -> None:
-        """End it at once, whatever is still to be sent."""
+        """Close it at once, dropping unsent data."""
         self._transport.abort()
 
     def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
-        """Send a request in one piece; its answer is to come."""
+        """Send a request in one piece; returns a future of the response."""
         self._answer = asyncio.get_running_loop().create_future()
         self._content = list[bytes]()
         self._transport.write(request)
@@ -161,9 +161,9 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Take the next piece of an answer."""
+        """Take the next piece of a response."""
         if self._answer is None:
-            self.abort()  # nobody asked for it
+            self.abort()  # unsolicited data
             return
         try:
             self.reading.add(len(data))
@@ -174,15 +174,15 @@ class _Connection(asyncio.Protocol):
             self._fail(ConnectionError(str(error)))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the request that is under way."""
+        """Fail the pending request."""
         self._fail(exc or ConnectionError("The connection was closed."))
 
     def on_body(self, body: bytes) -> None:
-        """Take the next piece of the content."""
+        """Take the next piece of the body."""
         self._content.append(body)
 
     def on_message_complete(self) -> None:
-        """The answer is complete."""
+        """Resolve the pending request."""
         if not self._parser.should_keep_alive():
             self._transport.close()
         answer, self._answer = self._answer, None

@@ -1,1 +1,1 @@
-"""Writing points and whole collections, and the leftovers of interrupted writes."""
+"""Writes points and whole collections, and cleans up after interrupted writes."""

@@ -1,4 +1,4 @@
-"""Whole collections: read and written page by page, given more vectors, put in another's place."""
+"""Operations on whole collections: paging, adding vectors, metadata, copying."""
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 from qdrant_client import models
 
 from mcp_server_qdrant.core.datatypes import SPARSE_NAME, Document, Payload, PointId
+from mcp_server_qdrant.core.dates import DATES
 from mcp_server_qdrant.core.errors import EngineTooOld, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.notation import name_fault
 from mcp_server_qdrant.qdrant import marks
@@ -15,13 +16,14 @@ from mcp_server_qdrant.qdrant.edge.client import EdgeClient
 from mcp_server_qdrant.qdrant.edge.plain import sidecar
 from mcp_server_qdrant.qdrant.engine import Point, WholeEngine
 from mcp_server_qdrant.qdrant.errors import status_of
-from mcp_server_qdrant.qdrant.filters import among
+from mcp_server_qdrant.qdrant.filters import same_point
 from mcp_server_qdrant.qdrant.legs import dense_vectors
 from mcp_server_qdrant.qdrant.paging import pages
-from mcp_server_qdrant.qdrant.write.points import Points, as_seen
+from mcp_server_qdrant.qdrant.texts import Texts
+from mcp_server_qdrant.qdrant.write.points import DATE_INDEX, SERVER_INDEXES, Points
 
-TOO_OLD = "This Qdrant cannot add a vector to a collection; from 1.18 on it can."
-_UNKNOWN_CALL = (404, 405, 501)  # how a server answers that does not know a call
+TOO_OLD = "This Qdrant server cannot add a vector to a collection: that needs 1.18 or newer."
+_UNKNOWN_CALL = (404, 405, 501)  # statuses of a server that lacks the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +42,24 @@ class Shape:
 
     @property
     def keywords(self) -> str | None:
-        """The vector that keyword search uses, finished or not; None where there is none."""
+        """The vector for keyword search, even if unfinished; None if there is none."""
         idf = [n for n, p in sorted(self.sparse.items()) if p.modifier == models.Modifier.IDF]
         return SPARSE_NAME if SPARSE_NAME in self.sparse else next(iter(idf), None)
 
     def plan(self) -> dict[str, tuple[Any, ...]]:
-        """Vector name -> what must be equal for points of one collection to fit another."""
+        """Vector name -> the parameters that must be equal to copy points to another collection."""
         dense = {
             n: (p.size, p.distance, bool(p.multivector_config)) for n, p in self.vectors.items()
         }
         return dense | {name: (params.modifier,) for name, params in self.sparse.items()}
 
     def declared(self) -> dict[str, Any]:
-        """The same in the embedded engine's own terms."""
+        """The same in the embedded engine's form."""
         return {"name": "", **sidecar(self.vectors, self.sparse, None)}
 
 
 class Bulk(Points):
-    """The collections of one engine, whole, and their points. All calls raise our errors."""
+    """The collections of one engine and all their points. All calls raise our errors."""
 
     _client: WholeEngine
 
@@ -68,13 +70,18 @@ class Bulk(Points):
         return sorted(found.name for found in (await self._client.get_collections()).collections)
 
     async def exists(self, name: str) -> bool:
-        """True where a collection, or an alias, has this name."""
+        """True if a collection or an alias has this name."""
         return bool(await self._client.collection_exists(name))
 
+    async def real(self, name: str) -> str:
+        """The name of the collection that an alias leads to; of any other, the name itself."""
+        found = (await self._client.get_aliases()).aliases
+        return {one.alias_name: one.collection_name for one in found}.get(name, name)
+
     async def accept_loss(self, name: str) -> tuple[int, int]:
-        """Go on without points that the embedded engine misses; see `EdgeClient.accept_loss`."""
+        """Stop reporting lost points; see `EdgeClient.accept_loss`."""
         if not isinstance(self._client, EdgeClient):
-            raise RequestError("Only the embedded engine notices what is missing on the disk.")
+            raise RequestError("Only the embedded engine detects points that are missing on disk.")
         return await self._client.accept_loss(name)
 
     async def shape(self, name: str) -> Shape:
@@ -93,7 +100,7 @@ class Bulk(Points):
         )
 
     async def make(self, name: str, shape: Shape) -> None:
-        """An empty collection of that shape, its payload indexes with it."""
+        """Create an empty collection of that shape, with its payload indexes."""
         if fault := name_fault(name):
             raise RequestError(fault)
         vectors: Any = dict(shape.vectors)
@@ -108,9 +115,9 @@ class Bulk(Points):
     # Vectors
 
     async def begin(self, name: str, vector: str, size: int | None) -> None:
-        """Add a vector, dense of `size` or sparse, which is not searched until `finish`.
+        """Add a vector, dense with `size`, else sparse; it is not searched until `finish`.
 
-        Raises EngineTooOld where the server cannot.
+        Raises EngineTooOld if the server cannot add vectors.
         """
         unfinished = (await self.shape(name)).filling
         await self._describe(name, {marks.FILLING_KEY: sorted(unfinished | {vector})})
@@ -132,23 +139,49 @@ class Bulk(Points):
             raise EngineTooOld(TOO_OLD) from error
 
     async def finish(self, name: str, vector: str, model: Mapping[str, Any] | None = None) -> None:
-        """Let the vector be searched; `model` is what the collection says of its model from now."""
+        """Make the vector searchable; `model` is the collection's new metadata on its model."""
         unfinished = (await self.shape(name)).filling
         if vector in unfinished or model:
             filling = sorted(unfinished - {vector})
             await self._describe(name, {**(model or {}), marks.FILLING_KEY: filling})
 
+    async def complete(self, name: str, keys: Mapping[str, str]) -> list[str]:
+        """Make the indexes of these keys, by type, that are missing, and in strict mode those of
+        all that is filtered by here; which ones. Raises RequestError for an unknown type.
+        """
+        types = {one.value: one for one in models.PayloadSchemaType}
+        if unknown := [kind for kind in keys.values() if kind not in types]:
+            raise RequestError(f"{unknown[0]} is no type of index: use {', '.join(types)}.")
+        more = {key: types[kind] for key, kind in keys.items()}
+        info = await self._client.get_collection(name)
+        strict = info.config.strict_mode_config
+        ours = {**self._indexes, **SERVER_INDEXES, **dict.fromkeys(DATES, DATE_INDEX)}
+        wanted = {**(ours if strict and strict.enabled else {}), **more}
+        there = {key: index.data_type for key, index in info.payload_schema.items()}
+        missing = {
+            key: kind
+            for key, kind in wanted.items()
+            if key not in there or more.get(key, there[key]) != there[key]
+        }
+        if missing:
+            await self._client.create_payload_indexes(name, missing)
+        return sorted(missing)
+
     async def note(self, name: str, imported: str) -> None:
-        """Write down where the collection comes from."""
+        """Record where the collection was imported from."""
         await self._describe(name, {marks.IMPORTED_KEY: imported})
 
     async def describe(self, name: str, text: str) -> None:
-        """Write down what the collection is about; "" takes that back."""
+        """Set the collection's description; "" removes it."""
         await self._describe(name, {marks.DESCRIPTION_KEY: text})
 
-    async def assign(self, name: str, folder: Path | None) -> None:
-        """Let the collection belong to a folder; None: to none."""
-        await self._describe(name, marks.of_folder(folder))
+    async def expire(self, name: str, after: str) -> None:
+        """Write down when texts expire that say nothing of it; "" takes that back."""
+        await self._describe(name, {marks.EXPIRES_KEY: after})
+
+    async def assign(self, name: str, folders: Iterable[Path]) -> None:
+        """Let the collection belong to these folders alone."""
+        await self._describe(name, marks.of_folders(folders))
 
     async def _describe(self, name: str, more: Mapping[str, Any]) -> None:
         known = (await self.shape(name)).metadata
@@ -161,6 +194,8 @@ class Bulk(Points):
 
     async def lacking(self, name: str, vector: str, size: int) -> AsyncGenerator[list[Document]]:
         """The points without that vector in pages of that size."""
+        if isinstance(self._content_fields, Texts):
+            await self._content_fields.look(self._client, name)
         async for page in pages(self._client, name, size, _without(vector), with_payload=True):
             yield [self._document(name, record) for record in page]
 
@@ -171,16 +206,21 @@ class Bulk(Points):
     # Points
 
     def pages(self, name: str, size: int, *, vectors: bool = False) -> AsyncGenerator[list[Point]]:
-        """All points in pages, with payload, and with vectors where wanted."""
+        """All points in pages, with payload and optionally vectors."""
         return pages(self._client, name, size, with_payload=True, with_vectors=vectors)
 
+    async def documents(self, name: str, size: int) -> AsyncGenerator[list[Document]]:
+        """All points as Documents, in pages."""
+        async for page in self.pages(name, size):
+            yield await self._documents(name, page)
+
     async def payloads(self, name: str, ids: Sequence[PointId]) -> dict[PointId, Payload]:
-        """The payloads of those of these points that exist, by id."""
+        """The payloads of these points by id; missing points are left out."""
         found = await self._client.retrieve(name, list(ids), with_payload=True)
         return {record.id: record.payload or {} for record in found}
 
     async def put(self, name: str, points: Sequence[Any]) -> None:
-        """Write points as `pages` gives them, with their vectors."""
+        """Write points as returned by `pages`, with their vectors."""
         structs = [
             models.PointStruct(
                 id=point.id,
@@ -193,8 +233,8 @@ class Bulk(Points):
 
 
 def lacking_still(seen: Iterable[Document], vector: str) -> models.Filter:
-    """The points that were not written since they were seen, and still lack that vector."""
-    same = [models.Filter(must=[among([one.id]), *as_seen(one)]) for one in seen]
+    """A filter for points unchanged since they were read that still lack the vector."""
+    same = [same_point(one) for one in seen]
     return models.Filter(must=[models.Filter(should=same), _without(vector)])
 
 

@@ -1,4 +1,4 @@
-"""The write side of the engine: create, upsert, delete, and points by id or by document."""
+"""Writes points: create collections, upsert, update, delete, and clean up."""
 
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,6 @@ from mcp_server_qdrant.core.errors import EngineFailure, Outdated, RequestError
 from mcp_server_qdrant.core.notation import (
     Identify,
     called,
-    moment,
     name_fault,
     point_id,
 )
@@ -37,12 +36,16 @@ from mcp_server_qdrant.qdrant.filters import (
     equal,
     index_type,
     one_of,
+    same_point,
+    unchanged_since,
 )
 from mcp_server_qdrant.qdrant.payload import (
     CHUNK_KEY,
     DOCUMENT_KEY,
+    EXPIRES,
     HASH_KEY,
     PENDING_KEY,
+    PROJECT_KEY,
     SOURCE_KEY,
     UPDATED_KEY,
     VERSION_KEY,
@@ -51,25 +54,25 @@ from mcp_server_qdrant.qdrant.payload import (
     edits_of,
     key_path,
     stored_payload,
-    text_key,
 )
 from mcp_server_qdrant.qdrant.read.points import PAGE, PENDING, PointReader
+from mcp_server_qdrant.qdrant.texts import paths_of, text_at
 
-TIMES = 100  # in one filter
-PATIENCE = 6 * 3600  # seconds that one write of a text may take; a large file of a folder does
+TIMES = 100  # write times per filter
+PATIENCE = 6 * 3600  # seconds that the write of one text may take, as for a large file
 DATE_INDEX, KEYWORD_INDEX = models.PayloadSchemaType.DATETIME, models.PayloadSchemaType.KEYWORD
 _RANGE_INDEX = models.IntegerIndexParams(
     type=models.IntegerIndexType.INTEGER, lookup=False, range=True
 )
-# The embedded engine syncs eight files of each at every flush, so they are few.
+# The embedded engine syncs eight files per index at every flush, so keep them few.
 _INDEXES: Mapping[str, Any] = {
     **dict.fromkeys((DOCUMENT_KEY, PENDING_KEY, *TAG_KEYS), KEYWORD_INDEX),
     **dict.fromkeys((DATE_KEY, UPDATED_KEY, "metadata.date"), DATE_INDEX),
     **dict.fromkeys((CHUNK_KEY, WRITING_KEY), _RANGE_INDEX),
 }
-# What else is filtered by: a server may refuse that without an index, the embedded engine does not.
+# Other fields in filters: a strict server refuses them without an index.
 SERVER_INDEXES: Mapping[str, Any] = {
-    **dict.fromkeys((VERSION_KEY, *WRITERS), KEYWORD_INDEX),
+    **dict.fromkeys((VERSION_KEY, PROJECT_KEY, SUPERSEDED_KEY, *WRITERS), KEYWORD_INDEX),
     "created_at": DATE_INDEX,
 }
 WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
@@ -77,7 +80,7 @@ WRITING = models.FieldCondition(key=WRITING_KEY, range=models.Range(gte=0))
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """The parameters of a new collection: its dense vector, None for none, and its model."""
+    """The parameters of a new collection: its dense vector (None: no vector) and metadata."""
 
     vector: str | None
     size: int
@@ -86,17 +89,17 @@ class Blueprint:
 
 @dataclass(slots=True)
 class Tally:
-    """The number of points written, and of those that got their vector later."""
+    """Counts points written, and points that got their vector later."""
 
     written: int = 0
     filled: int = 0
 
 
 class Points(PointReader):
-    """Writes, beside the reads that name points. All raise our errors.
+    """Writes and reads points. All methods raise our errors.
 
-    `fields` of the metadata are indexed in collections of ours, and `indexes`, beside what this
-    server filters by. `tally` counts.
+    Collections of ours get indexes on these metadata `fields`, the `indexes`, and what this server
+    filters by. `tally` counts the writes.
     """
 
     def __init__(
@@ -116,9 +119,9 @@ class Points(PointReader):
         self._tally = tally or Tally()
 
     async def create(self, collection: str, blueprint: Blueprint) -> bool:
-        """Make the collection with dense, `bm25` and its indexes; False where it is there already.
+        """Create the collection with its vectors and indexes; False if it exists.
 
-        Raises RequestError for a name that Qdrant or a file system would not take.
+        Raises RequestError for a name that Qdrant or a file system does not accept.
         """
         if fault := name_fault(collection):
             raise RequestError(fault)
@@ -131,17 +134,16 @@ class Points(PointReader):
             sparse_vectors_config={SPARSE_NAME: keywords},
             metadata=dict(blueprint.metadata),
         )
-        if made:  # a tenant may have been given what others made before
+        if made:  # for a tenant it may be an existing one
             self._indexed = {one for one in self._indexed if one[0] != collection}
             there = await self._client.get_collection(collection)
             await self.index(collection, there.payload_schema)
         return made
 
     async def index(self, collection: str, present: Container[str], *more: str) -> None:
-        """Make the indexes, and those of `more` fields, that are not among the `present` ones.
+        """Create missing indexes, including those on `more` fields, once per process.
 
-        Once in this process: a collection lacks some where its creation was interrupted, or a
-        setting added a field.
+        Some are missing if the creation was interrupted or a setting added a field.
         """
         if SOURCE_KEY in more and SERVER_INDEXES.keys() <= self._indexes.keys():
             more = (*more, HASH_KEY)  # by which `delete_of_files` filters
@@ -153,44 +155,43 @@ class Points(PointReader):
             self._indexed |= new
 
     async def exchange(self, target: Target, one: Encoded, seen: Document | None) -> None:
-        """Write a part in the place of the one that was seen, if that is still as it was.
-
-        None: where there was none.
-        """
+        """Replace a part if it is unchanged since it was `seen`; None: insert if it is missing."""
         if seen is None:
             await self.upsert(target, [one], update_mode=models.UpdateMode.INSERT_ONLY)
         else:
-            only, mode = models.Filter(must=as_seen(seen)), models.UpdateMode.UPDATE_ONLY
-            await self.upsert(target, [one], update_filter=only, update_mode=mode)
+            same, mode = same_point(seen), models.UpdateMode.UPDATE_ONLY
+            await self.upsert(target, [one], update_filter=same, update_mode=mode)
 
     # Points of other tools
 
     async def record(self, one: Document) -> Any:
-        """The point as the engine has it, with all its vectors.
+        """The stored point with all its vectors.
 
-        Raises Outdated where it was changed or deleted since it was seen.
+        Raises Outdated if it was changed or deleted since it was read.
         """
         found = await self._client.retrieve(
             one.collection, [one.id], with_payload=True, with_vectors=True
         )
-        if not found or self._document(one.collection, found[0]) != one:
+        now = self._document(one.collection, found[0]) if found else None
+        if now is None or now.revision.changed_since(one.revision):
             raise Outdated
         return found[0]
 
     def check_replaceable(self, target: Target, record: Any, *, moved: bool = False) -> None:
-        """Raise RequestError where the point has what would be lost if it were written anew.
+        """Raise RequestError if rewriting the point would lose data.
 
-        `moved`: as a text of ours, in another place.
+        `moved`: it becomes a text of ours, in another collection.
         """
         vectors, payload = record.vector or {}, record.payload or {}
         held = vectors.keys() if isinstance(vectors, dict) else {""}
         made = {leg.vector for leg in (target.dense, target.written) if leg is not None}
         lost = [f"the vector {called(name)}" for name in sorted(held - made)]
-        key = text_key(payload, self._content_fields)
+        found = text_at(payload, paths_of(self._content_fields, target.collection))
+        key = found and found[0]
         if moved and isinstance(payload.get("metadata"), dict):  # else all keys become metadata
             lost += [f"the key {called(name)}" for name in sorted(payload.keys() - OURS - {key})]
-        if key is None:
-            lost = ["no text that is known"]
+        if key not in payload:
+            lost = [f"its text in {called(key)}" if key else "no text that is known"]
         if lost:
             raise RequestError(
                 f"Another tool stored {called(record.id)}, with {lost[0]}: the text stays as it is "
@@ -198,12 +199,12 @@ class Points(PointReader):
             )
 
     async def rewrite(self, target: Target, one: Encoded, seen: Document) -> None:
-        """Give the point another text and its vectors; the rest of the payload is as it was.
+        """Replace the point's text and vectors; the rest of the payload is unchanged.
 
-        Raises Outdated where it is not as it was seen.
+        Raises Outdated if it was changed since it was `seen`.
         """
         payload = (await self.record(seen)).payload
-        key = text_key(payload, self._content_fields) or ""
+        key, _ = text_at(payload, paths_of(self._content_fields, seen.collection)) or ("", "")
         point = models.PointStruct(
             id=seen.id, vector=_vectors(target, one), payload=payload | {key: one.part.text}
         )
@@ -218,13 +219,16 @@ class Points(PointReader):
         if not now or now[0].text != one.part.text:
             raise Outdated
 
-    def edits(self, record: Any, changes: Changes) -> list[tuple[str | None, Payload]]:
+    def edits(
+        self, collection: str, record: Any, changes: Changes
+    ) -> list[tuple[str | None, Payload]]:
         """What changes in the payload of another tool's point; see `edits_of`."""
-        top, inside = edits_of(record.payload or {}, changes, self._content_fields)
+        fields = paths_of(self._content_fields, collection)
+        top, inside = edits_of(record.payload or {}, changes, fields)
         return [(None, top), ("metadata", inside)]
 
     async def amend(self, one: Document, edits: Iterable[tuple[str | None, Payload]]) -> None:
-        """Change keys of a payload, or of an object in it; None removes one, the others stay."""
+        """Change keys of a payload or of an object in it; None removes a key."""
         for place, values in edits:
             given = {key: value for key, value in values.items() if value is not None}
             gone = [key_path(*filter(None, [place]), key) for key in values if key not in given]
@@ -236,7 +240,7 @@ class Points(PointReader):
     # All points
 
     async def upsert(self, target: Target, parts: Sequence[Encoded], **only: Any) -> None:
-        """Write the parts with the vectors that the collection has. Acknowledged when durable."""
+        """Write the parts with the collection's vectors. Durable when acknowledged."""
         structs = [
             models.PointStruct(
                 id=one.part.id, vector=_vectors(target, one), payload=_payload(target, one)
@@ -247,25 +251,33 @@ class Points(PointReader):
         self._tally.written += len(structs)
 
     async def expect_pending(self, collection: str) -> None:
-        """Index the pending mark in a collection of another maker, so that it is found again."""
+        """Index the pending mark in another tool's collection, so that the points are found."""
         await self._client.create_payload_indexes(collection, {PENDING_KEY: KEYWORD_INDEX})
 
+    async def expect_expiry(self, collection: str) -> None:
+        """Index when texts expire: from then on searches leave out those that have."""
+        await self._client.create_payload_indexes(collection, {EXPIRES: DATE_INDEX})
+
     async def settle(self, collection: str, ids: Sequence[PointId]) -> None:
-        """The write of these points is done: take the mark of it off."""
+        """Remove the writing mark from these points: their write is complete."""
         if ids:
             await self._client.delete_payload(collection, [WRITING_KEY], list(ids))
 
     async def retire(self, old: Document, new: str, collection: str) -> None:
-        """Mark all parts of a document as superseded by the one of this id and collection."""
+        """Mark all parts of a document as superseded by the document `new`."""
         mark = {SUPERSEDED_KEY: new}
         if collection != old.collection or old.superseded_in:
             mark[SUPERSEDED_IN] = collection
         await self._client.set_payload(old.collection, mark, self.part_ids(old))
 
-    async def delete_seen(self, seen: Sequence[Document]) -> None:
-        """Remove these points of one collection, but for those written since they were seen.
+    async def unmark(self, collection: str, keys: Sequence[str], ids: Sequence[PointId]) -> None:
+        """Remove keys from the payload of these points."""
+        await self._client.delete_payload(collection, list(keys), list(ids))
 
-        Those that were written at the same time, as the parts of a text are, go in one step.
+    async def delete_seen(self, seen: Sequence[Document]) -> None:
+        """Delete these points of one collection, except those written since they were read.
+
+        Points with the same write time, such as the parts of a text, are deleted together.
         """
         times: dict[tuple[bool, bool, str | None], list[Document]] = {}
         for one in seen:
@@ -273,9 +285,9 @@ class Points(PointReader):
             times.setdefault(key, []).append(one)
         each: list[models.Condition] = []
         for (_, settled, _), some in times.items():
-            must = [among(one.id for one in some), *as_seen(some[0])]
-            # What was being written may be part of a text by now. And a file's date stands for the
-            # time of writing, however often it is stored.
+            must = [among(one.id for one in some), *unchanged_since(some[0].revision)]
+            # A point that was being written may be complete by now. For a file the write time is
+            # the file's date, so it does not tell writes apart.
             each.append(
                 models.Filter(must=must, must_not=[WRITING])
                 if settled
@@ -286,10 +298,10 @@ class Points(PointReader):
             await self._client.delete(seen[0].collection, where)
 
     async def sweep(self, collection: str, now: Callable[[], float] = time.time) -> int:
-        """Finish interrupted writes of texts, and return the number of points removed.
+        """Clean up after interrupted writes; returns the number of points removed.
 
-        No reader is shown a part that is not of the version of its first part. Such parts take
-        room, and count as points until then. A write that may still be under way is left alone.
+        Readers ignore orphans, which are parts of another version than their first part, but these
+        take room and count as points. A write that may still be under way is left alone.
         """
         marked = await self.matching(collection, models.Filter(must=[WRITING]))
         heads = [head for head in marked if head.head is None]
@@ -310,33 +322,28 @@ class Points(PointReader):
     async def file_seen(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str], mtime: int
     ) -> None:
-        """Note at these points of a file that it still had these contents at that time."""
+        """Record that a file with these points had the same contents at this mtime."""
         for these in _still_of(ids, contents):
             await self._client.set_payload(collection, {"seen": mtime}, these, key="doc.file")
 
     async def delete_of_files(
         self, collection: str, ids: Sequence[PointId], contents: Iterable[str]
     ) -> None:
-        """Remove these points as far as they are still of a file with these contents.
+        """Delete those of these points that still belong to a file with these contents.
 
-        What another run has written to them meanwhile stays.
+        Points rewritten by another run stay.
         """
         for these in _still_of(ids, contents):
             await self._client.delete(collection, these)
 
     async def fill(self, target: Target, made: Sequence[tuple[Document, Dense]]) -> None:
-        """Give pending points the dense vectors of their texts, then take the marks off.
+        """Write the dense vectors of pending points, then remove their pending marks.
 
-        Those that have another text by now get neither; an empty vector is none.
+        Points whose text has changed are skipped; an empty vector is not written.
         """
         assert target.dense is not None
         if made:
-            waiting = [
-                models.Filter(
-                    must=[among([one.id]), *as_seen(one), equal(PENDING_KEY, one.pending)]
-                )
-                for one, _ in made
-            ]
+            waiting = [same_point(one, equal(PENDING_KEY, one.pending)) for one, _ in made]
             where = models.Filter(should=waiting)
             if vectors := {one.id: dense for one, dense in made if dense}:
                 await self.give(target.collection, target.dense.vector, vectors, where)
@@ -350,25 +357,25 @@ class Points(PointReader):
         vectors: Mapping[PointId, Sparse | Dense],
         where: models.Filter,
     ) -> None:
-        """Write one vector of points that exist and match; the rest of them stays as it is."""
+        """Write one vector of existing points that match; nothing else changes."""
         updates = [
             models.PointVectors(id=point, vector={vector: held} if vector else held)
             for point, held in zip(vectors, map(as_vector, vectors.values()), strict=True)
         ]
-        # Nobody who sees one tenant's points gives vectors.
+        # Tenants never write vectors this way.
         engine = cast("WholeEngine", self._client)
         await engine.update_vectors(name, updates, update_filter=where)
 
 
 def _still_of(ids: Sequence[PointId], contents: Iterable[str]) -> Iterator[models.Filter]:
-    """These points, as far as they are of a file with these contents, some at a time."""
+    """Filters, in batches, for those of these points that are of a file with these contents."""
     old = one_of(HASH_KEY, sorted(contents))
     for first in range(0, len(ids), PAGE):
         yield models.Filter(must=[among(ids[first : first + PAGE]), old])
 
 
 async def create(client: Engine, name: str, **how: Any) -> bool:
-    """Make a collection; False where there is one, made by another caller since we looked."""
+    """Create a collection; False if another caller has just created it."""
     try:
         return bool(await client.create_collection(name, **how))
     except (EngineFailure, RequestError):
@@ -377,21 +384,8 @@ async def create(client: Engine, name: str, **how: Any) -> bool:
         raise
 
 
-def as_seen(seen: Document) -> list[models.Condition]:
-    """The conditions that a point has not been written since it was seen; none for another tool's,
-    which says nothing of when it was.
-    """
-    when = seen.updated_at
-    if seen.document is not None and when is None:  # of a file without a date that was moved
-        ever = models.DatetimeRange(gte="0001-01-01T00:00:00Z")
-        return [models.Filter(must_not=[models.FieldCondition(key=UPDATED_KEY, range=ever)])]
-    if seen.document is None or moment(when) is None:
-        return []
-    return [models.FieldCondition(key=UPDATED_KEY, range=models.DatetimeRange(gte=when, lte=when))]
-
-
 def as_vector(value: Sparse | Dense) -> Any:
-    """A vector of a point as qdrant-client takes it."""
+    """A vector in qdrant-client's form."""
     if isinstance(value, Sparse):
         return models.SparseVector(indices=list(value.indices), values=list(value.values))
     return list(value)
@@ -412,5 +406,5 @@ def _vectors(target: Target, one: Encoded) -> Any:
 def _payload(target: Target, one: Encoded) -> Payload:
     payload = stored_payload(one.part)
     if target.dense is not None and one.dense is None:
-        payload["doc"]["pending"] = [PENDING, one.part.revision]
+        payload["doc"]["pending"] = [PENDING, str(one.part.revision)]
     return payload

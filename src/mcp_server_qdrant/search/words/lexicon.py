@@ -1,8 +1,7 @@
-"""The words of collections: sampled in the background, kept in memory and on disk.
+"""The vocabularies of collections, sampled in the background and cached in memory and on disk.
 
-Only words of prose in the Latin alphabet: nobody misspells what stands beside a digit or an
-underscore, or inside a dotted name. The files are a cache: what is lost or damaged is sampled
-again.
+They have only Latin words of prose; words next to a digit or an underscore, or inside a dotted
+name, are identifiers and not corrected. A lost or damaged cache file is sampled again.
 """
 
 import asyncio
@@ -28,23 +27,23 @@ from mcp_server_qdrant.qdrant.read.draw import MOST_TEXTS
 DRIFT = 0.1
 REST_SECONDS = 30.0  # between two samplings of a collection
 MOST_WORDS = 50_000  # of a collection
-MOST_HELD = 500_000  # in memory, some 100 bytes each
+MOST_HELD = 500_000  # words in memory, about 100 bytes each
 MOST_FILES = 256
-STORED = 25_000  # characters of what is stored at once
-COMMON = 0.05  # of the texts, which have the most frequent word of their language
-FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and shown
+STORED = 25_000  # characters considered of one store
+COMMON = 0.05  # share of the texts that have a language's most frequent word, at least
+FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and that are shown
 
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
 _WORD = re.compile(rf"(?<![\w.])[{LATIN}]{{4,30}}(?![\w]|\.\w)")
 
-Vocabulary = Counter[str]  # word -> how many of the sampled texts have it
+Vocabulary = Counter[str]  # word -> number of sampled texts with it
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Sampled:
-    """The words of a collection that had so many points; not sampled again before `rests`."""
+    """The vocabulary of a collection with this many points; not sampled again before `rests`."""
 
     words: Vocabulary
     points: int
@@ -53,24 +52,25 @@ class _Sampled:
 
 @dataclass(eq=False)
 class Lexicon:
-    """The words of collections. Nothing waits for a sample: it is there, or it is scheduled.
+    """The vocabularies of collections. Callers never wait: a missing one is scheduled.
 
-    `texts` gives a sample of a collection's texts by the page. One collection is sampled at a time,
-    with a pause after each page as long as it took. A sample serves until its collection has grown
-    or shrunk by a tenth. It is kept in `folder`, under a name of `owner`: an engine, and a tenant.
+    `texts` yields pages of a sample of a collection's texts. One collection is sampled at a time,
+    with a pause after each page as long as the page took. A sample is valid until the collection
+    grows or shrinks by a tenth. `folder` caches the samples; `owner` (engine and tenant) is part of
+    the file names.
     """
 
     texts: Callable[[Target], AsyncGenerator[list[str]]]
     folder: Path | None = None
     owner: str = ""
     clock: Callable[[], float] = time.monotonic
-    _known: dict[str, _Sampled] = field(default_factory=dict)  # the longest unused one first
+    _known: dict[str, _Sampled] = field(default_factory=dict)  # least recently used first
     _wanted: dict[str, Target] = field(default_factory=dict)
     _worker: asyncio.Task[None] | None = None
     tasks: Tasks = field(default_factory=Tasks)
 
     async def vocabularies(self, targets: Sequence[Target]) -> dict[str, Vocabulary]:
-        """Collection -> its words, as far as they are known; the others are scheduled."""
+        """Collection -> vocabulary, if sampled; missing and stale ones are scheduled."""
         found: dict[str, Vocabulary] = {}
         for target in targets:
             name = target.collection
@@ -88,10 +88,10 @@ class Lexicon:
     async def about(
         self, targets: Sequence[Target], stop_words: Callable[[str], Collection[str]]
     ) -> dict[str, str]:
-        """Collection -> the words that tell it from the others, once it was sampled.
+        """Collection -> its most characteristic words, if it has been sampled.
 
-        `stop_words` gives those of the language of a collection's frequent words. Texts that have
-        no word in common are in another alphabet.
+        `stop_words(text)` gives the stop words of the text's language. Collections without a common
+        word, which are in another alphabet, are left out.
         """
         found = await self.vocabularies(targets)
         sampled = {name: min(self._known[name].points, MOST_TEXTS) for name in found}
@@ -101,7 +101,7 @@ class Lexicon:
         return await asyncio.to_thread(_about, names, held, stop_words)
 
     def stored(self, collection: str, texts: Sequence[str]) -> None:
-        """Know the words of texts that were just stored."""
+        """Add the words of newly stored texts."""
         self._entry(collection).words.update(words_of("\n".join(texts)[:STORED]))
 
     async def settled(self) -> None:
@@ -121,7 +121,7 @@ class Lexicon:
         return drifted and known.rests <= self.clock()
 
     async def _work(self) -> None:
-        """Sample the wanted collections, one after the other."""
+        """Sample the scheduled collections, one after the other."""
         while self._wanted:
             target = self._wanted.pop(next(iter(self._wanted)))
             name, rests = target.collection, self.clock() + REST_SECONDS
@@ -153,7 +153,7 @@ class Lexicon:
             held -= len(self._known.pop(name).words)
 
     def path(self, folder: Path, collection: str) -> Path:
-        """The file of a collection, whose name does not give the collection's away."""
+        """The cache file of a collection; its name does not reveal the collection's."""
         named = f"{self.owner}\0{collection}".encode("utf-8", "surrogatepass")
         return folder / f"{blake2b(named, digest_size=20).hexdigest()}.json"
 
@@ -167,7 +167,7 @@ class Lexicon:
         return None
 
     def _save(self, collection: str, sampled: _Sampled) -> None:
-        """Keep it in a file, which is replaced as a whole; the oldest files go."""
+        """Write a cache file atomically and delete the oldest ones."""
         if self.folder is None:
             return
         held = json.dumps({"points": sampled.points, "counts": sampled.words})
@@ -185,14 +185,14 @@ def words_of(text: str) -> set[str]:
 
 
 def lowered(text: str) -> str:
-    """The text in lower case, its characters composed."""
+    """The text in lower case, NFKC-normalised."""
     return (text if text.isascii() else unicodedata.normalize("NFKC", text)).lower()
 
 
 def tally(counts: Vocabulary, texts: Iterable[str]) -> None:
-    """Add to each word the number of `texts` that hold it.
+    """Add the number of `texts` that contain each word.
 
-    Where the words become too many, those seen once are dropped.
+    If there are too many words, those seen once are dropped.
     """
     for text in texts:
         counts.update(words_of(text))
@@ -206,10 +206,10 @@ def _about(
     held: Mapping[str, Vocabulary],
     stop_words: Callable[[str], Collection[str]],
 ) -> dict[str, str]:
-    """The words of collections by class-based tf-idf.
+    """The characteristic words of collections by class-based tf-idf.
 
-    weight(w) = tf(w) * ln(1 + C / f(w)), where f(w) is how often all collections together have
-    the word and C how many words a collection has on average (Grootendorst, BERTopic, 2022).
+    weight(w) = tf(w) * ln(1 + C / f(w)), where f(w) is the frequency of the word in all collections
+    and C the average number of words of a collection (Grootendorst, BERTopic, 2022).
     """
     counts = {name: Counter(dict(words.most_common(FREQUENT))) for name, words in held.items()}
     everywhere = sum(counts.values(), Counter())

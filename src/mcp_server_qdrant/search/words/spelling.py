@@ -1,11 +1,11 @@
-"""Words that no searched collection has -> the nearest word that one of them has.
+"""Replaces words that no searched collection has by the most similar word of their vocabularies.
 
-Left alone: words that a probe found; words that the embedding model knows as one token, for a small
-collection lacks most words of its language, and "broken" is no misspelling of "broke"; words of
-fewer than 5 letters, in another alphabet than the Latin, or with capitals inside; and whatever
-looks like a name or a path, with a digit, an underscore, a dot or a slash in it; and queries in a
-language of which the collections have no text. Two neighbouring letters exchanged are one edit;
-similarity, 1 - edits / length of the longer word, is at least 0.75. Source: DESIGN 3.4.
+Not corrected are: words that a probe found; words that are one token of the embedding model, since
+a small collection lacks most words of its language ("broken" is no misspelling of "broke"); words
+of fewer than 5 letters, not in the Latin alphabet, or with capitals inside; names and paths, with
+a digit, an underscore, a dot or a slash; queries in a language that the collections do not have. A
+transposition is one edit. Similarity, 1 - edits / length of the longer word, must be at least 0.75.
+Source: DESIGN 3.4.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ SHORTEST = 5
 CORRECTED_WORDS = 8
 SIMILAR = 0.75
 MOST_EDITS = 2
-SLICE = 2_000  # words compared at once, which takes some 2 ms and holds up everything else
+SLICE = 2_000  # words compared at once; takes about 2 ms with the GIL held
 
 _OPEN = r"[\"'(\[\u2018\u201c\u00ab\u00a1\u00bf]*"
 _CLOSE = r"[\"')\]\u2019\u201d\u00bb.,;:!?\u2026]*"
@@ -42,8 +42,8 @@ _PART = re.compile(rf"[{LATIN}]+")
 class Speller:
     """Corrects queries.
 
-    `tokens` gives the BM25 terms of a text, `common` those of some words that the language has,
-    `language` the name of a text's language where that is certain.
+    `tokens(text)` gives BM25 terms. `common(words)` gives the words that are common in their
+    language. `language(text)` gives the name of the text's language if it is certain.
     """
 
     tokens: Callable[[str], Collection[int]]
@@ -54,10 +54,10 @@ class Speller:
     async def correct(
         self, terms: Terms, targets: Sequence[Target], seconds: float = math.inf
     ) -> tuple[str, tuple[Correction, ...]]:
-        """The query with its unknown words replaced in so many seconds, and the replacements.
+        """The corrected query and the corrections, within `seconds`.
 
-        A collection that was not probed, and has no vocabulary yet, may have any word: then the
-        query stays as it is.
+        A collection that was not probed and has no vocabulary yet may have any word: then nothing
+        is corrected.
         """
         wrong = [
             (start, word)
@@ -79,9 +79,9 @@ class Speller:
     def _corrected(
         self, terms: Terms, wrong: Sequence[tuple[int, str]], vocabularies: Sequence[Vocabulary]
     ) -> tuple[str, tuple[Correction, ...]]:
-        """The corrected query, unless it was right in a language that the collections lack.
+        """The corrected query, unless it was correct in a language that the collections lack.
 
-        A misspelled English word may look like one of another language: corrected, it does not.
+        A misspelled English word may look foreign; after correction it does not.
         """
         language = self.language(terms.query)
         foreign = language not in (None, ENGLISH)
@@ -98,9 +98,9 @@ class Speller:
 
 
 def prose(query: str) -> list[tuple[int, str]]:
-    """The plain words of a query, as written, and where each begins.
+    """The plain words of a query, as (offset, word).
 
-    A compound of two words counts as these two; longer ones are names.
+    A compound of two words counts as two; longer compounds are names.
     """
     return [
         (found.start(1) + part.start(), part.group())
@@ -111,7 +111,7 @@ def prose(query: str) -> list[tuple[int, str]]:
 
 
 def unprobed(target: Target, terms: Terms) -> bool:
-    """True for a collection that is searched and was not asked which words it has."""
+    """True if the collection is searched but its terms were not probed."""
     if target.dense is None and target.sparse is None:
         return False
     probed = target.sparse is not None and target.sparse.idf

@@ -7,15 +7,15 @@ with what was known before.
 import asyncio
 import re
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from mcp_server_qdrant.core.datatypes import Target
+from mcp_server_qdrant.core.datatypes import Target, alike
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
+from mcp_server_qdrant.core.forms import seen
 from mcp_server_qdrant.core.notation import called, near_names, some
 from mcp_server_qdrant.core.tasks import Tasks, gathered
 from mcp_server_qdrant.search.words.terms import Tokens
@@ -69,18 +69,17 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        wanted = [t.collection for t in targets if t.points and (t.dense or t.sparse)]
+        legs = (some for some in alike(targets) if some[0].dense or some[0].sparse)
+        wanted = [one.collection for some in legs for one in some if one.points]
         if not any(map(str.isalnum, query)):
             return {}
-        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= self.clock()]
+        now = self.clock()
+        stale = [name for name in wanted if self._known.get(name, NEVER)[1] <= now]
         if tasks := [self._looking_up(name) for name in stale]:
             await asyncio.wait(tasks, timeout=WAIT_SECONDS)
-        known = {name: self._known.get(name, NEVER)[0] for name in wanted}
-        if not any(known.values()):
-            return {}
-        names = names_in(query)
-        matches = {name: match(names, tags) for name, tags in known.items()}
-        return {name: found for name, found in matches.items() if found}
+        known = [(name, tags) for name in wanted if (tags := self._known.get(name, NEVER)[0])]
+        names = names_in(query) if known else {}
+        return {name: found for name, tags in known if (found := match(names, tags))}
 
     async def check(self, wanted: Sequence[str], targets: Sequence[Target]) -> None:
         """Raise RequestError where no text has any of these tags, naming those that there are.
@@ -143,7 +142,7 @@ def folded_tag(text: str) -> str:
 
     So `home lab` names home-lab, Home_Lab and "home lab".
     """
-    return " ".join(_TAG_WORD.findall(unicodedata.normalize("NFC", text).casefold()))
+    return " ".join(_TAG_WORD.findall(seen(text).casefold()))
 
 
 def names_in(query: str) -> dict[str, frozenset[int]]:

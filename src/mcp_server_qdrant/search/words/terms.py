@@ -1,9 +1,9 @@
-"""Query -> BM25 terms weighed over all searched collections.
+"""Turns a query into BM25 terms, weighted over all searched collections.
 
-Qdrant applies a collection's own idf, the embedded engine one of all that are searched in a vector
-space: a *group* shares an idf. A probe per new term and group reads that idf off;
-the query then carries weights idf(t) / idf_c(t), so that the engine itself returns BM25 under the
-global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
+A Qdrant server applies the idf of each collection; the embedded engine applies one idf to all
+searched collections of a vector space. Collections with a common idf are a *group*. A probe per new
+term and group reads the idf. The query then has the weights idf(t) / idf_c(t), so that the engine
+itself returns BM25 under the global idf. df_c(t) = (N_c + 1) / exp(idf_c(t)) - 0.5 inverts Qdrant's
 idf_c(t) = ln((N_c - df + 0.5) / (df + 0.5) + 1) = ln((N_c + 1) / (df + 0.5)).
 """
 
@@ -17,8 +17,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target
+from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target, alike
 from mcp_server_qdrant.core.errors import QdrantMcpError
+from mcp_server_qdrant.core.forms import compared
 from mcp_server_qdrant.qdrant.engine import Corpus
 from mcp_server_qdrant.qdrant.read.query import Queries
 
@@ -38,25 +39,25 @@ _WORD = re.compile(r"\w+")
 
 
 class Group(NamedTuple):
-    """Collections with one idf: all that are searched of a space, or one without a space."""
+    """Collections with a common idf: the searched ones of a space, or a single one of a server."""
 
     space: str | None
     vector: str
     names: frozenset[str]
 
 
-Local = dict[Group, dict[int, float]]  # its own idf of the terms that it has
+Local = dict[Group, dict[int, float]]  # the group's own idf of its terms
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The query as BM25 sees it, weighed over all searched collections.
+    """The BM25 terms of the query, weighted over all searched collections.
 
-    `idf` maps token id -> ln((N + 1) / (df + 0.5)) over the collections together; `sparse` maps
-    collection -> the query vector that makes the engine return BM25 under that idf. `failures` maps
-    a collection whose own idf could not be read to the reason. `ceiling` is the sum of weights that
-    a document can earn at most, where that is not the sum of `idf`. `languages` are those of the
-    texts there, besides English.
+    `idf`: token id -> ln((N + 1) / (df + 0.5)) over all collections together. `sparse`: collection
+    -> the query vector with which the engine returns BM25 under that idf. `unknown`: tokens that no
+    collection has. `failures`: collection -> why its idf could not be read. `ceiling`: the highest
+    sum of weights that a document can reach, if that is not the sum of `idf`. `languages`:
+    languages of the texts, besides English.
     """
 
     query: str
@@ -70,11 +71,11 @@ class Terms:
 
 
 class Words:
-    """The words of a query, to be found in texts, as they are or spelled nearly so.
+    """Matches the words of a query against texts, exactly or by similar spelling.
 
-    `reader(text)` is the tokeniser for the language of that text. In a sentence each word counts
-    its idf, once. Of a word that is not there the share of its letters counts, squared, in
-    stretches of four: it may be inflected, or part of a compound, in a language not stemmed.
+    `reader(text)` is the tokeniser for the text's language. Each word in a sentence counts its idf
+    once. A missing word counts by the squared share of its character 4-grams that are there: it may
+    be inflected or part of a compound.
     """
 
     def __init__(self, terms: Terms, reader: Reader) -> None:
@@ -85,7 +86,7 @@ class Words:
         self._ceiling = terms.ceiling
         self._idf = terms.idf
         self._near: list[tuple[frozenset[int], float, list[str]]] = []
-        for word in dict.fromkeys(_WORD.findall(terms.query.lower())):
+        for word in dict.fromkeys(_WORD.findall(compared(terms.query))):
             known = frozenset(tokens(word)) & terms.idf.keys()
             if known:
                 idf = sum(map(terms.idf.__getitem__, known))
@@ -97,16 +98,16 @@ class Words:
         return self.reader(text)(text)
 
     def part(self, found: Collection[int]) -> float:
-        """The part of the query, by weight, that these terms are; in [0, 1].
+        """The share of the query's weight that these terms have, in [0, 1].
 
-        A text need hold only one of the terms that languages make of a word: then the whole is the
-        ceiling, not the sum of the weights.
+        If several languages stem a word differently, one of its terms is enough; then the total is
+        the ceiling and not the sum of the weights.
         """
         return share(found, self.weights, self._ceiling)
 
     def share(self, text: str, tokens: Tokens) -> float:
-        """The share of the query that a sentence has, in [0, 1]; `tokens` gives its terms."""
-        plain = " " + " ".join(_WORD.findall(text.lower()))
+        """The share of the query that a sentence contains, in [0, 1]."""
+        plain = " " + " ".join(_WORD.findall(compared(text)))
         there = self._idf.keys() & tokens(text)
         gain = sum(map(self._idf.__getitem__, there))
         for known, idf, grams in self._near:
@@ -118,7 +119,7 @@ class Words:
 def share(
     found: Collection[int], weights: Mapping[int, float], ceiling: float | None = None
 ) -> float:
-    """The share of the sum of the weights, or of the ceiling, that these terms have."""
+    """The weight of these terms as a share of all weights, or of the ceiling."""
     total = sum(weights.values()) if ceiling is None else ceiling
     held = sum(value for term, value in weights.items() if term in found)
     return min(held / total, 1.0) if total else 0.0
@@ -126,7 +127,7 @@ def share(
 
 @dataclass(slots=True)
 class _Known:
-    """The idf of terms in a group of so many documents, 0 of absent ones; each until when."""
+    """Cached idf of terms in a group, as (idf, expiry); absent terms have 0."""
 
     documents: int
     expires: float
@@ -135,27 +136,25 @@ class _Known:
 
 @dataclass(eq=False)
 class TermWeights:
-    """Weighs the terms of queries by the idf that the collections have of them.
+    """Weights the terms of queries by their idf in the searched collections.
 
-    `words` gives the terms of each word of a query, for texts of those languages too. `markers` are
-    terms by which a collection shows its languages. `compounds` are terms of a query that stand for
-    several of its words: not all vectors have them, and they count where some do.
-    What is known of a collection lasts until something changes there: a text must be found by its
-    words as soon as it is stored, and weighs as before once it is brought back. Other processes
-    write too, so that a term is absent is remembered for seconds only; a language's marker like an
-    idf.
+    `words(query, languages)` gives the terms of each word, including their stems in these
+    languages. `markers` are terms that reveal the languages of a collection. `wholes` maps compound
+    terms of a query to their parts; not all stored vectors have both.
+    Cached idfs are valid until the collection changes. Other processes may write too, so the
+    absence of a term is cached for seconds only, except for language markers.
     """
 
     words: Callable[[str, Collection[str]], Sequence[tuple[int, ...]]]
     queries: Queries
     markers: Markers = NO_MARKERS
-    compounds: Callable[[str], Collection[int]] = lambda _: ()
+    wholes: Callable[[str], Mapping[int, Collection[int]]] = lambda _: {}
     clock: Callable[[], float] = time.monotonic
-    _known: dict[Group, _Known] = field(default_factory=dict)  # the one used last stands last
+    _known: dict[Group, _Known] = field(default_factory=dict)  # in LRU order
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
-        searched = [target for target in targets if target.sparse]
+        searched = [some for some in alike(targets) if some[0].sparse]
         words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
@@ -165,14 +164,19 @@ class TermWeights:
         if languages := await self._languages(weighing, local):
             words = await asyncio.to_thread(self.words, query, languages)
             local, failures = await self._idf(weighing, [*chain(*words)])
-        absent = _missing(self.compounds(query), local)
+        wholes = self.wholes(query)
+        absent = _missing(wholes, local)
+        there = (parts for whole, parts in wholes.items() if whole not in absent)
+        absent |= _missing([*chain.from_iterable(there)], local)
         words = [word for word in words if word[0] not in absent]
         idf = global_idf(words, [(weighing[group], own) for group, own in local.items()])
+        # A compound and its parts together weigh as much as one word.
+        double = {t for one, parts in wholes.items() if one in idf and parts for t in (one, *parts)}
+        idf |= {term: idf[term] / 2 for term in double & idf.keys()}
         unknown = _missing([*chain(*words)], local)
-        sparse = dict.fromkeys(
-            (t.collection for t in searched if t.sparse and not t.sparse.idf),
-            query_vector(idf, None),
-        )
+        plain = (one for one in searched if one[0].sparse and not one[0].sparse.idf)
+        names = (target.collection for target in chain.from_iterable(plain))
+        sparse = dict.fromkeys(names, query_vector(idf, None))
         for group, own in local.items():
             sparse |= dict.fromkeys(group.names, query_vector(idf, own))
         return Terms(
@@ -186,7 +190,7 @@ class TermWeights:
         )
 
     async def _languages(self, groups: Mapping[Group, int], local: Local) -> tuple[str, ...]:
-        """The languages of the texts there, where not all of them are English."""
+        """The languages of the texts, if not all of them are English."""
         foreign, languages = self.markers
         marked = {
             group: groups[group]
@@ -199,7 +203,7 @@ class TermWeights:
     async def _idf(
         self, groups: Mapping[Group, int], tokens: Sequence[int]
     ) -> tuple[Local, dict[str, str]]:
-        """The idf that each group has of these terms, and by collection why it is not known."""
+        """The idf of these terms in each group, and the collections whose idf could not be read."""
         now = self.clock()
         known = {group: self._fresh(group, documents) for group, documents in groups.items()}
         asked: dict[Group, Corpus] = {}
@@ -225,15 +229,15 @@ class TermWeights:
         return local, failures
 
     def forget(self, collection: str) -> None:
-        """Something was stored or deleted there: terms may be new, gone, rarer or more frequent.
+        """Invalidate the cached idf of a collection after a write.
 
-        A probe under way may have asked before that: its answer goes to what is forgotten.
+        A probe that is still running writes its result into the discarded entry.
         """
         for group in [group for group in self._known if collection in group.names]:
             del self._known[group]
 
     def _fresh(self, group: Group, documents: int) -> _Known:
-        """What is known of a group, as long as it lasts."""
+        """The cache entry of a group; a new one if it is stale."""
         known, now = self._known.pop(group, None), self.clock()
         drifted = known and abs(known.documents - documents) > DRIFT * known.documents
         if not known or known.expires <= now or drifted or len(known.terms) > CACHE_TERMS:
@@ -244,13 +248,14 @@ class TermWeights:
         return known
 
 
-def groups_of(targets: Iterable[Target]) -> dict[Group, int]:
-    """The groups of targets with a sparse vector that share an idf, and their documents."""
+def groups_of(searched: Iterable[Sequence[Target]]) -> dict[Group, int]:
+    """The groups with a common idf, and the number of their documents."""
     found: dict[tuple[str | None, str, str], list[Target]] = {}
-    for target in targets:
-        if target.sparse and target.sparse.idf:
-            alone = target.collection if target.space is None else ""
-            found.setdefault((target.space, target.sparse.vector, alone), []).append(target)
+    for first, *others in searched:
+        if first.sparse and first.sparse.idf:
+            alone = first.collection if first.space is None else ""
+            key = first.space, first.sparse.vector, alone
+            found.setdefault(key, []).extend((first, *others))
     return {
         Group(space, vector, frozenset(one.collection for one in some)): sum(
             one.documents for one in some
@@ -269,8 +274,8 @@ def global_idf(
 ) -> dict[int, float]:
     """idf(t) = ln((N + 1) / (df(t) + 0.5)) over all collections.
 
-    `collections` holds (N_c, idf_c) pairs; N and df are their sums. The terms of a word, as several
-    languages stem it, count as one: its df is the sum of theirs, and at most N.
+    `collections` has (N_c, idf_c) pairs; N and df are sums over them. The stems of one word in
+    several languages count as one term: its df is the sum of theirs, at most N.
     """
     total = sum(documents for documents, _ in collections)
     idf = {}
@@ -283,14 +288,14 @@ def global_idf(
 
 
 def document_frequency(documents: int, idf: float) -> float:
-    """The number of the `documents` that contain a term with this idf; 0 where it has none."""
+    """The number of documents that contain a term with this idf; 0 for idf 0."""
     return max((documents + 1) / math.exp(idf) - 0.5, 0.0) if idf > 0 else 0.0
 
 
 def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) -> Sparse | None:
-    """The sparse query that scores BM25 under `idf`, or None where no term is left.
+    """The sparse query that scores BM25 under `idf`, or None if no term is left.
 
-    `local` is the idf that the engine will apply itself; None where it applies none.
+    `local` is the idf that the engine applies itself, or None if it applies none.
     """
     if local is None:
         pairs = [(token, value) for token, value in idf.items() if value > 0]
@@ -304,6 +309,6 @@ def query_vector(idf: Mapping[int, float], local: Mapping[int, float] | None) ->
 
 
 def _grams(word: str) -> list[str]:
-    """All stretches of four characters of a word behind a space."""
+    """The character 4-grams of a word, with a space in front."""
     spaced = f" {word}"
     return [spaced[n : n + GRAM] for n in range(max(len(spaced) - GRAM, 0) + 1)]

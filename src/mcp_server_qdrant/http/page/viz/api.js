@@ -1,4 +1,4 @@
-// Calls of the server. Every failure is an Error whose message is one sentence to show.
+// Calls to the server. Every failure is an Error with one sentence to show.
 
 const TOKEN = "viz-token";
 
@@ -17,7 +17,7 @@ export const token = {
   set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
 };
 
-/** Posts JSON to the page's own server and gives its JSON answer. */
+/** Posts JSON to the page's own server and returns its JSON answer. */
 export async function call(name, asked = {}, signal = undefined) {
   const headers = { "Content-Type": "application/json", "X-Requested-With": "mcp-server-qdrant" };
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
@@ -27,7 +27,7 @@ export async function call(name, asked = {}, signal = undefined) {
       method: "POST",
       headers,
       body: JSON.stringify(asked),
-      keepalive: name === "delete", // also where the page is left
+      keepalive: name === "delete", // even if the page is closed
       signal,
     });
   } catch (error) {

@@ -1,26 +1,25 @@
-// The page: what happens when the address changes, and when the server is away.
+// The page: reacts to changes of the address, and to a server that does not answer.
 
 import { call, Refused, token, Unreachable } from "./api.js";
-import { compare, showComparison } from "./compare.js";
 import { $, announce, button, h, key, plural, there } from "./dom.js";
 import { showEmpty, showHome } from "./home.js";
+import { showJudgements } from "./judgements.js";
 import * as map from "./map.js";
-import { showPalette } from "./palette.js";
-import { closeText, mayLeave, openText } from "./passage.js";
+import { closeText, hasTyped, mayLeave, openText } from "./passage.js";
 import { about, result, sentences } from "./results.js";
 import { showSettings } from "./settings.js";
 import { asked, chosen, CLOSED, collections, go, LIMITS, named, read, state, unset, used, without } from "./state.js";
 import { drawTexts, showTexts } from "./texts.js";
 
-const AGAIN = 3000; // ms between tries to reach a server that is away
-const LATER = 5000; // ms until it is looked for what is new
-const SOON = 1000; // the same while nothing is stored
+const AGAIN = 3000; // ms between retries if the server does not answer
+const LATER = 5000; // ms between checks for new texts
+const SOON = 1000; // ms between checks while nothing is stored
 const VIEWS = ["search", "map", "texts"];
 
-let under = null; // the search that is under way
-let drawing = null; // the map that is being drawn
-let retry; // a timer
-let watching = null; // another
+let under = null; // aborts the running search
+let drawing = null; // aborts the map request in progress
+let retry; // timer of `AGAIN`
+let watching = null; // timer of `LATER` or `SOON`
 
 const on = { open, close: () => close(), ask, visit, show, failed, point, step, left: relist, drawn, changed, opened: map.mark, around, judged };
 
@@ -28,17 +27,14 @@ $("#ask").addEventListener("submit", (event) => {
   event.preventDefault();
   ask($("#query").value);
 });
-$("#compare-run").addEventListener("click", compareAll);
 $("#settings-open").addEventListener("click", () => openSettings($("#controls").hidden));
 $("#settings-close").addEventListener("click", () => openSettings(false));
 $("#settings-reset").addEventListener("click", () => visit(unset()));
 $("#settings").addEventListener("submit", (event) => event.preventDefault());
 addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.isComposing || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.defaultPrevented || event.isComposing || event.altKey || event.ctrlKey || event.metaKey || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea, select");
-  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey)) showPalette(commands(), ask);
-  else if (event.key === "/" && !typing) $("#query").focus(), $("#query").select();
-  else if (event.ctrlKey || event.metaKey) return;
+  if (event.key === "/" && !typing) $("#query").focus(), $("#query").select();
   else if (event.key === "Escape" && !$("#controls").hidden) openSettings(false);
   else if (event.key === "Escape" && state.open && event.target !== $("#query")) close();
   else if (event.key === "Escape" && (!typing || (event.target === $("#query") && event.target.value === state.route.q))) map.whole();
@@ -57,10 +53,11 @@ $("#tabs").addEventListener("click", (event) => {
   visit({ ...CLOSED, view: view === "search" ? "" : view });
 });
 addEventListener("popstate", () => (mayLeave() ? follow() : go(state.route)));
+addEventListener("beforeunload", (event) => hasTyped() && event.preventDefault());
 map.connect(on);
 start();
 
-/** What the page knows of the server, then the map. Tried again for as long as nothing answers. */
+/** Loads the state of the server, then the map. Retries until the server answers. */
 async function start() {
   progress(1);
   try {
@@ -85,7 +82,7 @@ async function setUp() {
   state.tags = (await call("tags").catch(() => state)).tags;
 }
 
-/** What agents store meanwhile, and what did not answer in time, appears by itself. */
+/** Polls for texts that agents store, and for collections that did not answer in time. */
 async function watch() {
   const counts = (setup) => JSON.stringify(setup.collections.map(({ name, points, legs, description }) => [name, points, legs, description]));
   const empty = !collections().length;
@@ -95,18 +92,18 @@ async function watch() {
   watching = setTimeout(watch, collections().length ? LATER : SOON);
 }
 
-/** Something was stored, changed or deleted. */
+/** Reloads everything after a text was stored, changed or deleted. */
 async function changed() {
   relist();
   await setUp().catch(() => {});
   state.shown = null;
   follow();
-  if (!state.map?.coming) await redraw(); // else the map asks itself
+  if (!state.map?.coming) await redraw(); // else the map polls
 }
 
-// Where the reader is: all of it in the address.
+// Navigation: the address has the whole state.
 
-/** Goes on to another address, and shows what it names. */
+/** Goes to another address, and shows what it names. */
 function visit(change = {}, options = {}) {
   const to = { ...state.route, ...change };
   if ((to.doc || "") !== (state.route.doc ?? "") && !mayLeave()) return;
@@ -116,7 +113,7 @@ function visit(change = {}, options = {}) {
 }
 
 function follow() {
-  state.route = read();
+  state.route = read(location.hash.slice(1));
   if (!state.setup || !collections().length) return;
   $("#query").value = state.route.q ?? "";
   showSettings(visit);
@@ -128,7 +125,7 @@ function follow() {
   else if (![state.open?.id, state.open?.document].includes(doc) || state.open.collection !== of) openText({ id: doc, collection: of }, on);
 }
 
-/** The view, unless it is shown already. */
+/** Shows the view of the address, unless it is already shown. */
 function show() {
   const { view = "search", q } = state.route;
   showUse();
@@ -147,12 +144,12 @@ function show() {
 
 function ask(words) {
   if (!state.setup) return; // not started yet
-  state.shown = null; // asked again on purpose
+  state.shown = null; // a deliberate repetition
   visit({ ...CLOSED, at: "", q: words.trim() });
   scrollTo(0, 0); // to the first result
 }
 
-/** The number of settings in use, and each of them to take away. */
+/** Shows the number of settings in use, and a button to remove each. */
 function showUse() {
   const all = used();
   $("#settings-count").textContent = all.length;
@@ -160,7 +157,7 @@ function showUse() {
   $("#settings-open").setAttribute("aria-label", `Settings${all.length ? `, ${all.length} in use` : ""}`);
   const chip = (label, change) => h("li", {}, button([label, h("span", { "aria-hidden": "true" }, " ×")], () => visit(change), { class: "use", "aria-label": `Without ${label}` }));
   const chips = all.map(([name, value]) => chip(`${name.replace(/^f\./, "").replaceAll("_", " ")}: ${value}`, without(name, value)));
-  if (state.route.only && state.chosen) chips.push(chip(`only in: ${state.chosen.words[0] ?? "what was in view"}`, { only: "" }));
+  if (state.route.only && state.chosen) chips.push(chip(`only in: ${state.route.region}`, { only: "" }));
   $("#active").hidden = !chips.length;
   $("#active").replaceChildren(...chips);
 }
@@ -169,14 +166,6 @@ function openSettings(on) {
   $("#controls").hidden = !on;
   $("#settings-open").setAttribute("aria-expanded", String(on));
   (on ? $("#settings-close") : $("#settings-open")).focus();
-}
-
-/** What Ctrl-K offers: the map's, the views, then every text that is listed or drawn. */
-function commands() {
-  const views = VIEWS.map((view) => ({ kind: "Show", name: view, act: () => visit({ ...CLOSED, view }) }));
-  const known = new Map([...listed(), ...map.texts()].filter(({ title }) => title).map((one) => [key(one), one]));
-  const texts = [...known.values()].map((one) => ({ kind: "Open", name: one.title, act: () => open(one) }));
-  return [...map.commands(), ...views, ...texts];
 }
 
 // The open text.
@@ -200,10 +189,10 @@ function closed() {
   map.mark();
 }
 
-/** The texts that are listed where the reader is. */
+/** The texts in the list of the current view. */
 const listed = () => (state.route.view === "texts" ? state.list.rows : (state.answer?.results ?? [])).filter(there);
 
-/** The place of the open text among them, and their number. */
+/** The index of the open text in the list, and the list's length. */
 function around() {
   const rows = listed();
   return [rows.findIndex((one) => state.open && key(one) === key(state.open)), rows.length];
@@ -215,7 +204,7 @@ function step(by) {
   if (next) open(next);
 }
 
-/** Shows the lists as they are, without what is gone. */
+/** Shows the current lists again, without deleted texts. */
 function relist() {
   if (state.open && !there(state.open)) close({ step: false });
   map.drop();
@@ -224,7 +213,7 @@ function relist() {
   else if (state.shown === "home") showHome(on);
 }
 
-/** The map is there anew: before the first search its regions are asked about. */
+/** Called after the map is drawn: the start view suggests questions about its regions. */
 function drawn() {
   if (state.shown === "home" && state.newest.length && !$("#home").contains(document.activeElement)) showHome(on);
 }
@@ -251,7 +240,6 @@ async function search() {
   clearTimeout(retry);
   under?.abort();
   const mine = (under = new AbortController());
-  state.comparison = null;
   if (!chosen().length) return failed(new Error("Choose at least one collection."), null);
   progress(1);
   $("#home").hidden = true;
@@ -278,9 +266,8 @@ async function search() {
   }
 }
 
-/** What stands in the card of results, beside the list itself. */
+/** Shows the card of results around the list. */
 function showHead(title, said = "", notes = []) {
-  $("#compare").hidden = !state.route.q;
   $("#results-title").textContent = title;
   $("#results-about").textContent = said;
   $("#notes").hidden = !notes.length;
@@ -288,7 +275,7 @@ function showHead(title, said = "", notes = []) {
   $("#bar-key").hidden = !state.answer?.results.length;
   $("#more").hidden = true;
   $("#hits").hidden = false;
-  showComparison({ open, judged });
+  showJudgements(judged);
 }
 
 function nothing(sentence, ...more) {
@@ -309,7 +296,7 @@ function showAnswer() {
   showMore(answer.weak && !state.weak, results.length);
 }
 
-/** Below the list, or in its place: what shows the weak ones, or more. */
+/** Below the list, or instead of it: buttons that show weak matches, or more. */
 function showMore(folded, shown) {
   const limit = LIMITS.find((one) => Number(one) > shown);
   const more = state.answer.weak ? 0 : Math.min(state.answer.more, limit - shown);
@@ -323,36 +310,17 @@ function showMore(folded, shown) {
   };
 }
 
-/** A thumb was given; the focus stays on it. */
+/** Called after a thumb was clicked; the focus stays on it. */
 function judged() {
   const focused = document.activeElement.id;
   if (state.answer) showAnswer();
   document.getElementById(focused)?.focus();
 }
 
-async function compareAll() {
-  const run = $("#compare-run");
-  run.disabled = true;
-  progress(1);
-  try {
-    const { shown } = state;
-    const rows = await compare();
-    if (shown === state.shown) state.comparison = rows;
-    well();
-    showComparison({ open, judged });
-    announce("The algorithms are compared.");
-  } catch (error) {
-    failed(error, compareAll);
-  } finally {
-    run.disabled = false;
-    progress(-1);
-  }
-}
-
-/** Before the first search: what is here. */
+/** The start view, before the first search. */
 async function home() {
   under?.abort();
-  Object.assign(state, { answer: null, comparison: null });
+  state.answer = null;
   map.unplace();
   $("#results").classList.remove("stale");
   showHead("What is here");
@@ -366,7 +334,7 @@ async function home() {
   }
 }
 
-/** Nothing is stored: how to begin. */
+/** The start view of an empty store. */
 function nothingYet() {
   map.busy(false);
   $("#results-title").textContent = "No collections yet";
@@ -376,7 +344,7 @@ function nothingYet() {
   showEmpty({ failed, changed, progress });
 }
 
-// What is going wrong, and how it gets well again.
+// Errors and recovery.
 
 function failed(error, again) {
   map.busy(false);

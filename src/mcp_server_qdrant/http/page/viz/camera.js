@@ -1,23 +1,23 @@
-// From coordinates to pixels: the layout, the turn in three dimensions, the zoom.
+// From coordinates to pixels: layout, rotation in three dimensions, zoom.
 //
-// Two dimensions are the three seen from the front.
+// The two-dimensional view is the three-dimensional one from the front.
 
 const WHOLE = { k: 1, x: 0, y: 0 };
 const FRONT = { yaw: 0, pitch: 0, depth: 0 };
 const ASLANT = { yaw: 0.6, pitch: 0.35, depth: 1 };
-const [LEAST, MOST] = [0.6, 40]; // of the zoom
-const PAD = 34; // pixels
-const [NEAREST, ROOM] = [3, 90]; // of the zoom on results, and pixels around them
+const [LEAST, MOST] = [0.6, 40]; // limits of the zoom
+const PAD = 34; // pixels around the map
+const [NEAREST, ROOM] = [3, 90]; // largest zoom on results, and pixels around them
 
 export class Camera {
   constructor(panel) {
     this.panel = panel;
     this.transform = WHOLE;
-    this.width = this.height = 1000; // until it is seen
+    this.width = this.height = 1000; // until it is measured
     this.arrange("pca");
   }
 
-  /** Takes a layout: "neighbours", where it is there, "pca", or "3-D", the same with depth. */
+  /** Changes the layout: "neighbours", if there is one, "pca", or "3-D", the same with depth. */
   arrange(layout) {
     const { panel } = this;
     this.layout = layout;
@@ -28,7 +28,7 @@ export class Camera {
     [this.centre, this.half] = box(this.xyz, 3, panel.count);
   }
 
-  /** The numbers that turn coordinates into pixels, for one frame. */
+  /** The projection of coordinates to pixels, computed once per frame. */
   lens() {
     const { yaw, pitch, depth } = this.turn;
     const [hx, hy, hz] = this.half;
@@ -36,11 +36,11 @@ export class Camera {
     const wide = hx + (round - hx) * depth;
     const tall = hy + (round - hy) * depth;
     const fits = Math.min((this.width / 2 - PAD) / wide, (this.height / 2 - PAD) / tall);
-    const scale = fits * (1 + 0.25 * depth); // corners of the box are seldom taken
+    const scale = fits * (1 + 0.25 * depth); // points are rarely in the corners
     return { scale, sy: Math.sin(yaw), cy: Math.cos(yaw), sp: Math.sin(pitch), cp: Math.cos(pitch), depth, round };
   }
 
-  /** Where a hit or a query lies. */
+  /** The coordinates of a hit or a query. */
   spot({ at, neighbours }) {
     return this.near && neighbours ? neighbours : at;
   }
@@ -59,7 +59,7 @@ export class Camera {
     ];
   }
 
-  /** Pixels of every point, and its strength, into `place`: no call, no allocation. `strength(n, near)`. */
+  /** Writes x, y (pixels) and `strength(n, near)` of every point into `place`, without allocating. */
   project(place, strength) {
     const { count } = this.panel;
     const { xyz, width, height, transform: { k, x: tx, y: ty }, centre: [mx, my, mz] } = this;
@@ -76,7 +76,7 @@ export class Camera {
     }
   }
 
-  /** The transform that shows these marks; the whole map, where they lie far apart. */
+  /** The transform that shows these marks; the whole map if they are far apart. */
   around(marks) {
     const now = this.transform;
     this.transform = WHOLE;
@@ -87,7 +87,7 @@ export class Camera {
     return k > 1.2 ? { k, x: (this.width - k * (left + right)) / 2, y: (this.height - k * (top + low)) / 2 } : WHOLE;
   }
 
-  /** The transform zoomed by a factor, around a place that stays. */
+  /** The transform zoomed by a factor around a fixed point. */
   zoomed(factor, [px, py]) {
     const { k, x, y } = this.transform;
     const next = Math.max(LEAST, Math.min(MOST, k * factor));
@@ -95,13 +95,13 @@ export class Camera {
     return { k: next, x: px - (px - x) * by, y: py - (py - y) * by };
   }
 
-  /** Of everything, from where it is seen first. */
+  /** The transform that shows everything; in 3-D with the initial rotation. */
   reset() {
     if (this.solid) this.turn = { ...ASLANT };
     return WHOLE;
   }
 
-  /** What is seen, for maps of other sizes too: the zoom, where its middle lies, the turn. "": everything. */
+  /** Zoom, centre and rotation as text, independent of the size of the map; "" if everything is shown. */
   get view() {
     const { k, x, y } = this.transform;
     const part = (moved, whole) => ((whole / 2 - moved) / k / whole).toFixed(3);
@@ -117,25 +117,9 @@ export class Camera {
     this.transform = { k, x: this.width / 2 - x * k * this.width, y: this.height / 2 - y * k * this.height };
     if (this.solid && pitch !== undefined) this.turn = { yaw, pitch, depth: 1 };
   }
-
-  /** Places on the screen, [x, y, x, y, …], in thousandths of the map's half: as an address holds them. */
-  written(places) {
-    const [unit, { k, x, y }] = [this.unit, this.transform];
-    return places.map((value, n) => Math.round((n % 2 ? (value - y) / k - this.height / 2 : (value - x) / k - this.width / 2) / unit)).join(" ");
-  }
-
-  /** The same back on the screen. */
-  read(text) {
-    const [unit, { k, x, y }] = [this.unit, this.transform];
-    return text.split(" ").map((value, n) => (n % 2 ? (value * unit + this.height / 2) * k + y : (value * unit + this.width / 2) * k + x));
-  }
-
-  get unit() {
-    return (this.lens().scale * Math.max(...this.half)) / 1000;
-  }
 }
 
-/** The middle of values, and their half extent, for each of `step` axes. */
+/** The middle of the values and half their extent, for each of `step` axes. */
 function box(values, step, count) {
   const ends = Array.from({ length: step }, (_, axis) => extent(values, axis, step, count));
   return [ends.map(([low, high]) => (low + high) / 2), ends.map(([low, high]) => (high - low) / 2 || 0.001)];

@@ -19,7 +19,7 @@ export function h(tag, properties = {}, ...children) {
 
 export const button = (label, act, properties = {}) => h("button", { type: "button", onclick: act, ...properties }, label);
 
-/** Sets a length that only the numbers know; style attributes are forbidden by the page's policy. */
+/** Sets a computed length; the page's policy forbids style attributes. */
 export function sized(element, property, value) {
   element.style.setProperty(property, value);
   return element;
@@ -35,14 +35,14 @@ export function announce(sentence) {
   $("#status").textContent = sentence;
 }
 
-/** Draws a part of the page anew; the focus stays on what has the same id. */
+/** Redraws a part of the page; the element with the same id keeps the focus. */
 export function redraw(holder, ...children) {
   const focused = holder.contains(document.activeElement) && document.activeElement.id;
   holder.replaceChildren(...children);
   if (focused) document.getElementById(focused)?.focus();
 }
 
-/** Gives a file to keep. */
+/** Downloads a file. */
 export function download(blob, name) {
   const address = URL.createObjectURL(blob);
   h("a", { href: address, download: name }).click();
@@ -59,7 +59,7 @@ export function clip(text, length) {
 const SECONDS = 8;
 let timer = null;
 
-/** Says at the foot of the page what was done; `undo` takes it back for as long as it stands there. */
+/** Shows at the foot of the page what was done; `undo` works while it is shown. */
 export function toast(sentence, undo = null) {
   const hide = () => ($("#toast").hidden = true);
   const back = () => {
@@ -72,9 +72,9 @@ export function toast(sentence, undo = null) {
   $("#toast").hidden = false;
 }
 
-/** What a text is known by in all of the page, whichever of its parts was met. */
+/** The key of a text on the page, the same for all its parts. */
 export const key = ({ collection, document, id }) => `${collection}\n${document ?? id}`;
 
-/** The keys of texts that are deleted, or about to be: no list and no map shows them. */
+/** The keys of texts that are deleted, or about to be; lists and map hide them. */
 export const gone = new Set();
 export const there = (one) => !gone.has(key(one));

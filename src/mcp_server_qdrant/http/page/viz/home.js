@@ -1,4 +1,4 @@
-// What is here, before anything is asked: collections, their tags, the newest texts; or how to begin.
+// The start view: collections, their tags, the newest texts; or how to begin.
 
 import { call } from "./api.js";
 import { $, button, clip, h, key, plural, there } from "./dom.js";
@@ -28,13 +28,13 @@ export function ago(moment) {
   return new Intl.RelativeTimeFormat("en", { numeric: "auto" }).format(-count, unit);
 }
 
-/** The age of a text of that day. */
+/** The age of a text, by its day. */
 export function old(day) {
   const [count, unit] = since(day);
   return count === 1 ? `${unit === "hour" ? "an" : "a"} ${unit} old` : `${plural(count, unit)} old`;
 }
 
-/** Ready questions: the demo's own, or one about the tags of a collection; then one about each of the largest regions. */
+/** Example questions: the demo's, or one about the tags of a collection; then one per large region. */
 function questions() {
   const about = (words) => `What is said about ${words.join(" and ")}?`;
   const tags = ({ name }) => (state.tags[name] ?? []).slice(0, 2);
@@ -47,23 +47,18 @@ function questions() {
 export function showHome(on) {
   const tip = (word, act) => button(word, act, { class: "use" });
   const title = (label, act) => button(label, act, { class: "open", dir: "auto" });
-  const card = (one) =>
+  const texts = (name, tag) => () => on.visit({ view: "texts", in: [name], tag });
+  const card = ({ name, description, updated_at: updated, ...one }) =>
     h(
       "li",
       { class: "tile" },
-      h("h3", {}, swatch(colour(one.name)), title(one.name, () => on.visit({ view: "texts", in: [one.name], tag: [] }))),
-      h("p", { class: "where" }, `${counted(one)} ${one.points === 1 ? "point" : "points"}`, one.updated_at ? `, ${ago(one.updated_at)}` : ""),
-      one.description && h("p", { class: "excerpt", dir: "auto" }, clip(one.description, 140)),
-      h("p", { class: "chips" }, (state.tags[one.name] ?? []).slice(0, TAGS).map((tag) => tip(tag, () => on.visit({ view: "texts", in: [one.name], tag: [tag] })))),
+      h("h3", {}, swatch(colour(name)), title(name, texts(name, []))),
+      h("p", { class: "where" }, `${counted(one)} ${one.points === 1 ? "point" : "points"}${updated ? `, ${ago(updated)}` : ""}`),
+      description && h("p", { class: "excerpt", dir: "auto" }, clip(description, 140)),
+      h("p", { class: "chips" }, (state.tags[name] ?? []).slice(0, TAGS).map((tag) => tip(tag, texts(name, [tag])))),
     );
   const newest = (one) =>
-    h(
-      "li",
-      { dataset: { key: key(one) } },
-      swatch(colour(one.collection)),
-      title(clip(one.title || one.text, 90), () => on.open(one)),
-      h("span", { class: "where" }, one.date ?? ""),
-    );
+    h("li", { dataset: { key: key(one) } }, swatch(colour(one.collection)), title(clip(one.title || one.text, 90), () => on.open(one)), h("span", { class: "where" }, one.date ?? ""));
   const samples = questions();
   $("#home").replaceChildren(
     samples.length ? h("p", { class: "tries" }, h("span", { class: "about" }, "Try "), samples.map((words) => tip(words, () => on.ask(words)))) : "",
@@ -73,7 +68,7 @@ export function showHome(on) {
   );
 }
 
-/** Nothing is stored yet. `on`: failed(error, again), changed(), progress(by). */
+/** The start view of an empty store. `on`: failed(error, again), changed(), progress(by). */
 export function showEmpty(on) {
   const url = new URL("mcp", location.href.replace(/[^/]*$/, "")).href;
   const text = JSON.stringify({ mcpServers: { qdrant: { type: "http", url } } }, null, 2);

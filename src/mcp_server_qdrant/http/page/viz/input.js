@@ -1,9 +1,8 @@
-// How a map is moved, pointed at and chosen from, with mouse, fingers, wheel and keys.
+// Moves the map and picks from it, by mouse, touch, wheel and keys.
 
-const STIRRED = 5; // pixels after which a press is a drag
+const STIRRED = 5; // pixels of movement that turn a press into a drag
 const WHEEL = 0.002;
-const REACH = 14; // pixels within which a point is pointed at
-const [CORNERS, APART] = [60, 4]; // of a loop around points, at most; pixels between two
+const REACH = 14; // pixels around a point that count as pointing at it
 
 export function listen(plot) {
   const { canvas } = plot;
@@ -17,8 +16,6 @@ export function listen(plot) {
     canvas.setPointerCapture(event.pointerId);
     if (!fingers.size) stirred = 0;
     fingers.set(event.pointerId, place(event));
-    if (event.shiftKey && plot.on.enclose && !plot.camera.solid) plot.loop ??= [];
-    plot.loop?.splice(0, Infinity, ...place(event));
   });
 
   canvas.addEventListener("pointermove", (event) => {
@@ -29,20 +26,14 @@ export function listen(plot) {
     stirred += Math.abs(dx) + Math.abs(dy);
     const other = [...fingers].find(([id]) => id !== event.pointerId)?.[1];
     fingers.set(event.pointerId, here);
-    if (plot.loop) lengthen(plot, here);
-    else if (other) {
+    if (other) {
       const wide = ([x, y]) => Math.hypot(x - other[0], y - other[1]) || 1;
       plot.shift(dx / 2, dy / 2);
       plot.zoom(wide(here) / wide(before), [(here[0] + other[0]) / 2, (here[1] + other[1]) / 2]);
     } else if (stirred > STIRRED) plot.camera.solid ? plot.rotate(dx * 0.01, dy * 0.01) : plot.shift(dx, dy);
   });
 
-  const lift = (event) => {
-    fingers.delete(event.pointerId);
-    if (plot.loop) closeLoop(plot);
-  };
-  canvas.addEventListener("pointerup", lift);
-  canvas.addEventListener("pointercancel", lift);
+  for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, ({ pointerId }) => fingers.delete(pointerId));
   canvas.addEventListener("pointerleave", () => plot.leave());
   canvas.addEventListener("blur", () => plot.leave());
   canvas.addEventListener("click", (event) => {
@@ -55,7 +46,7 @@ export function listen(plot) {
   canvas.addEventListener(
     "wheel",
     (event) => {
-      // A wheel scrolls the page until the map has been chosen.
+      // The wheel scrolls the page until the map was clicked.
       if (!event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return;
       event.preventDefault();
       const step = event.deltaMode === 1 ? 25 : event.deltaMode ? 500 : event.ctrlKey ? 10 : 1;
@@ -66,22 +57,6 @@ export function listen(plot) {
   canvas.addEventListener("keydown", (event) => press(plot, event));
 }
 
-function lengthen(plot, [x, y]) {
-  const { loop } = plot;
-  if (Math.hypot(x - loop.at(-2), y - loop.at(-1)) >= APART) loop.push(x, y);
-  plot.draw();
-}
-
-/** The loop is drawn: what it encloses is told, of so many corners that a link has room for them. */
-function closeLoop(plot) {
-  const { loop } = plot;
-  const step = Math.ceil(loop.length / 2 / CORNERS);
-  const corners = loop.filter((_, n) => Math.floor(n / 2) % step === 0);
-  plot.loop = null;
-  plot.draw();
-  plot.on.enclose(corners.length < 6 ? null : plot.camera.written(corners));
-}
-
 function point(plot, x, y) {
   const found = find(plot, x, y);
   plot.canvas.style.setProperty("cursor", found ? "pointer" : "grab");
@@ -90,7 +65,7 @@ function point(plot, x, y) {
   plot.on.hover(found, found.x, found.y);
 }
 
-/** What lies at a place of the canvas: { hit }, { point } or { region }, with its place; else null. */
+/** What is at a position of the canvas: { hit }, { point } or { region }, with its x and y; else null. */
 export function find(plot, x, y) {
   const { hits, labels, place, panel } = plot;
   let best = null;
@@ -127,7 +102,7 @@ function press(plot, event) {
   event.preventDefault();
 }
 
-/** To the next result, or the one before. */
+/** Highlights the next or the previous result. */
 function stepTo(plot, step) {
   const { hits } = plot;
   if (!hits.length) return;

@@ -1,13 +1,12 @@
-// What a map is painted of, from below: points, axes, names, rings, pins.
-
+// The layers of a map, from the bottom: points, axes, names, rings, pins.
 import { clip } from "./dom.js";
 import { covered, disc, paintPins, pinned } from "./pins.js";
 
-const REST_OPACITY = 0.4; // of points beside the results of a search
-const PALE = 0.35; // of the strength of a point that has none of the colours
-const MANY = 4000; // points that are drawn small
-const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // the zoom and the points in sight that are named one by one; characters
-const [GAP, LINE, ABOVE] = [8, 18, 13]; // pixels of a name
+const REST_OPACITY = 0.4; // of points that are not results
+const PALE = 0.35; // strength of a point without a colour
+const MANY = 4000; // points from which they are drawn small
+const [NAMED, FEW, TITLE] = [1.5, 120, 30]; // zoom from which points have titles, most points that have, characters
+const [GAP, LINE, ABOVE] = [8, 18, 13]; // pixels around a name
 
 export const opacity = (plot) => (plot.hits.length ? REST_OPACITY : 0.85);
 export const radius = (count) => (count > MANY ? 2 : count > 800 ? 3 : 4.5);
@@ -27,20 +26,6 @@ export function paintAll(plot) {
     context.stroke();
   }
   paintPins(plot, pins);
-  if (plot.loop?.length) paintLoop(plot);
-}
-
-/** The loop that is being drawn around points. */
-function paintLoop({ context, loop, accent }) {
-  context.beginPath();
-  for (let n = 0; n < loop.length; n += 2) context.lineTo(loop[n], loop[n + 1]);
-  context.closePath();
-  context.globalAlpha = 0.15;
-  context.fillStyle = context.strokeStyle = accent;
-  context.fill();
-  context.globalAlpha = 1;
-  context.lineWidth = 2;
-  context.stroke();
 }
 
 function paintPoints(plot) {
@@ -49,7 +34,7 @@ function paintPoints(plot) {
   const [known, full] = [colours.length, Math.round(256 * opacity(plot))];
   const shown = groups.map((group) => !hidden.has(group.collection));
   camera.project(place, (n, near) =>
-    shown[groupOf[n]] && !absent?.has(n) // what is near is stronger
+    shown[groupOf[n]] && !absent?.has(n) // nearer points are stronger
       ? Math.min(256, (!lit ? full : lit[n] ? 230 : full * 0.25) * near * (codes[n] < known ? 1 : PALE))
       : 0,
   );
@@ -81,7 +66,7 @@ function paintAxes({ context, camera, panel, line, muted, font, width }) {
   });
 }
 
-/** The names of as many regions as there is room for, in the layout in which they lie together; then of points. */
+/** Names of regions (in the layout by neighbours), then titles of points, if there is room. */
 function paintNames(plot, taken) {
   const { context, camera, panel, moving, canvas, font } = plot;
   const regions = camera.near ? panel.regions : [];
@@ -105,8 +90,8 @@ function paintNames(plot, taken) {
   canvas.dataset.labels = JSON.stringify(plot.labels.map(({ text, x, y }) => ({ text, x, y })));
 }
 
-/** The names that fit, the first ones first: { region, text, x, y, box }, none over another, or what is taken. */
-function placed({ place, context, widths, width, height }, names, taken) {
+/** The names that fit, in order: { region, text, x, y, box }; none overlaps another or a box in `taken`. */
+export function placed({ place, context, widths, width, height }, names, taken) {
   const found = [];
   for (const region of names) {
     const [x, middle, seen] = place.subarray(region.point * 3, region.point * 3 + 3);
@@ -121,7 +106,7 @@ function placed({ place, context, widths, width, height }, names, taken) {
   return found;
 }
 
-/** The titles of the points, where few are in sight. */
+/** The titles of the points, if few are visible. */
 function singles(plot) {
   const { place, panel, width, height } = plot;
   if (plot.camera.transform.k < NAMED) return [];

@@ -1,49 +1,33 @@
-// The card with the map: one panel of it at a time, what is pointed at, the points that stand out.
+// The card with the map: one panel of it at a time, its layouts, colours and regions.
 
 import { call } from "./api.js";
-import { $, announce, button, download, fixed, h, key, percent, plural, there } from "./dom.js";
+import { $, announce, button, fixed, h, key, percent, plural, redraw } from "./dom.js";
 import { decode, signature } from "./mapdata.js";
 import { Plot } from "./plot.js";
-import { showTip, swatch, typicalTexts } from "./points.js";
-import { hue, shape } from "./raster.js";
+import { collectionKeys, showTip, size, swatch, typicalTexts } from "./points.js";
+import { hue } from "./raster.js";
 import { colour, go, named, state } from "./state.js";
 
-const LAID = 1500; // ms between two questions for the layout by neighbours
-const SHOWN = 6; // documents of a region
-const [LISTED, NAMED] = [9, 4]; // regions; those by which an area is told
+const LAID = 1500; // ms between polls for the layout by neighbours
+const [SHOWN, LISTED] = [6, 9]; // texts shown of a region; regions that have buttons
 const LAYOUTS = { neighbours: "Neighbours", pca: "PCA", "3-D": "3-D" };
+const NO_REGION = { region: "", only: "" };
 
 let on; // open(text), ask(words), visit(change), show(), drawn(), point(hit or null)
 let plot = null;
 let polling;
-let seen = ""; // of the map, as the address has it
+let seen = ""; // the view in the address
 
 export function connect(callbacks) {
   on = callbacks;
   const named = (label, name, act) => button(label, act, { "aria-label": name, title: name });
   $("#zoom").replaceChildren(
-    named("Lasso", "Draw a loop around points; with Shift at any time", () => lasso(!plot?.loop)),
-    named("In view", "What is in view: its texts, and a search only here", () => plot && enclose(plot.seen)),
     named("−", "Zoom out", () => plot?.scaleBy(1 / 1.4)),
     named("+", "Zoom in", () => plot?.scaleBy(1.4)),
     named("⟲", "Show everything again", whole),
-    named("Save", "Save the map as a picture", () => plot?.canvas.toBlob((picture) => download(picture, "map.png"))),
   );
   $("#region").addEventListener("keydown", ({ key: pressed }) => pressed === "Escape" && leave());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => plot?.restyle());
-}
-
-/** Lets the next drag over the map draw a loop around points. */
-function lasso(on) {
-  if (plot) plot.loop = on ? [] : null;
-  $("#zoom button").setAttribute("aria-pressed", String(on));
-  $("#canvas").classList.toggle("drawing", on);
-}
-
-/** An area was drawn, or chosen; null: nothing. */
-function enclose(area) {
-  lasso(false);
-  if (area) on.visit({ area, region: "", only: "" });
 }
 
 export const busy = (is) => $("#map").setAttribute("aria-busy", String(is));
@@ -65,10 +49,10 @@ export async function load(search, signal) {
   }
 }
 
-/** Asks until the map has its layout by neighbours and all that was stored meanwhile, and draws that. */
+/** Polls until the layout by neighbours is complete, with all texts stored meanwhile, and draws it. */
 async function awaitLayout(map) {
   if (map !== state.map) return;
-  const others = () => String(map.collections) !== String(named()); // are chosen: drawn just now, or none
+  const others = () => String(map.collections) !== String(named()); // other collections are chosen, or none
   const later = () => (polling = setTimeout(awaitLayout, LAID, map));
   if (others()) return later();
   const answer = await call("map", { collections: map.collections, points: false }).catch(() => null);
@@ -79,29 +63,27 @@ async function awaitLayout(map) {
   if (!laid && plot?.panel.neighbours) announce("The map has moved: what is alike now lies near.");
 }
 
-/** Places a search on the points that are drawn already; draws anew where those have changed. */
+/** Places a search on the drawn points; redraws if those have changed. */
 export async function place(search, signal) {
-  if (!state.map) return load(search, signal);
   const answer = await call("map", { collections: state.map.collections, search, points: false }, signal);
   if (signature(answer) !== signature(state.map)) return load(search, signal);
   showPlaces({ ...answer, search });
 }
 
-/** Takes the search off the map. */
+/** Removes the search from the map. */
 export function unplace() {
   if (state.map) showPlaces({ hits: [], queries: [], search: null });
 }
 
 const layout = () => (state.route.layout in LAYOUTS ? state.route.layout : "neighbours");
 
-/** Whether another layout is shown than the one that is chosen, which is being made. */
+/** True while another layout is shown than the chosen one, which is being computed. */
 const waits = () => layout() === "neighbours" && !plot.panel.neighbours && state.map.coming;
 
-/** Draws a panel of the map that is there. */
 function showPanel() {
   const { map } = state;
   const panel = map.panels[state.panel];
-  const look = plot?.camera.transform;
+  const transform = plot?.camera.transform;
   plot?.destroy();
   plot = null;
   $("#panel").replaceChildren(...map.panels.map(({ model }, place) => h("option", { value: place, selected: place === state.panel }, model)));
@@ -112,23 +94,21 @@ function showPanel() {
   };
   $("#map").classList.toggle("nothing", !panel);
   if (!panel) return showNotes();
-  const colours = panel.groups.map(({ collection }) => colour(collection));
-  plot = new Plot($("#canvas"), panel, colours, {
+  plot = new Plot($("#canvas"), panel, panel.groups.map(({ collection }) => colour(collection)), {
     hover: (found, x, y) => {
       showTip($("#tip"), plot, found, x, y, colour);
       on.point(found?.hit ?? null);
     },
-    pick: ({ region, hit, point }) => (region ? on.visit({ region: region.name, area: "", only: "" }) : on.open(hit ?? panel.about(point))),
+    pick: ({ region, hit, point }) => (region ? enter(region) : on.open(hit ?? panel.about(point))),
     rests: () => {
-      if (waits()) return; // what is seen of another layout is in no link
+      if (waits()) return; // the view of another layout is not linked
       seen = plot.camera.view;
       go({ ...state.route, at: seen }, { step: false });
     },
     sized: aim,
-    enclose,
     step: (hit) => announce(`${hit.rank}: ${hit.title}, ${hit.collection}, relevance ${fixed(hit.relevance)}`),
   });
-  if (look) plot.camera.transform = look;
+  if (transform) plot.camera.transform = transform;
   plot.hide(state.hidden);
   plot.arrange(layout());
   state.chosen = null;
@@ -136,20 +116,19 @@ function showPanel() {
   showPlaces(map);
 }
 
-/** To what the address names of the map, else to the hits. */
+/** Shows the part of the map that the address names, else the hits. */
 function aim() {
   if (state.route.at) lookAt(state.route.at);
   else if (state.map.hits.length) plot.approach();
 }
 
-/** Shows the part of the map that an address names, at once. */
 function lookAt(view) {
   plot.stop();
   plot.camera.view = view;
   plot.draw(true);
 }
 
-/** Shows what the address has of the map. */
+/** Shows the map's state in the address. */
 export function follow() {
   if (!plot) return;
   const { at = "" } = state.route;
@@ -159,161 +138,116 @@ export function follow() {
   showAround();
 }
 
-/** All around the points: layouts, legend, regions, what stands out, notes. */
+/** Shows everything around the points. */
 function showAround() {
   showLayouts();
   showColours();
   showRegions();
-  showChosen();
+  showRegion();
   showNotes();
 }
 
-/** The layout by neighbours has its place while it is made, and where it cannot be it has none. */
+/** The layouts to choose from: that by neighbours is disabled while computed, and absent if it cannot be. */
 function showLayouts() {
-  const { map } = state;
   const laid = Boolean(plot.panel.neighbours);
   const shown = laid || layout() !== "neighbours" ? layout() : "pca";
   const choice = ([value, label]) => {
     const made = value !== "neighbours" || laid;
-    if (!made && !map.coming) return "";
-    const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: !made, onchange: () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" }) });
+    if (!made && !state.map.coming) return "";
+    const choose = () => on.visit({ layout: value === "neighbours" ? "" : value, at: "" });
+    const input = h("input", { type: "radio", name: "layout", id: `layout-${value}`, value, checked: value === shown, disabled: !made, onchange: choose });
     return h("label", { title: made ? "" : "This layout is being made: near will mean alike" }, input, h("span", {}, made ? label : `${label}…`));
   };
-  const focused = document.activeElement.name === "layout";
-  $("#layout").replaceChildren(...Object.entries(LAYOUTS).map(choice));
-  if (focused) $("#layout input:checked").focus();
+  redraw($("#layout"), ...Object.entries(LAYOUTS).map(choice));
 }
 
-/** What the points can be coloured by: pairs of a name in the address and words. */
-function colourings() {
-  const words = { tags: "tag", created_at: "age" };
-  return [["", "Colour by collection"], ...plot.panel.facets.map(({ key: name }) => [name, `Colour by ${words[name] ?? name}`])];
-}
-
-/** The points' colours and their legend: by collection, or by what their payloads have in common. */
+/** The colours of the points and their legend: by collection, or by a value of the payload. */
 function showColours() {
   const { panel } = plot;
   const facet = panel.facets.find((one) => one.key === state.route.colour);
-  const choices = colourings();
+  const words = { tags: "tag", created_at: "age" };
+  const choices = [["", "collection"], ...panel.facets.map(({ key: name }) => [name, words[name] ?? name])];
   $("#colouring").hidden = choices.length < 2;
   $("#colouring").onchange = ({ target }) => on.visit({ colour: target.value });
-  $("#colouring").replaceChildren(...choices.map(([value, label]) => h("option", { value, selected: value === (facet?.key ?? "") }, label)));
+  $("#colouring").replaceChildren(...choices.map(([value, label]) => h("option", { value, selected: value === (facet?.key ?? "") }, `Colour by ${label}`)));
   plot.paintBy(facet?.codes ?? panel.groupOf, facet ? facet.values.map((_, n) => hue(n)) : panel.groups.map(({ collection }) => colour(collection)));
   $("main").classList.toggle("recoloured", Boolean(facet));
   $("#legend").setAttribute("aria-label", facet ? `Colours of ${facet.key}` : "Collections shown");
-  $("#legend").classList.toggle("values", Boolean(facet));
-  const others = facet && h("li", {}, h("i", { class: "swatch none" }), "others");
-  $("#legend").replaceChildren(...(facet ? [...facet.values.map((value, n) => h("li", {}, swatch(hue(n)), value)), others] : panel.groups.map(legend)));
+  const values = facet && [...facet.values.map((value, n) => [swatch(hue(n)), value]), [h("i", { class: "swatch none" }), "others"]];
+  $("#legend").replaceChildren(...(values ? values.map((value) => h("li", {}, value)) : collectionKeys(plot, colour, state.hidden)));
   showPins();
 }
 
-/** A collection, whose points are taken off the map or put back. */
-function legend({ collection, count, total }, place) {
-  const { hidden } = state;
-  const toggle = (event) => {
-    if (!hidden.delete(collection)) hidden.add(collection);
-    event.currentTarget.setAttribute("aria-pressed", String(!hidden.has(collection)));
-    plot.hide(hidden);
-  };
-  const number = h("span", { class: "count" }, drawnOf(count, total));
-  return h("li", {}, button([swatch(colour(collection), shape(place)), collection, number], toggle, { class: "toggle", "aria-pressed": String(!hidden.has(collection)) }));
-}
-
-/** The largest regions as buttons: with the focus one stands out, pressed it opens. */
+/** The largest regions as buttons, which show their points on focus. */
 function showRegions() {
-  const one = (region) =>
-    button([region.name, h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`)], () => on.visit({ region: region.name, area: "", only: "" }), {
-      class: "use",
-      dir: "auto",
-      id: `region-${region.name}`,
-      onfocus: () => plot.light(plot.within(region), region),
-      onblur: () => plot.light(state.chosen?.points ?? null, state.chosen?.region),
-    });
   const { regions } = plot.panel;
-  const focused = document.activeElement.id;
-  $("#regions").replaceChildren(...regions.slice(0, LISTED).map((region) => h("li", {}, one(region))));
+  const one = (region) => {
+    const focus = { onfocus: () => plot.light(plot.within(region), region), onblur: light };
+    return button([region.name, h("span", { class: "count" }, ` ${region.size.toLocaleString("en")}`)], () => enter(region), { class: "use", dir: "auto", id: `region-${region.name}`, ...focus });
+  };
+  redraw($("#regions"), ...regions.slice(0, LISTED).map((region) => h("li", {}, one(region))));
   $("#regions").hidden = !regions.length;
-  if (focused.startsWith("region-")) document.getElementById(focused)?.focus();
 }
 
-/** The points that the address names, by a region or an area, once they are there. */
-function showChosen() {
-  const { region: name, area, only } = state.route;
-  const { panel } = plot;
-  const wanted = name || area || null;
-  if (wanted && state.chosen?.wanted !== wanted) {
-    const region = panel.regions.find((one) => one.name === name);
-    if (!region && (!area || waits())) return; // not yet
-    const points = region ? plot.within(region) : plot.enclosed(area);
-    const words = region ? region.words : told(points);
-    state.chosen = { wanted, region, points, words, ids: some(points).map((point) => panel.about(point).id) };
-    announce(`Region ${words.join(", ")}, ${plural(points.length, "point")}`);
-    if (only) on.show();
-  } else if (!wanted) state.chosen = null;
-  plot.light(state.chosen?.points ?? null, state.chosen?.region);
-  showCard();
+const enter = ({ name }) => on.visit({ region: name, only: "" });
+
+function leave() {
+  const { region } = state.route;
+  on.visit(NO_REGION);
+  (document.getElementById(`region-${region}`) ?? plot.canvas).focus();
 }
 
-/** What stands out: its words, its documents, and what can be done with it. */
-function showCard() {
+/** Emphasises the open region. */
+const light = () => plot.light(state.chosen?.points ?? null, state.chosen?.region);
+
+/** Shows the region in the address once it exists: its words, its texts, a search in it. */
+function showRegion() {
+  const { region: name, only } = state.route;
+  const region = plot.panel.regions.find((one) => one.name === name);
+  if (name && !region) return; // not computed yet
+  const isNew = name && state.chosen?.region !== region;
+  if (isNew) {
+    const points = plot.within(region);
+    const step = Math.ceil(points.length / state.setup.most); // a search accepts at most so many ids
+    const ids = points.filter((_, n) => n % step === 0).map((point) => plot.panel.about(point).id);
+    state.chosen = { region, points, ids };
+    announce(`Region ${region.words.join(", ")}, ${plural(points.length, "point")}`);
+  } else if (!name) state.chosen = null;
+  light();
   const card = $("#region");
-  const before = document.activeElement;
-  const wasHidden = card.hidden;
-  card.hidden = !state.chosen;
-  if (!state.chosen) return;
-  const { points, words, ids, region } = state.chosen;
-  const { only } = state.route;
-  const like = words.slice(0, 5).join(" ");
+  const [before, wasHidden] = [document.activeElement, card.hidden];
+  card.hidden = !name;
+  if (!name) return;
+  const { points, ids } = state.chosen;
   const limited = ids.length < points.length ? ` (in ${plural(ids.length, "point")} of them)` : "";
-  const focused = card.contains(before) && before.id;
-  card.replaceChildren(
-    h("h3", { dir: "auto", tabIndex: -1 }, words.join(region ? ", " : " · ") || "What you chose"),
+  redraw(
+    card,
+    h("h3", { dir: "auto", tabIndex: -1 }, region.words.join(", ")),
     h("p", { class: "hint" }, plural(points.length, "point")),
     typicalTexts(plot, points, SHOWN, on.open),
     h(
       "p",
       { class: "acts" },
       button(`Search only here${limited}`, () => on.visit({ only: only ? "" : "1" }), { id: "only", "aria-pressed": String(Boolean(only)) }),
-      like && button("More like this", () => on.ask(like)),
+      button("More like this", () => on.ask(region.words.slice(0, 5).join(" "))),
       button("Close", leave),
     ),
   );
-  if (focused) document.getElementById(focused)?.focus();
-  if (!wasHidden) return;
-  if (before.matches(":focus-visible")) $("h3", card).focus();
-  card.scrollIntoView({ block: "nearest" });
-}
-
-function leave() {
-  const { region } = state.route;
-  on.visit({ region: "", area: "", only: "" });
-  (document.getElementById(`region-${region}`) ?? plot.canvas).focus();
-}
-
-/** The regions that most of the points are of, by name. */
-function told(points) {
-  const { regions, regionOf } = plot.panel;
-  const held = new Map();
-  for (const point of points) if (regions[regionOf?.[point]]) held.set(regionOf[point], (held.get(regionOf[point]) ?? 0) + 1);
-  return [...held].sort(([, one], [, other]) => other - one).slice(0, NAMED).map(([place]) => regions[place].name);
-}
-
-/** As many of them as a search can be kept to, evenly chosen. */
-function some(points) {
-  const step = Math.ceil(points.length / state.setup.most);
-  return points.filter((_, n) => n % step === 0);
+  if (wasHidden && before.matches(":focus-visible")) $("h3", card).focus();
+  if (wasHidden) card.scrollIntoView({ block: "nearest" });
+  if (isNew && only) on.show();
 }
 
 function showPlaces({ hits, queries, search, notes }) {
   const before = JSON.stringify(state.map.hits);
   Object.assign(state.map, { hits, queries, search, notes: notes ?? state.map.notes });
-  if (!plot) return showNotes();
+  showNotes();
+  if (!plot) return;
   showPins();
   if (before !== JSON.stringify(hits)) aim();
-  showNotes();
 }
 
-/** The pins: of the colours of the collections, where those are the colours of the map. */
+/** The pins have the colours of the collections, unless the map has other colours. */
 function showPins() {
   const own = ({ panel }) => panel === state.panel;
   const coloured = state.map.hits.filter(own).map((hit) => ({ ...hit, colour: state.route.colour ? plot.surface : colour(hit.collection) }));
@@ -321,50 +255,29 @@ function showPins() {
   mark();
 }
 
-/** How much of the differences between the points is seen, and what is not on the map. */
+/** Shows the explained variance, and what is not on the map. */
 function showNotes() {
-  const { map } = state;
-  const said = map.notes.map((note) => h("p", { class: "hint" }, note));
-  if (plot) said.unshift(plot.panel.neighbours && layout() === "neighbours" ? h("p", {}, `What is alike lies near; distances between groups mean little. ${size(plot.panel)}.`) : variance(plot.panel));
-  else said.push(h("p", { class: "empty" }, map.notes.length ? "" : "There is nothing to draw."));
+  const { notes } = state.map;
+  const said = notes.map((note) => h("p", { class: "hint" }, note));
+  if (plot) said.unshift(h("p", {}, `${plot.camera.near ? "What is alike lies near; distances between groups mean little." : variance(plot.panel)} ${size(plot.panel)}.`));
+  else if (!notes.length) said.push(h("p", { class: "empty" }, "There is nothing to draw."));
   $("#map-notes").replaceChildren(...said);
 }
 
-const drawnOf = (count, total) => `${count < total ? `${count.toLocaleString("en")} of ` : ""}${total.toLocaleString("en")}`;
-const size = ({ count, groups }) => `${drawnOf(count, groups.reduce((sum, { total }) => sum + total, 0))} points`;
-
-function variance(panel) {
-  const { explained } = panel;
-  const shares = explained.slice(0, layout() === "3-D" ? 3 : 2);
-  const all = shares.reduce((sum, share) => sum + share, 0);
+function variance({ explained }) {
+  const shares = explained.slice(0, plot.camera.solid ? 3 : 2);
   const each = shares.map((share, axis) => `PC ${axis + 1} ${(share * 100).toFixed(1)} %`).join(", ");
-  return h("p", {}, `${percent(all)} of the variance is seen: ${each}. ${size(panel)}.`);
+  return `${percent(shares.reduce((sum, share) => sum + share, 0))} of the variance is seen: ${each}.`;
 }
 
-/** The text that is open stands out. */
+/** Marks the open text. */
 export const mark = () => plot?.mark(state.open && key(state.open));
 
-/** Takes what is gone off the map. */
+/** Hides deleted texts. */
 export const drop = () => plot?.drop();
 
+/** Shows the whole map. */
 export const whole = () => plot?.reset();
 
-/** Marks a result, pointed at in the list. */
+/** Highlights the result that the list points at. */
 export const highlight = (result) => plot?.highlight(plot.hits.find((hit) => result && key(hit) === key(result)) ?? null);
-
-/** What can be done with the map, for who types it. */
-export function commands() {
-  if (!plot) return [];
-  const regions = plot.panel.regions.map((region) => ({ kind: "Go to region", name: region.name, act: () => goTo(region) }));
-  const colours = colourings().map(([colour, name]) => ({ kind: "Map:", name, act: () => on.visit({ colour }) }));
-  return [...regions, ...colours];
-}
-
-/** Every text that is drawn, by its points. */
-export const texts = () => (plot ? plot.all(() => true).map((point) => plot.panel.about(point)).filter(there) : []);
-
-function goTo(region) {
-  on.visit({ region: region.name, area: "", only: "", layout: "" });
-  const { neighbours } = plot.panel;
-  plot.glide(plot.camera.around(plot.within(region).map((point) => ({ at: neighbours.slice(point * 3, point * 3 + 3) }))));
-}

@@ -1,9 +1,9 @@
-// The server's map, decoded: typed arrays of coordinates, and what is known of each point.
+// Decodes the server's map: typed arrays of coordinates, and the properties of each point.
 
 const bytes = (base64) => Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 const numbers = (base64, scale) => Float32Array.from(new Int16Array(bytes(base64).buffer), (value) => value * scale);
 
-/** The map with the points of each panel in one array of x y z, `groupOf`, ids and titles in step. */
+/** The map with the points of each panel in one array of x y z, `groupOf`, ids and titles in the same order. */
 export const decode = (answer) => ({ ...answer, panels: answer.panels.map(panel) });
 
 function panel(given) {
@@ -26,5 +26,5 @@ function panel(given) {
   return { ...given, count: ids.length, xyz: numbers(given.xyz, given.scale), groupOf, facets, about, regions: [], ...laid };
 }
 
-/** What two maps have in common when one search's places fit on the other's points. */
+/** Equal for two maps if the positions of one's search fit the other's points. */
 export const signature = ({ panels }) => JSON.stringify(panels.map(({ model, explained, groups }) => [model, explained, groups]));

@@ -1,21 +1,22 @@
-// One stored text in full, in a panel beside the map: its parts, its origin, what is like it, and changes to it.
+// The panel beside the map with one whole text: its parts, origin, similar texts, and edits.
 
 import { call } from "./api.js";
 import { $, button, clip, fixed, gone, h, key, toast } from "./dom.js";
 import { collections, state } from "./state.js";
+import { showWhy } from "./why.js";
 import { marked } from "./words.js";
 
-const AROUND = 20; // parts; the text of more is read in pieces
-const LIKE = 6; // texts like this one
-const ASKED = 600; // characters of a text that they are asked for by
+const AROUND = 20; // parts before and after; longer texts are read in pieces
+const LIKE = 6; // similar texts
+const ASKED = 600; // characters of the text used to search for them
 
-let typed = () => false; // whether something was typed that is not stored
+let typed = () => false; // whether there are unsaved changes
 
-/** True where nothing typed would be lost, or the reader does not mind. */
+export const hasTyped = () => typed();
+/** True if there are no unsaved changes, or the reader discards them. */
 export const mayLeave = () => !typed() || confirm("Drop what you have typed?");
-addEventListener("beforeunload", (event) => typed() && event.preventDefault());
 
-/** Only addresses of the web are links; a text may hold anything. */
+/** Only web addresses are links; a text may contain anything. */
 export function linkable(source) {
   try {
     return ["http:", "https:"].includes(new URL(source).protocol);
@@ -30,7 +31,7 @@ export function closeText() {
   $("#passage").hidden = true;
 }
 
-/** `on` is told: open(text), close(), step(by), opened(), left(), changed(); `around()` is the place in the list. */
+/** Callbacks of `on`: open(text), close(), step(by), opened(), left(), changed(); `around()` gives the index in the list. */
 function frame(on, title, ...body) {
   typed = () => false;
   const [at, count] = on.around();
@@ -53,13 +54,13 @@ function frame(on, title, ...body) {
   $("#passage").scrollTop = 0;
 }
 
-/** A value of the metadata as a person writes it. */
+/** A metadata value as readable text. */
 function readable(value) {
   if (Array.isArray(value) && value.every((one) => typeof one !== "object")) return value.join(", ");
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** A link where it is one, else what can be copied. */
+/** A link if it is one, otherwise text to copy. */
 function origin(source) {
   if (linkable(source)) return h("a", { href: source, target: "_blank", rel: "noopener noreferrer" }, source);
   const copy = button("Copy", () => navigator.clipboard.writeText(source).then(() => (copy.textContent = "Copied")), { class: "link" });
@@ -79,7 +80,7 @@ function details(one) {
   return h("dl", {}, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", { dir: "auto" }, value))));
 }
 
-/** The text, the part that was found marked as such. */
+/** The text, with the found part marked. */
 function body(one, part, query) {
   const holder = h("div", { class: "text", tabIndex: 0, role: "region", "aria-label": "Text", dir: "auto" });
   const from = part ? one.text.indexOf(part) : -1;
@@ -92,13 +93,13 @@ function body(one, part, query) {
   return holder;
 }
 
-/** A text, with so many parts before and after the one that is asked for. */
+/** A text, with this number of parts before and after the requested one. */
 const read = async (collection, id, neighbours = 0) => {
   const answer = await call("get", { ids: [id], collection_name: collection, neighbours, point_ids: true });
   return { ...answer.documents[0], notes: answer.notes };
 };
 
-/** Opens the text of a point; a failure is said where the text would be. */
+/** Opens the text of a point; an error is shown in place of the text. */
 export async function openText({ id, collection, document, title }, on) {
   const mine = (state.open = { id, collection, document });
   const still = () => state.open === mine;
@@ -119,7 +120,7 @@ export async function openText({ id, collection, document, title }, on) {
 
 function show(one, part, on) {
   const { may } = state.setup;
-  const whole = !one.notes.length && !one.part; // a part that is stored would take the place of all
+  const whole = !one.notes.length && !one.part; // storing a single part would replace the whole text
   const like = h("section", { class: "like", "aria-label": "Texts like this one" });
   const others = collections().map(({ name }) => name).filter((name) => name !== one.collection);
   const place = h("select", { "aria-label": "Move to" }, h("option", { value: "" }, "Move to…"), others.map((name) => h("option", { value: name }, name)));
@@ -138,6 +139,7 @@ function show(one, part, on) {
       "footer",
       {},
       button("More like this", () => showLike(like, one, on)),
+      state.route.q && !one.until ? button("Why not?", () => showWhy(like, one)) : "",
       one.until ? "" : button("Earlier versions", () => showVersions(like, one, on)),
       one.until && may.store ? button("Bring it back", () => bringBack(one, on), { class: "primary" }) : "",
       may.store && whole ? button("Edit", () => edit(one, part, on)) : "",
@@ -147,7 +149,7 @@ function show(one, part, on) {
   );
 }
 
-/** What lies near it: found by its own words, as an agent would. */
+/** Similar texts: a search with the text's own words. */
 async function showLike(holder, one, on) {
   holder.replaceChildren(h("p", { class: "loading" }, "Looking for texts like this one…"));
   try {
@@ -168,7 +170,7 @@ async function showLike(holder, one, on) {
   }
 }
 
-/** What it was before somebody replaced it. */
+/** The earlier versions of the text. */
 async function showVersions(holder, one, on) {
   holder.replaceChildren(h("p", { class: "loading" }, "Looking for earlier versions…"));
   try {
@@ -191,7 +193,7 @@ async function bringBack(version, on) {
   if (back) on.open({ id: back.id, collection: back.collection, title: version.title }, { step: false });
 }
 
-/** A text as it was read: a change of one that somebody else has changed since is refused. */
+/** Identifies a text as it was read: the server refuses an edit if the text has changed since. */
 const where = (one) => ({ collection_name: one.collection, seen: one.revision });
 
 function edit(one, part, on) {
@@ -210,7 +212,7 @@ function edit(one, part, on) {
       const undo = () => restore(before, one, on).then((back) => back && on.open(one, { step: false }));
       toast("Saved.", before && undo);
       typed = () => false;
-      on.open({ ...one, title: title.value }, { step: false }); // the part that was found may be gone
+      on.open({ ...one, title: title.value }, { step: false }); // the found part may not exist any more
       on.changed();
     } catch (error) {
       save.disabled = false;
@@ -244,7 +246,7 @@ function edit(one, part, on) {
   title.focus();
 }
 
-/** Deletes a text, out of sight at once; where the server keeps none, only what the reader is sure of. */
+/** Deletes a text, hidden at once; if the server keeps no versions, only after a confirmation. */
 async function remove(one, on) {
   if (!state.setup.days && !confirm("Delete this text for good?")) return;
   gone.add(key(one));
@@ -260,7 +262,7 @@ async function remove(one, on) {
   }
 }
 
-/** Brings an earlier version of a text back. */
+/** Restores an earlier version of a text. */
 async function restore(id, one, on) {
   try {
     const back = await call("store", { id, collection_name: one.collection });

@@ -1,20 +1,19 @@
 // The results and the query on a map.
-
 import { channels, hex } from "./raster.js";
 
-const PIN = 19; // pixels between the middles of two pins
-const NAME = 25; // from the middle of the star to that of its name
+const PIN = 19; // pixels between the centres of two pins
+const NAME = 25; // pixels from the centre of the star to that of its name
 const NUMBERED = 5; // results whose pins have a number; the others are dots
 
 export const numbered = ({ rank }) => rank <= NUMBERED;
 
-/** Black or white, whichever reads better on a colour. */
+/** Black or white, whichever is more readable on a colour. */
 export function contrasting(colour) {
   const [r, g, b] = channels(hex(colour));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 140 ? "#111" : "#fff";
 }
 
-/** Where the results and the star of the query stand in this frame: { shown, star }. */
+/** The positions of the results and the query's star in this frame: { shown, star }. */
 export function pinned(plot) {
   const { camera } = plot;
   const lens = camera.lens();
@@ -26,8 +25,8 @@ export function pinned(plot) {
   return { shown, star };
 }
 
-/** Moves pins that hide each other, or the star, a little apart. */
-function apart(pins, star) {
+/** Separates pins that overlap each other, or the star and its name. */
+export function apart(pins, star) {
   const fixed = star ? [star, ...[-26, 0, 26].map((along) => [star[0] + along, star[1] + NAME])] : []; // and its name
   for (let round = 0; round < 8; round++) {
     pins.forEach((pin, n) => {
@@ -44,7 +43,7 @@ function apart(pins, star) {
   }
 }
 
-/** Pixels that no name may cover: [left, top, right, bottom] of each. */
+/** Boxes that no name may cover: [left, top, right, bottom]. */
 export function covered({ shown, star }) {
   const boxes = shown.map((hit) => {
     const [[x, y], far] = [hit.pin, numbered(hit) ? 9 : 5];
@@ -54,7 +53,7 @@ export function covered({ shown, star }) {
   return boxes;
 }
 
-/** The pins above all points, the best uppermost, then the query. */
+/** Draws the pins, the best on top, then the query. */
 export function paintPins(plot, { shown, star }) {
   const { context, active, accent, ink, font } = plot;
   if (star && active) line(context, star, active.pin, accent, [4, 4]);

@@ -1,7 +1,6 @@
 // One panel of the map: a scatter plot on a canvas, in two or three dimensions.
 //
-// While it moves it is drawn in fewer pixels; at rest in all of them.
-
+// While it moves it is drawn in a lower resolution.
 import { Camera } from "./camera.js";
 import { gone, key, there } from "./dom.js";
 import { listen } from "./input.js";
@@ -9,15 +8,15 @@ import { opacity, paintAll } from "./layers.js";
 import { contrasting, numbered } from "./pins.js";
 import { hex, Raster } from "./raster.js";
 
-const REST = 140; // ms without a move after which it is drawn in full
-const MIDDLE = 4000; // points of a region whose middle is looked for
-const GLIDE = 500; // ms
-const STILL = matchMedia("(prefers-reduced-motion: reduce)");
+const REST = 140; // ms without movement before it is drawn in full resolution
+const MIDDLE = 4000; // most points of a region whose middle is computed
+const GLIDE = 500; // ms of an animation
+const STILL = "(prefers-reduced-motion: reduce)";
 
 export class Plot {
   /**
-   * `on` is told of: hover(what is pointed at or null, x, y), step(hit), sized() once, rests(), enclose(area), and
-   * pick(found), which is a { hit }, a { point } or a { region }.
+   * `on` has callbacks: hover(found or null, x, y), step(hit), sized() once, rests() and pick(found), where found is
+   * { hit }, { point } or { region }.
    */
   constructor(holder, panel, colours, on) {
     this.panel = panel;
@@ -26,16 +25,16 @@ export class Plot {
     this.raster = new Raster();
     this.place = new Float32Array(panel.count * 3); // x, y and strength of each point
     this.paintBy(panel.groupOf, colours);
-    this.widths = {}; // of names
+    this.widths = {}; // name -> pixels
     this.labels = [];
     this.hits = []; // { rank, at, neighbours, collection, id, title, snippet }
-    this.query = this.active = this.opened = null; // of the hits one pointed at, one open
-    this.marked = []; // the points of the text that is open
-    this.lit = this.focus = null; // a byte for each point, not 0 where it stands out; a region whose name does
+    this.query = this.active = this.opened = null; // the query; the hit pointed at; the open one
+    this.marked = []; // the points of the open text
+    this.lit = this.focus = null; // a byte per point, not 0 if emphasised; the emphasised region
     this.hidden = new Set();
-    this.loop = null; // [x, y, x, y, …] while one is drawn around points; [] before its first place
     this.absent = null; // points that are deleted
     this.canvas = holder.appendChild(document.createElement("canvas"));
+    this.canvas.plot = this; // for tests and the console, which cannot reach the app's module
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", "scatter plot");
@@ -53,14 +52,13 @@ export class Plot {
     this.canvas.remove();
   }
 
-  /** Which of the colours each point has; beyond them they are pale. */
+  /** `codes` are indexes into `colours`; points with a larger code are pale. */
   paintBy(codes, colours) {
     this.codes = codes;
     this.colours = colours.map(hex);
     this.draw();
   }
 
-  /** Shows a layout of the camera's. */
   arrange(layout) {
     this.camera.arrange(layout);
     this.describe();
@@ -73,12 +71,12 @@ export class Plot {
     if (this.width && marks.length) this.glide(this.camera.around(marks));
   }
 
-  /** Moves to another transform; at once where motion is reduced. */
+  /** Moves to another transform; without animation if the person prefers that. */
   glide(to) {
     this.stop();
     const [from, start] = [this.camera.transform, performance.now()];
     const step = () => {
-      const passed = STILL.matches ? 1 : Math.min((performance.now() - start) / GLIDE, 1);
+      const passed = matchMedia(STILL).matches ? 1 : Math.min((performance.now() - start) / GLIDE, 1);
       const share = passed * passed * (3 - 2 * passed);
       const between = (name) => from[name] + (to[name] - from[name]) * share;
       this.camera.transform = { k: between("k"), x: between("x"), y: between("y") };
@@ -92,14 +90,14 @@ export class Plot {
     cancelAnimationFrame(this.timer);
   }
 
-  /** Rings around the points of the text that is open; its pin, too, stands out. */
+  /** Marks the open text: rings around its points, and its pin is larger. */
   mark(name) {
     this.marked = name ? this.all((point) => key(this.panel.about(point)) === name) : [];
     this.opened = this.active = (name && this.hits.find((hit) => key(hit) === name)) || null;
     this.draw();
   }
 
-  /** Lets points stand out, and the name of their region; null: none. */
+  /** Emphasises points and the name of their region; null: none. */
   light(points, region = null) {
     this.focus = region;
     this.lit = points && new Uint8Array(this.panel.count);
@@ -114,22 +112,7 @@ export class Plot {
     return this.all((point) => regionOf[point] === number);
   }
 
-  /** All that is seen, as an address holds an area. */
-  get seen() {
-    const { width, height } = this;
-    return this.camera.written([0, 0, width, 0, width, height, 0, height]);
-  }
-
-  /** The points of an area: of a polygon, as an address holds it. */
-  enclosed(area) {
-    const corners = this.camera.read(area);
-    this.camera.project(this.place, () => 1);
-    const points = this.all((n) => inside(corners, this.at(n)) && this.shows(this.panel.about(n)));
-    this.draw();
-    return points;
-  }
-
-  /** Those of some points that lie in their middle, as it is seen now. */
+  /** Of some points, those nearest to their middle on the screen. */
   typical(points, count) {
     const mean = (axis) => points.reduce((sum, point) => sum + this.at(point)[axis], 0) / points.length;
     const [x, y] = [mean(0), mean(1)];
@@ -138,7 +121,7 @@ export class Plot {
     return points.filter((_, n) => n % step === 0).sort((one, other) => far(one) - far(other)).slice(0, count);
   }
 
-  /** Where a point is seen. */
+  /** The position of a point on the screen. */
   at(point) {
     return [this.place[point * 3], this.place[point * 3 + 1]];
   }
@@ -149,7 +132,7 @@ export class Plot {
     return found;
   }
 
-  /** The search's hits and query in this panel; what is not a hit is dimmed. */
+  /** Shows the hits and the query of a search; other points are dimmed. */
   show(hits, query) {
     this.hits = hits.map((hit) => ({ ...hit, on: contrasting(hit.colour) }));
     this.query = query;
@@ -163,7 +146,7 @@ export class Plot {
     this.drop();
   }
 
-  /** Takes what is gone off the map. */
+  /** Hides deleted texts. */
   drop() {
     const points = gone.size ? this.all((point) => !there(this.panel.about(point))) : [];
     this.absent = points.length ? new Set(points) : null;
@@ -182,7 +165,7 @@ export class Plot {
   restyle() {
     const style = getComputedStyle(this.canvas);
     for (const name of ["ink", "surface", "line", "muted", "accent"]) {
-      this.canvas.style.setProperty("color", `var(--${name})`); // a host's may be light-dark()
+      this.canvas.style.setProperty("color", `var(--${name})`); // a host's colour may be light-dark()
       this[name] = hex(style.color);
     }
     this.font = style.getPropertyValue("--font").trim();
@@ -253,7 +236,7 @@ export class Plot {
     this.glide(this.camera.reset());
   }
 
-  /** Draws with the next frame, once however often it was asked for; in full once it rests. */
+  /** Draws with the next frame; in full resolution once nothing moves. */
   draw(moving = false) {
     if (moving) {
       this.moving = true;
@@ -276,14 +259,4 @@ export class Plot {
     paintAll(this);
     this.canvas.dataset.frame = (performance.now() - start).toFixed(1);
   }
-}
-
-/** Whether a place lies in a polygon: a line from it to the right crosses an odd number of the edges. */
-function inside(corners, [x, y]) {
-  let odd = false;
-  for (let n = 0, last = corners.length - 2; n < corners.length; last = n, n += 2) {
-    const [ax, ay, bx, by] = [corners[n], corners[n + 1], corners[last], corners[last + 1]];
-    if (ay > y !== by > y && x < ((bx - ax) * (y - ay)) / (by - ay) + ax) odd = !odd;
-  }
-  return odd;
 }

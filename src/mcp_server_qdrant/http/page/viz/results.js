@@ -1,4 +1,4 @@
-// The ranked results, with bars that say why each ranks there.
+// The ranked results, each with a bar and a sentence that explain its rank.
 
 import { button, clip, fixed, h, key, plural, sized, there } from "./dom.js";
 import { old } from "./home.js";
@@ -8,8 +8,8 @@ import { alike, excerpt, marked, words } from "./words.js";
 
 const SAID = { verbatim: "the very words", neighbours: "beside a better one", priority: "preferred", fuzzy: "spelling" };
 
-/** Hundredths that add up to the whole, as all of them are shown. */
-function rounded(values, whole) {
+/** Parts rounded to hundredths so that they add up to the rounded whole. */
+export function rounded(values, whole) {
   const exact = values.map((value) => Math.max(value, 0) * 100);
   const made = exact.map(Math.floor);
   let left = Math.round(fixed(whole) * 100) - made.reduce((sum, one) => sum + one, 0);
@@ -18,7 +18,7 @@ function rounded(values, whole) {
   return made.map((value) => value / 100);
 }
 
-/** The part of the relevance that each kind of evidence gave, and the factors after it. */
+/** How much each kind of evidence added to the relevance, and the factors after it. */
 export function parts({ why, relevance }) {
   const gains = Object.entries(why.gains ?? {});
   const given = [why.alpha * (why.meaning ?? 0), (1 - why.alpha) * (why.words ?? 0), ...gains.map(([, gain]) => gain)];
@@ -27,7 +27,7 @@ export function parts({ why, relevance }) {
   return { meaning, words, gains: gains.map(([name], n) => [name, more[n]]), factors };
 }
 
-/** Why it ranks here, as a person would say it. */
+/** A sentence on why the result ranks here. */
 export function reason(one, query) {
   const { meaning, words: keywords, gains, factors } = parts(one);
   const wanted = [...new Set(words(query))];
@@ -61,35 +61,23 @@ function bar(one, query) {
   const what = parts(one);
   const piece = (kind, share, title) =>
     share > 0 && sized(h("i", { class: kind, title: `${title} ${fixed(share)}` }), "width", `${share * 100}%`);
-  return h(
-    "details",
-    { class: "why" },
-    h(
-      "summary",
-      {},
-      h("span", { class: "reason" }, reason(one, query)),
-      h(
-        "span",
-        { class: "bar", role: "img", "aria-label": figures(one, what) },
-        piece("meaning", what.meaning, "meaning"),
-        piece("words", what.words, "keywords"),
-        what.gains.map(([name, gain]) => piece("gains", gain, name)),
-      ),
-    ),
-    h("p", { class: "parts" }, figures(one, what)),
-  );
+  const pieces = [piece("meaning", what.meaning, "meaning"), piece("words", what.words, "keywords"), what.gains.map(([name, gain]) => piece("gains", gain, name))];
+  const said = figures(one, what);
+  const drawn = h("span", { class: "bar", role: "img", "aria-label": said }, pieces);
+  return h("details", { class: "why" }, h("summary", {}, h("span", { class: "reason" }, reason(one, query)), drawn), h("p", { class: "parts" }, said));
 }
 
 const UP = "M6.5 17.5h-3v-8h3m0 8v-8l3.2-6.3c1.3 0 2 .9 2 2.1V8h4.1c1 0 1.8 1 1.5 2l-1.6 6c-.2.9-1 1.5-1.9 1.5Z";
 const DOWN = "M6.5 2.5h-3v8h3m0-8v8l3.2 6.3c1.3 0 2-.9 2-2.1V12h4.1c1 0 1.8-1 1.5-2l-1.6-6c-.2-.9-1-1.5-1.9-1.5Z";
 
-/** Both thumbs of one result. */
+const SVG = "http://www.w3.org/2000/svg";
+
 function thumbs(one, name, judgedOne) {
   const thumb = (grade, path, said) => {
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", "0 0 20 20");
     svg.setAttribute("aria-hidden", "true");
-    svg.appendChild(document.createElementNS(svg.namespaceURI, "path")).setAttribute("d", path);
+    svg.appendChild(document.createElementNS(SVG, "path")).setAttribute("d", path);
     const act = () => {
       judge(one, grade);
       judgedOne();
@@ -99,41 +87,28 @@ function thumbs(one, name, judgedOne) {
   return h("span", { class: "thumbs" }, thumb(1, UP, `Answers the query: ${name}`), thumb(0, DOWN, `Does not answer the query: ${name}`));
 }
 
-/** Where the same text stands too, each collection once. */
+/** The other collections with the same text. */
 function copies(one) {
   const others = [...new Set(one.also_in.map(({ collection }) => collection))].filter((name) => name !== one.collection);
   return others.length ? `also in ${others.join(", ")}` : "stored more than once here";
 }
 
-/** One line of the list. `on`: open, point (the result, or null when left), judged. */
+/** One row of the list. `on`: open(one), point(one, or null when left), judged(). */
 export function result(one, rank, on) {
   const name = one.title || clip(one.text ?? "", 60) || one.id;
   const { q: query } = state.route;
+  const [enter, left] = [() => on.point(one), () => on.point(null)];
+  const head = [
+    sized(h("span", { class: "rank", "aria-hidden": "true" }, rank), "--colour", colour(one.collection)),
+    h("h3", {}, button(name, () => on.open(one), { class: "open", dir: "auto", title: name })),
+    h("span", { class: "relevance", title: "Score, which the list is sorted by" }, h("span", { class: "sr" }, "score "), fixed(one.why.score)),
+  ];
+  const where = [one.collection, one.date && ` · ${one.date}`, one.superseded_by && h("span", { class: "badge" }, "superseded"), one.also_in && ` · ${copies(one)}`];
   return h(
     "li",
-    {
-      class: "hit",
-      dataset: { key: key(one), id: one.id, collection: one.collection },
-      onpointerenter: () => on.point(one),
-      onpointerleave: () => on.point(null),
-      onfocusin: () => on.point(one),
-      onfocusout: () => on.point(null),
-    },
-    h(
-      "div",
-      { class: "head" },
-      sized(h("span", { class: "rank", "aria-hidden": "true" }, rank), "--colour", colour(one.collection)),
-      h("h3", {}, button(name, () => on.open(one), { class: "open", dir: "auto", title: name })),
-      h("span", { class: "relevance", title: "Score, which the list is sorted by" }, h("span", { class: "sr" }, "score "), fixed(one.why.score)),
-    ),
-    h(
-      "p",
-      { class: "where" },
-      one.collection,
-      one.date && ` · ${one.date}`,
-      one.superseded_by && h("span", { class: "badge" }, "superseded"),
-      one.also_in && h("span", {}, ` · ${copies(one)}`),
-    ),
+    { class: "hit", dataset: { key: key(one), id: one.id, collection: one.collection }, onpointerenter: enter, onpointerleave: left, onfocusin: enter, onfocusout: left },
+    h("div", { class: "head" }, head),
+    h("p", { class: "where" }, where),
     h("p", { class: "excerpt", dir: "auto" }, marked(excerpt(one.text ?? "", query), query)),
     bar(one, query),
     thumbs(one, name, on.judged),
@@ -145,7 +120,7 @@ export function about(answer) {
   return `${count} in ${answer.ms < 10 ? fixed(answer.ms, 1) : Math.round(answer.ms)} ms`;
 }
 
-/** What the search wants known: corrections, notes, what became of reranking. */
+/** Corrections, notes and failed reranking of a search. */
 export function sentences(answer) {
   const said = Object.entries(answer.corrections ?? {}).map(
     ([word, to]) => `“${word}” is not in these collections; searched for “${to}”.`,

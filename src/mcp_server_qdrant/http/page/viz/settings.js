@@ -1,4 +1,4 @@
-// The search settings: what a search asks for beside its words. What is chosen stands in the address.
+// The search settings; the address has those in use.
 
 import { $, button, h, redraw } from "./dom.js";
 import { swatch } from "./points.js";
@@ -8,9 +8,9 @@ const ALGORITHMS = [["", "hybrid: meaning and keywords"], ["semantic", "semantic
 const MEANING = [["", "automatic"], ...Array.from({ length: 11 }, (_, n) => [String(n / 10), `${n * 10} %, keywords ${100 - n * 10} %`])];
 const PRIORITIES = [["natural", "natural (off)"], ["soft", "soft"], ["medium", "medium"], ["hard", "hard"]];
 const RESULTS = [["", "as many as fit"], ...LIMITS.map((n) => [n, `up to ${n}`])];
-const TAGS = 14; // that are shown at first
+const TAGS = 14; // shown at first
 
-/** How many texts a collection has; one that did not answer in time has not none. */
+/** The number of texts of a collection; unknown, not 0, if it did not answer in time. */
 export const counted = (one) => (one.points || one.legs.length ? one.points.toLocaleString("en") : "–");
 
 /** Draws all settings; `visit(change)` goes to another address. */
@@ -83,7 +83,7 @@ function tagBoxes(field, box, visit) {
   return field("Tags", { class: "tags", hidden: !names.length }, h("p", { class: "hint" }, "Only texts with one of these."), list, names.length > TAGS && more);
 }
 
-/** One of the filters that the operator of the server configured. */
+/** A filter that the server's operator configured. */
 function filter({ name, description, field_type: type, condition, required }, pair, visit) {
   const many = condition === "any" || condition === "except";
   const one = (part) => (type === "integer" || type === "float" ? Number(part) : type === "boolean" ? part === "true" : part);

@@ -1,51 +1,53 @@
-// All that the page knows and shows, in one place. What can be linked is the address: behind the #, which never
-// reaches a server or its log.
+// The state of the page. What can be linked is in the address, after the #, which no server sees.
 
 import { hue } from "./raster.js";
 
-const SEVERAL = ["in", "tag"]; // in the address
+const SEVERAL = ["in", "tag"]; // names that may be repeated in the address
 
 export const state = {
-  setup: null, // what the server told: collections, defaults, may, days, most
+  setup: null, // from the server: collections, defaults, may, days, most
   tags: {}, // collection -> its tags, the most frequent first
-  route: read(), // what the address names: texts, and lists of what may occur several times
+  route: { in: [], tag: [] }, // the parsed address: strings, or lists for `SEVERAL`
   shown: null, // the search whose answer is shown, as JSON; "home" before the first one
-  answer: null, // of that search
-  weak: false, // whether weak matches are unfolded
-  comparison: null, // the answers of all algorithms to it
-  newest: [], // texts, before the first search
-  list: { rows: [], total: 0, sorted: 0 }, // of texts
-  open: null, // the text that is open
-  map: null, // its panels, of which collections, and the search on it with its hits
-  panel: 0, // the one of the map that is shown
-  chosen: null, // points of it that stand out: { points, words, ids }
-  hidden: new Set(), // collections taken off the map
-  running: 0, // calls that are under way
+  answer: null, // its answer
+  weak: false, // true if weak matches are unfolded
+  newest: [], // texts of the start view
+  list: { rows: [], total: 0, sorted: 0 }, // the list of texts
+  open: null, // the open text
+  map: null, // panels, their collections, and the search on it with its hits
+  panel: 0, // index of the map's shown panel
+  chosen: null, // the open region: { region, points, ids }
+  hidden: new Set(), // collections hidden on the map
+  running: 0, // calls in progress
 };
 
 export const NONE = "-"; // no collection
 export const LIMITS = ["5", "10", "20", "50", "100"];
-// What a search asks for beside its words, by its name in the address and for the server.
+// Settings that the server gets under their names in the address.
 export const PREFERENCES = ["priority", "recency_weight", "fuzzy_boost", "correct", "rerank"];
 const SETTINGS = ["algorithm", "meaning", "in", "tag", "limit", ...PREFERENCES];
-/** Of a route: no text is open. */
+/** A change of the route that closes the text. */
 export const CLOSED = { doc: "", of: "" };
 
-export function read() {
-  const given = new URLSearchParams(location.hash.slice(1));
+/** Parses the address after the # as a route. */
+export function read(hash) {
+  const given = new URLSearchParams(hash);
   const route = Object.fromEntries(SEVERAL.map((name) => [name, given.getAll(name)]));
   for (const [name, value] of given) if (!SEVERAL.includes(name)) route[name] = value;
   return route;
 }
 
-/** Takes a route, and shows it in the address: as a step of its own (back leads before it) or in place. */
+/** Writes a route as the address after the #. */
+export function written(route) {
+  const pairs = Object.entries(route).flatMap(([name, value]) => [value].flat().map((one) => [name, one]));
+  return String(new URLSearchParams(pairs.filter(([, one]) => one !== "" && one != null)));
+}
+
+/** Puts a route into the address: as a new history entry, or in place. */
 export function go(route, { step = true } = {}) {
-  const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(route)) {
-    for (const one of [value].flat()) if (one !== "" && one != null) given.append(name, one);
-  }
-  if (String(given) !== location.hash.slice(1)) history[step ? "pushState" : "replaceState"](null, "", `#${given}`);
-  state.route = read();
+  const hash = written(route);
+  if (hash !== location.hash.slice(1)) history[step ? "pushState" : "replaceState"](null, "", `#${hash}`);
+  state.route = read(hash);
 }
 
 export const collections = () => state.setup.collections;
@@ -58,15 +60,15 @@ export function chosen() {
   return there.length || names.includes(NONE) ? there : known();
 }
 
-/** The same as the server takes them: `["*"]` for all. */
+/** The same for the server: `["*"]` for all. */
 export const named = () => (chosen().length === known().length ? ["*"] : chosen());
 
-/** The route that has these collections chosen. */
+/** The change of the route that chooses these collections. */
 export const choosing = (names) => ({ in: names.length === known().length ? [] : names.length ? names : [NONE] });
 
 export const colour = (collection) => hue(Math.max(known().indexOf(collection), 0));
 
-/** The value of a setting; the server's own where the address has none. */
+/** The value of a setting; the server's default if the address has none. */
 export function setting(name) {
   const usual = state.setup.defaults[name];
   const said = state.route[name];
@@ -83,7 +85,7 @@ export const used = () =>
 export const without = (name, value) => ({ [name]: SEVERAL.includes(name) ? state.route[name].filter((one) => one !== value) : "" });
 export const unset = () => Object.fromEntries(used().map(([name]) => [name, ""]));
 
-/** What a search asks for, as the server wants it. */
+/** The arguments of the search for the server. */
 export function asked() {
   const { route } = state;
   const found = { query: route.q, algorithm: route.algorithm, collections: named(), tags: route.tag };
@@ -95,7 +97,7 @@ export function asked() {
     try {
       if (route[`f.${name}`]) found[name] = JSON.parse(route[`f.${name}`]);
     } catch {
-      // an address that somebody mistyped
+      // a mistyped address
     }
   }
   if (route.only && state.chosen) found.ids = state.chosen.ids;

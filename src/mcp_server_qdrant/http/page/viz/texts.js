@@ -1,4 +1,4 @@
-// The texts of the collections as a list, filtered (by the query, too) and sorted by the server.
+// The list of texts, filtered (also by the query) and sorted by the server.
 
 import { call } from "./api.js";
 import { $, announce, button, clip, h, key, plural, redraw, there } from "./dom.js";
@@ -7,9 +7,9 @@ import { choosing, chosen, colour, known, named, state } from "./state.js";
 
 const COLUMNS = { title: "Title", collection: "Collection", tags: "Tags", source: "Source", date: "Date" };
 const FILTERS = ["since", "until", "source"];
-let turn; // the list that was asked for last
+let turn; // the latest request
 
-/** Lists the texts that the address asks for, from one on. `on`: open(text), visit(change), failed(error, again). */
+/** Lists the texts for the address, from an offset on. `on`: open(text), visit(change), failed(error, again). */
 export async function showTexts(on, start = 0) {
   const { since, until, source, sort, q: query, tag: tags } = state.route;
   const mine = (turn = Symbol("asked"));
@@ -55,7 +55,7 @@ function showSieve({ visit }) {
   );
 }
 
-/** The rows as they are, without what is gone. */
+/** Draws the current rows, without deleted texts. */
 export function drawTexts(on) {
   const { q: query, sort = "", tag } = state.route;
   const { rows: all, total: every, sorted } = state.list;
@@ -90,20 +90,13 @@ export function drawTexts(on) {
 
 function row(one, copies, on) {
   const badge = (text, title) => h("span", { class: "badge", title }, text);
-  return h(
-    "tr",
-    { class: one.superseded_by ? "superseded" : "", dataset: { key: key(one), collection: one.collection } },
-    h(
-      "td",
-      {},
-      button(clip(one.title || one.text || one.id, 110), () => on.open(one), { class: "open", dir: "auto" }),
-      one.superseded_by && badge("superseded", "A newer text stands for this one"),
-      copies > 1 && badge(`${copies} alike`, "Texts of this list that begin alike"),
-      one.title && h("p", { class: "where beginning", dir: "auto" }, one.text),
-    ),
-    h("td", { dataset: { label: COLUMNS.collection } }, swatch(colour(one.collection)), one.collection),
-    h("td", { dataset: { label: COLUMNS.tags } }, (one.tags ?? []).join(", ")),
-    h("td", { dataset: { label: COLUMNS.source }, class: "source", title: one.source ?? "" }, one.source ?? ""),
-    h("td", { dataset: { label: COLUMNS.date }, class: "number" }, one.date ?? ""),
-  );
+  const cell = (name, ...shown) => h("td", { dataset: { label: COLUMNS[name] }, class: name, title: name === "source" ? (one.source ?? "") : null }, shown);
+  const named = [
+    button(clip(one.title || one.text || one.id, 110), () => on.open(one), { class: "open", dir: "auto" }),
+    one.superseded_by && badge("superseded", "A newer text stands for this one"),
+    copies > 1 && badge(`${copies} alike`, "Texts of this list that begin alike"),
+    one.title && h("p", { class: "where beginning", dir: "auto" }, one.text),
+  ];
+  const cells = [cell("collection", swatch(colour(one.collection)), one.collection), cell("tags", (one.tags ?? []).join(", ")), cell("source", one.source ?? ""), cell("date", one.date ?? "")];
+  return h("tr", { class: one.superseded_by ? "superseded" : "", dataset: { key: key(one), collection: one.collection } }, h("td", {}, named), cells);
 }

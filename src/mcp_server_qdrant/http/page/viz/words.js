@@ -1,4 +1,4 @@
-// Words of a query in texts: in any inflection, but not those that every text has.
+// Finds words of a query in texts: in any inflection, but without stop words.
 
 import { clip, h } from "./dom.js";
 
@@ -17,7 +17,7 @@ const ENDINGS = new Set(["", ..."s es e ed d ing er ers ly y ies en n em st te t
 export const words = (text = "") =>
   (text.toLowerCase().match(/[\p{L}\p{N}]+(?:['’]\p{L}+)?/gu) ?? []).filter((word) => word.length > 1 && !STOP.has(word));
 
-/** True for forms of one word: what they begin with alike is long, and what follows are endings. */
+/** True for forms of one word: a long common beginning, followed by endings. */
 export function alike(one, other) {
   if (one === other) return true;
   let same = 0;
@@ -26,7 +26,7 @@ export function alike(one, other) {
   return ENDINGS.has(one.slice(same)) && ENDINGS.has(other.slice(same));
 }
 
-/** Which word of the query a word is a form of, if any. */
+/** The word of the query that a word is a form of, if any. */
 function finder(query) {
   const wanted = [...new Set(words(query))];
   const known = new Map();
@@ -36,7 +36,7 @@ function finder(query) {
   };
 }
 
-/** So many characters of a text, from a little before where most words of the query stand together. */
+/** An excerpt of a text: begins shortly before the place with the most words of the query. */
 export function excerpt(text, query, length = 240) {
   const whole = text.replace(/\s+/g, " ").trim();
   const hit = finder(query);
@@ -48,10 +48,11 @@ export function excerpt(text, query, length = 240) {
   return `…${clip(whole.slice(begin), length)}`;
 }
 
-/** Marks the words of the query in a text: nodes, never HTML. */
-export function marked(text, query) {
+/** A text in pieces: pairs of the piece, and whether it is a word of the query. */
+export function split(text, query) {
   const hit = finder(query);
-  return text
-    .split(/([\p{L}\p{N}]+(?:['’]\p{L}+)?)/u)
-    .map((part, place) => (place % 2 && hit(part.toLowerCase()) ? h("mark", {}, part) : part));
+  return text.split(/([\p{L}\p{N}]+(?:['’]\p{L}+)?)/u).map((part, place) => [part, Boolean(place % 2 && hit(part.toLowerCase()))]);
 }
+
+/** Marks the words of the query in a text: nodes, never HTML. */
+export const marked = (text, query) => split(text, query).map(([part, hit]) => (hit ? h("mark", {}, part) : part));

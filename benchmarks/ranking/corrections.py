@@ -1,0 +1,56 @@
+"""Of facts that were corrected, does the newest text come first, and no other one?
+
+    python benchmarks/ranking/corrections.py --model MODEL_FOLDER [--each]
+
+All texts are in one collection. Each case is a question, the text that answered it, and a newer
+one: a correction, which is to come first, or another text on the same topic, which is not.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mcp_server_qdrant.app.opening import open_lazily
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.find import SearchRequest
+from mcp_server_qdrant.settings.environment import Settings
+
+CASES = Path(__file__).parent / "corrections.json"
+BEFORE, AFTER = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC)
+
+
+async def main() -> None:
+    """Print how often the newer text comes first."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--each", action="store_true", help="print the cases that go wrong")
+    options = parser.parse_args()
+    cases = json.loads(CASES.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings(
+            qdrant_local_path=Path(folder), embedding_model_path=options.model.resolve()
+        )
+        services = await open_lazily(settings)
+        await services.encoders.default.ready(60)
+        for kind, some in cases.items():
+            for n, (_, *texts) in enumerate(some):
+                for text, when in zip(texts, (BEFORE, AFTER), strict=True):
+                    new = NewDocument(text, id=f"{kind} {n} {when:%B}", created_at=when)
+                    await services.store.store(new, "notes", create=True)
+        for kind, some in cases.items():
+            first = 0
+            for n, (question, *_) in enumerate(some):
+                page = await services.pipeline.search(SearchRequest(query=question))
+                newer = page.results[0].document.document == f"{kind} {n} {AFTER:%B}"
+                first += newer
+                if options.each and newer != (kind == "corrected"):
+                    print(f"{kind}: {question} -> {page.results[0].document.text}")
+            print(f"{kind}: the newer text is first in {first} of {len(some)}")
+        await services.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,111 @@
+"""Where the service of a store publishes its address, and the lock that makes a process it."""
+
+import json
+from pathlib import Path
+from socket import socket
+from time import monotonic, sleep
+
+from filelock import FileLock, Timeout
+
+from mcp_server_qdrant import __version__
+from mcp_server_qdrant.core.errors import EngineUnavailable
+from mcp_server_qdrant.hosting.rendezvous import Rendezvous, place_of
+from mcp_server_qdrant.qdrant.edge.hold import InUse
+from mcp_server_qdrant.qdrant.edge.hold import hold as hold_folder
+from mcp_server_qdrant.settings.environment import Settings
+
+LEAVE_SECONDS = 40.0  # for a service to finish its calls and exit
+TURN_SECONDS = 10.0  # for it to release the lock
+HELLO_SECONDS = 5.0
+PAUSE = 0.05
+
+
+def place(settings: Settings) -> Path:
+    """The file in which the service of these settings publishes its address."""
+    return Path(place_of(settings.qdrant_url, settings.local_path, settings.cache_path))
+
+
+def hold(settings: Settings) -> FileLock:
+    """Take the service's lock. Raises InUse, EngineUnavailable."""
+    if settings.qdrant_url is None:
+        return hold_folder(settings.local_path)
+    lock = FileLock(place(settings).with_suffix(".lock"), mode=0o600)
+    try:
+        place(settings).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise InUse("Another process is the service of this Qdrant server.") from None
+    except OSError as error:
+        raise EngineUnavailable(f"QDRANT_CACHE_PATH cannot be used: {error.strerror}.") from error
+    return lock
+
+
+def succeed(settings: Settings) -> FileLock | None:
+    """Take the service's lock, waiting for one that is exiting; None if a service answers.
+
+    Raises EngineUnavailable, also if another kind of process holds the lock.
+    """
+    until = monotonic() + TURN_SECONDS
+    while True:
+        try:
+            return hold(settings)
+        except InUse:
+            if _answers(place(settings)):
+                return None
+            if monotonic() > until:
+                raise
+        sleep(PAUSE)
+
+
+def take(settings: Settings) -> FileLock | None:
+    """Take the service's lock for a server in the foreground; a background service must exit.
+
+    None if another process is the service of the same Qdrant server. Raises EngineUnavailable if
+    an HTTP server has the store.
+    """
+    if settings.qdrant_url == ":memory:":
+        return None
+    until = monotonic() + LEAVE_SECONDS
+    while True:
+        try:
+            return hold(settings)
+        except InUse:
+            if settings.qdrant_url is not None:
+                return None
+        if monotonic() > until or not asked_to_leave(place(settings)):
+            raise EngineUnavailable(
+                "Another process serves these collections: end it, or set QDRANT_LOCAL_PATH to "
+                "another folder."
+            )
+        sleep(PAUSE)
+
+
+def _connect(at: Path) -> socket | None:
+    """Connect to the service published in a file; None if it is gone. Raises TimeoutError."""
+    found = Rendezvous.read(at)
+    return found.dial(HELLO_SECONDS) if found else None
+
+
+def _answers(at: Path) -> bool:
+    """Whether the service published there accepts connections."""
+    try:
+        line = _connect(at)
+    except TimeoutError:
+        return True  # it is busy
+    if line:
+        line.close()
+    return bool(line)
+
+
+def asked_to_leave(at: Path) -> bool:
+    """Ask the service published there to exit; False if it refuses."""
+    try:
+        line = _connect(at)
+    except TimeoutError:
+        return False
+    if not line:
+        return True  # it has already exited
+    with line, line.makefile("rwb") as stream:
+        stream.write(json.dumps({"kind": "leave", "version": __version__}).encode() + b"\n")
+        stream.flush()
+        return b"yielding" in stream.readline()

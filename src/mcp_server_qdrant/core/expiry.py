@@ -1,0 +1,71 @@
+"""When texts expire: what a caller says of it, and whether it has come.
+
+A text that has expired is found no more. It stays where it is, so that it can be brought back.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.dates import span
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.notation import iso, line, moment
+
+NEVER = "never"
+_LASTING = re.compile(
+    r"(?:in |after )?(\d{1,6}|an?|one) ?"
+    r"(s|min|h|d|w|m|y|(?:second|minute|hour|day|week|month|year)s?)"
+)
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "m": timedelta(days=31),
+    "y": timedelta(days=366),
+}
+_LONGEST = timedelta(days=366 * 1000)
+
+
+def lasting(text: str) -> timedelta | None:
+    """A length of time: `90 days`, `2 weeks`, `a year`, `12h`; None for any other text."""
+    if not (found := _LASTING.fullmatch(" ".join(text.lower().split()))):
+        return None
+    number = int(found[1]) if found[1].isdigit() else 1
+    unit = "min" if found[2].startswith("min") else found[2][0]
+    return min(number * _UNITS[unit], _LONGEST)
+
+
+def expiry(text: str, now: datetime) -> str:
+    """When a text expires of which this is said, in ISO 8601; "" for `never`.
+
+    A day, a month and a year end with their last moment. Raises RequestError for what is no time,
+    or is past: agents are mistaken in the year.
+    """
+    said = " ".join(text.split())
+    if said.lower() in (NEVER, ""):
+        return ""
+    if (after := lasting(said)) is not None:
+        when: datetime | None = now + after
+    elif ":" in said:
+        when = moment(said)
+    else:
+        when = days[1] if (days := span(said, now)) else None
+    if when is None:
+        raise RequestError(
+            f"expires is no date: {line(said, 40)!r}. Use 2026-12-31, or 90 days, 2 weeks, 1 year "
+            f"from now on, or {NEVER}."
+        )
+    if when <= now:
+        raise RequestError(
+            f"expires is in the past: {line(said, 40)!r}; today is {now.date().isoformat()}. Use a "
+            "later date, or qdrant-delete."
+        )
+    return iso(when)
+
+
+def expired(document: Document, now: datetime) -> bool:
+    """True for a text that is found no more."""
+    when = moment(document.expires)
+    return when is not None and when <= now

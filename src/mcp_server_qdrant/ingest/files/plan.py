@@ -1,0 +1,80 @@
+"""What a sync has to do: the files that were seen compared with those that are stored."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.ingest.files.state import KnownFile, SyncRequest
+from mcp_server_qdrant.ingest.files.walk import Found, Problem, Seen
+from mcp_server_qdrant.ingest.formats.load import format_of
+
+ADVICE = (
+    'If it is another folder, give it a name (--name, or "name" in SYNC_SOURCES); if all of them '
+    "are to be removed, run sync with --empty."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Files to `read`, which are new or may have changed; those that may take long come last.
+
+    `problems`: what could not be looked at, and files that could not be read and are unchanged.
+    `remove`: stored files that are gone.
+    """
+
+    read: Sequence[Found]
+    unchanged: Sequence[str]
+    problems: Sequence[Problem]
+    remove: Sequence[str]
+
+
+def plan(
+    request: SyncRequest,
+    seen: Seen,
+    stored: Mapping[str, KnownFile],
+    model: str,
+    before: Iterable[Problem] = (),
+) -> Plan:
+    """The plan, by size and time of the files; `before` are the problems of the last run.
+
+    Raises RequestError where a mirror would remove all of a source.
+    """
+    unreadable = {one.path: one for one in before if one.stamp}
+    read, unchanged, problems = list[Found](), list[str](), [*seen.problems]
+    for found in seen.files:
+        known, bad = stored.get(found.path), unreadable.get(found.path)
+        if known and known.has(found.stamp, model):
+            unchanged.append(found.path)
+        elif bad and bad.stamp == found.stamp:
+            problems.append(bad)
+        else:
+            read.append(found)
+    read.sort(key=lambda one: 0 if format_of(one.path).plain else one.size)
+    if not request.mirror:
+        return Plan(read, unchanged, problems, ())
+    if not request.empty:
+        _check_harmless(request, seen, stored)
+    present = {one.path for one in seen.files} - {one.path for one in problems if not one.kept}
+    present |= {one.path for one in problems if one.kept}
+    gone = sorted(stored.keys() - present)
+    remove = [path for path in gone if not path.startswith((*seen.unseen,))]
+    return Plan(read, unchanged, problems, remove)
+
+
+def _check_harmless(request: SyncRequest, seen: Seen, known: Iterable[str]) -> None:
+    """Raise RequestError where all files of a source are gone: is it the right folder?
+
+    A folder of one file may hold another one now.
+    """
+    there = {found.path for found in seen.files}
+    kept = {one.path for one in seen.problems if one.kept}
+    looked_at = [one for one in known if one not in kept and not one.startswith((*seen.unseen,))]
+    for source in request.sources:
+        prefix = f"{source.name}/"
+        stored = [path for path in looked_at if path.startswith(prefix)]
+        replaced = len(stored) == 1 and any(path.startswith(prefix) for path in there)
+        if source.only is None and stored and not replaced and there.isdisjoint(stored):
+            raise RequestError(
+                f"None of the {len(stored):,} files of {source.name!r} that are in "
+                f"{request.collection!r} is in this folder. {ADVICE}"
+            )

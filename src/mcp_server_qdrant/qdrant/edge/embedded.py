@@ -1,0 +1,212 @@
+"""The embedded engine: the store of a folder, in the process that uses it.
+
+A folder can be opened only once: lock it first with `hold`. Qdrant Edge never releases the GIL, so
+one event loop makes all its calls, in pieces of a few milliseconds; callers may be in any loop.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+from weakref import WeakValueDictionary
+
+from mcp_server_qdrant.core.context import caller, left, visitor
+from mcp_server_qdrant.core.errors import (
+    EngineTimeout,
+    EngineUnavailable,
+    QdrantMcpError,
+    RequestError,
+    unsure,
+)
+from mcp_server_qdrant.qdrant.edge.files import Folder
+from mcp_server_qdrant.qdrant.edge.hold import not_started
+from mcp_server_qdrant.qdrant.edge.optimise import Optimiser
+from mcp_server_qdrant.qdrant.edge.options import EdgeOptions
+from mcp_server_qdrant.qdrant.edge.reads import Reads
+from mcp_server_qdrant.qdrant.edge.space import guarded
+from mcp_server_qdrant.qdrant.edge.store import Store
+from mcp_server_qdrant.qdrant.edge.takeover import find, take_over
+from mcp_server_qdrant.qdrant.edge.writes import Writes
+
+_TURN_SECONDS = 0.002  # of a read before other calls run
+_TURNS = 3  # of the loop for reads between two pieces of a write; the first two start new reads
+_FLUSH_SECONDS = 5.0  # between two checks for unflushed logs
+
+
+class _Call(NamedTuple):
+    """A request, its deadline (monotonic clock), and the queue of its caller."""
+
+    operation: str
+    arguments: tuple[Any, ...]
+    until: float
+    queue: Hashable
+    changes: bool
+
+
+class Embedded:
+    """The store of a folder. Reads go before writes, and writes run one at a time.
+
+    The reads of one caller run in sequence, and so do its writes, so that callers take turns.
+    """
+
+    def __init__(self, store: Store, options: EdgeOptions) -> None:
+        """Call this in the event loop that shall do the work; see `open`."""
+        self._store = store
+        self._reads = Reads(self._store, self._pause)
+        self._writes = Writes(self._store, self._let_reads_go_first)
+        self._writing = asyncio.Lock()
+        self._syncing = ThreadPoolExecutor(1)  # so that no write waits for other work
+        self._optimiser = Optimiser(self._store, options, self._writing)
+        self._turns: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+        self._turn_ends = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._closed = False
+        self._upkeep: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def open(cls, root: Path, options: EdgeOptions | None = None) -> Self:
+        """Open the store of a folder that this process holds. Raises EngineUnavailable."""
+        options = options or EdgeOptions()
+        try:
+            opened = cls(await asyncio.to_thread(_read_store, root, options), options)
+        except OSError as error:
+            raise not_started(error) from None
+        opened._upkeep += map(opened._loop.create_task, (opened._maintain(), opened._flush()))
+        return opened
+
+    @property
+    def busy(self) -> bool:
+        """True while a write or an optimisation is under way."""
+        return self._writing.locked() or self._optimiser.busy
+
+    async def call(
+        self, operation: str, *arguments: Any, timeout: float, changes: bool = False
+    ) -> Any:
+        """Call a public method of `Reads`, or with `changes` of `Writes`; plain data in and out.
+
+        It may be awaited in any event loop. A write goes on even if its caller is cancelled.
+        Raises EngineTimeout after `timeout` seconds or at the context's deadline; for a write
+        the error says that it may have happened.
+        """
+        limit = min(float(timeout), left() or math.inf)
+        who = caller()
+        queue = visitor(), who.name if who else "", changes
+        call = _Call(operation, arguments, time.monotonic() + limit, queue, changes)
+        self._check_open()  # once closed, its event loop may have ended
+        try:
+            async with asyncio.timeout(limit):
+                if asyncio.get_running_loop() is self._loop:
+                    return await self._answer(call)
+                elsewhere = asyncio.run_coroutine_threadsafe(self._answer(call), self._loop)
+                return await asyncio.wrap_future(elsewhere)
+        except TimeoutError:
+            late = EngineTimeout(f"The embedded engine did not answer within {limit:g} seconds.")
+        raise unsure(late) if changes else late
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineUnavailable("The embedded engine was closed by this process.")
+
+    async def _answer(self, call: _Call) -> Any:
+        self._check_open()
+        task = self._loop.create_task(self._do(call))
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return await (asyncio.shield(task) if call.changes else task)
+
+    async def _do(self, call: _Call) -> Any:
+        """Run a call in its turn, unless its deadline has passed."""
+        work = _operation(self._writes if call.changes else self._reads, call.operation)
+        # The first argument of most calls names a collection.
+        name = next((first for first in call.arguments[:1] if isinstance(first, str)), "")
+        async with self._turns.setdefault(call.queue, asyncio.Lock()):
+            with guarded(name):
+                if not call.changes:
+                    return await work(*call.arguments)
+                async with self._writing:
+                    await self._let_reads_go_first()
+                    if time.monotonic() > call.until:
+                        raise EngineTimeout("Its turn came too late.")
+                    try:
+                        return await work(*call.arguments)
+                    finally:
+                        # Reads run while this waits for the disk.
+                        await self._loop.run_in_executor(self._syncing, self._store.settle)
+
+    async def _pause(self) -> None:
+        """Between two pieces of a read: let other calls run once this turn's time is up."""
+        if time.monotonic() >= self._turn_ends:
+            await asyncio.sleep(0)
+            self._turn_ends = time.monotonic() + _TURN_SECONDS
+
+    async def _let_reads_go_first(self) -> None:
+        """Between two pieces of a write: let waiting and new reads run."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    async def _let_others_go_first(self) -> None:
+        """Between two pieces of background work: let reads and the current write run."""
+        await self._let_reads_go_first()
+        async with self._writing:
+            pass
+
+    async def _maintain(self) -> None:
+        """Open the spaces in advance, migrate files of an earlier version, then optimise."""
+        for space in [*self._store.spaces.values()]:
+            await self._let_reads_go_first()
+            with suppress(QdrantMcpError, OSError):
+                _ = space.engine
+        await self._let_others_go_first()
+        await take_over(self._store, self._let_others_go_first)
+        await self._optimiser.run()
+
+    async def _flush(self) -> None:
+        """Flush regularly, as a server does, because a long log is slow to open.
+
+        Also remove the points of deleted collections.
+        """
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            for space in [one for one in self._store.spaces.values() if one.unflushed]:
+                async with self._writing:
+                    await self._let_reads_go_first()
+                    with suppress(QdrantMcpError), guarded("", "could not be flushed."):
+                        space.flush()
+            if self._store.unwanted():
+                async with self._writing:
+                    with suppress(QdrantMcpError), guarded("", "could not remove points."):
+                        await self._store.remove_unwanted(self._let_reads_go_first)
+
+    async def close(self) -> None:
+        """Finish pending calls, then close the files. New calls are refused."""
+        self._closed = True
+        while self._calls:
+            await asyncio.wait(self._calls)
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.wait(self._upkeep)
+        self._syncing.shutdown()
+        self._store.close()
+
+
+def _read_store(root: Path, options: EdgeOptions) -> Store:
+    """Read the store of a folder, cleaning up after a crash."""
+    folder = Folder(root.absolute(), options.min_free)
+    folder.prepare()
+    store = Store(folder)
+    store.read()
+    find(store)
+    return store
+
+
+def _operation(part: Reads | Writes, name: str) -> Callable[..., Any]:
+    """The public method of that name. Raises RequestError."""
+    found: Callable[..., Any] | None = getattr(part, name, None)
+    if found is None or name.startswith("_"):
+        raise RequestError(f"The embedded engine has no operation {name!r}.")
+    return found

@@ -1,0 +1,70 @@
+"""Stores what an agent says about a collection: its description and its folder."""
+
+import asyncio
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcp.types import CallToolResult
+
+from mcp_server_qdrant.core.context import client_folder
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.fields import MAX_WORD
+from mcp_server_qdrant.core.notation import called, line
+from mcp_server_qdrant.tools.boundary import answer
+from mcp_server_qdrant.tools.services import Services
+
+KEYS = {"description": str, "folder": str, "follow": bool}
+WANTED = "about takes description and folder, both texts ('' takes back), and follow, true or false"
+
+FOLLOWED = "It is followed from now on; the same call with follow=false ends that."
+
+
+async def tell_about(
+    services: Services, about: Mapping[str, Any], collection: str | None, *, create: bool
+) -> CallToolResult:
+    """Store the description and the folder of a collection; creates it if `create`.
+
+    A folder below the allowed roots is followed; otherwise the answer has the command for the
+    person. Raises RequestError.
+    """
+    if any(not isinstance(value, KEYS.get(key, ())) for key, value in about.items()):
+        raise RequestError(f"{WANTED}.")
+    if collection is None or not about:
+        raise RequestError(f"Give collection_name with about, and something to say: {WANTED}.")
+    (text,), _ = services.store.masked(about.get("description"))
+    if len(text or "") > MAX_WORD:
+        raise RequestError(f"The description is longer than {MAX_WORD:,} characters: shorten it.")
+    folder = await asyncio.to_thread(_place, about["folder"]) if about.get("folder") else None
+    if about.get("follow") is not None and folder is None:
+        raise RequestError('follow needs the folder: "." is the one that you work in.')
+    await services.tell_about(
+        collection, text, folder, unassign=about.get("folder") == "", create=create
+    )
+    said = [f"About collection {called(collection)}:"]
+    said += [f'"{line(text)}".' if text else "no description."] if text is not None else []
+    values: dict[str, Any] = {"collection": collection}
+    if "folder" in about:
+        values["folder"] = str(folder or "")
+        said.append(f"it belongs to {called(str(folder))}." if folder else "it has no folder.")
+    if folder and (follow := about.get("follow")) is not None:
+        if await services.follow(folder, collection, follow=follow):
+            values["followed"] = follow
+            said.append(FOLLOWED if follow else "It is no longer followed; its texts stay.")
+        else:
+            given = ["--folder", f"{folder}={collection}"] if follow else ["--remove", str(folder)]
+            values["command"] = shlex.join(["mcp-server-qdrant", "init", *given])
+            said.append(f"The person decides which folders are followed, with: {values['command']}")
+    return answer(" ".join(said), values)
+
+
+def _place(folder: str) -> Path:
+    """The folder, relative to the client's. Raises RequestError if there is none."""
+    here = client_folder()
+    if here is None:
+        raise RequestError("Folders are those of this machine: a client over HTTP can give none.")
+    place = (here / Path(folder).expanduser()).resolve()
+    if not place.is_dir():
+        raise RequestError(f"{line(folder)} is not a folder: give the path of one.")
+    return place

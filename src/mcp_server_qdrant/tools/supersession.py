@@ -1,0 +1,111 @@
+"""The part of qdrant-store for texts that supersede others."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mcp_server_qdrant.core.datatypes import Document
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.notation import (
+    called,
+    document_id,
+    every,
+    heir_id,
+    line,
+    own_id,
+)
+from mcp_server_qdrant.core.writes import Stored
+from mcp_server_qdrant.tools.rendering import day
+from mcp_server_qdrant.tools.services import Services
+
+
+def followed(one: Document, advice: str) -> str:
+    """The sentence that names the successor of a text."""
+    heir, place = heir_id(one) or "", one.superseded_in or one.collection
+    return (
+        f"{called(document_id(one))} was superseded by id {called(heir)} of {called(place)}: "
+        f"{advice}"
+    )
+
+
+async def check_free(
+    services: Services, olds: Sequence[Document], own: str | None, text: str | None
+) -> None:
+    """Raise RequestError if one of the texts has another successor than the new text.
+
+    `own` and `text` are the new text's id and text, if known.
+    """
+    listed = {(one.collection, one.document) for one in olds}
+    for one in olds:
+        heir = await services.store.points.heir(one)
+        if heir is None or (heir.collection, heir.document) in listed or heir.document == own:
+            continue
+        if text is None or not text.strip().startswith(heir.text.strip()):
+            raise RequestError(f"supersedes: {followed(one, 'give that id.')}")
+
+
+async def linked(services: Services, done: Stored, olds: Sequence[Document] | None) -> Stored:
+    """Mark these texts as superseded by the stored one; [] lifts its links, None changes nothing.
+
+    Raises RequestError.
+    """
+    store, points = services.store, services.store.points
+    own = next(iter(await points.by_id(done.collection, done.ids[:1])), None)
+    if own is None or olds is None:
+        return done
+    if olds:
+        await store.retire(own, olds)
+        return replace(done, retired=tuple(olds))
+    lifted = await store.lift(own)
+    if not lifted and await points.heir(own):
+        what = "to lift that, give the other one's id with supersedes=[]."
+        raise RequestError(f"It supersedes nothing. {followed(own, what)}")
+    return replace(done, lifted=tuple(lifted))
+
+
+def said_of_links(done: Stored) -> str:
+    """The texts that it supersedes now, those it no longer supersedes, and its successor."""
+    said = ""
+    if done.retired:
+        said += f" Superseded: id {every(map(document_id, done.retired))}."
+    if done.lifted:
+        said += f" Superseded no more: id {every(map(document_id, done.lifted))}."
+    elif done.lifted is not None:
+        said += " It superseded nothing."
+    if done.heir:
+        own, heir = _own(done), called(document_id(done.heir))
+        said += (
+            f" It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
+            f"again, call with id={own} and supersedes={heir}."
+        )
+    return said
+
+
+def said_of_near(done: Stored) -> str:
+    """Memories about the same subject, one per line, and how to retire outdated ones."""
+    if not done.near:
+        return ""
+    lines = [
+        f" Same subject; what is outdated: call with id={_own(done)} and its id as supersedes; "
+        "to keep one text only, delete the other."
+    ]
+    for known, cosine, heir in done.near:
+        where = f" in {called(known.collection)}" if known.collection != done.collection else ""
+        about = f", {day(known)}" if day(known) else ""
+        about += f", superseded by id {called(document_id(heir))}" if heir else ""
+        own = called(document_id(known))
+        lines += [f"- [{cosine:.2f}] id {own}{where}{about}", f"> {line(known.text)}"]
+    return "\n".join(lines)
+
+
+def structured_near(done: Stored) -> list[dict[str, Any]]:
+    """The same as data."""
+    return [
+        {"id": document_id(known), "relevance": round(cosine, 3), "collection": known.collection}
+        | ({"superseded_by": document_id(heir)} if heir else {})
+        for known, cosine, heir in done.near
+    ]
+
+
+def _own(done: Stored) -> str:
+    return called(own_id(done.collection, done.ids[0], done.document))

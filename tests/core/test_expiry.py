@@ -1,0 +1,41 @@
+"""When a text expires, as people and agents say it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.expiry import expiry, lasting
+
+NOW = datetime(2026, 11, 29, 1, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("90 days", "2027-02-27T01:30:00Z"),
+        ("in 2 weeks", "2026-12-13T01:30:00Z"),
+        ("12h", "2026-11-29T13:30:00Z"),
+        ("a month", "2026-12-30T01:30:00Z"),
+        ("30 minutes", "2026-11-29T02:00:00Z"),
+        ("1 second", "2026-11-29T01:30:01Z"),
+        ("2026-12-31", "2027-01-01T00:00:00Z"),
+        ("today", "2026-11-30T00:00:00Z"),
+        ("2026-12", "2027-01-01T00:00:00Z"),
+        ("2026-12-31T18:00:00+01:00", "2026-12-31T17:00:00Z"),
+        ("Never", ""),
+    ],
+)
+def test_an_end_is_a_length_of_time_or_a_date_with_its_whole_day(said, end):
+    assert expiry(said, NOW) == end
+
+
+@pytest.mark.parametrize("said", ["soon", "90", "2026-02-30", "2026-11-28", "0 days", "3 days ago"])
+def test_what_is_no_time_or_past_is_refused(said):
+    with pytest.raises(RequestError, match=r"^expires is "):
+        expiry(said, NOW)
+
+
+def test_a_length_of_time_has_an_end():
+    assert lasting("999999 years") == timedelta(days=366_000)
+    assert expiry("999999 years", NOW) > "3026"

@@ -1,0 +1,91 @@
+"""Texts about the same subject on one page: the newest first, each marked."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from mcp_server_qdrant.core.datatypes import NewDocument
+from mcp_server_qdrant.core.find import SearchRequest
+from tests.support import memory_services
+
+
+async def found(services, *texts: tuple[str, str, int], query: str):
+    for own, text, month in texts:
+        when = datetime(2026, month, 1, tzinfo=UTC)
+        await services.store.store(NewDocument(text, id=own, created_at=when), "notes")
+    page = await services.pipeline.search(SearchRequest(query=query, recency_weight=0))
+    return [(one.document.document, one.in_time) for one in page.results]
+
+
+async def test_the_newest_of_the_texts_about_a_subject_comes_first():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("first", "the billing service uses the database SQLite", 1),
+            ("second", "the billing service uses the database Postgres 16", 3),
+            ("third", "the billing service uses the database Postgres 17", 5),
+            query="billing service database of the",
+        )
+
+    assert shown == [("third", "newest of 3"), ("second", "older"), ("first", "older")]
+
+
+async def test_an_unrelated_newer_text_passes_nothing():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("first", "the billing service uses the database SQLite", 1),
+            ("other", "a newer note about billing roses tulips and lilies by hand", 5),
+            query="billing service database",
+        )
+
+    assert shown[0] == ("first", None)
+
+
+async def test_turns_of_a_conversation_keep_their_order():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("chat:1", "the billing service uses the database SQLite", 1),
+            ("chat:9", "the billing service uses the database Postgres", 5),
+            query="billing service database SQLite",
+        )
+
+    assert shown[0] == ("chat:1", None)
+
+
+@pytest.mark.parametrize("label", ["Decision", "Note", "Billing database", "[infra] update"])
+async def test_what_kind_of_note_it_is_is_no_speaker(label):
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("first", f"{label}: the billing service uses the database SQLite", 1),
+            ("second", f"{label}: the billing service uses the database Postgres", 5),
+            query="billing service database SQLite",
+        )
+
+    assert shown == [("second", "newest of 2"), ("first", "older")]
+
+
+async def test_what_somebody_says_in_a_conversation_keeps_its_order():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("first", "Ana: the billing service uses the database SQLite", 1),
+            ("second", "Tom: the billing service uses the database Postgres", 5),
+            query="billing service database SQLite",
+        )
+
+    assert shown[0] == ("first", None)
+
+
+async def test_a_text_of_another_day_or_number_than_the_one_asked_for_passes_nothing():
+    async with memory_services() as services:
+        shown = await found(
+            services,
+            ("monday", "the shop opens at nine on mondays", 1),
+            ("sunday", "the shop opens at eleven on sundays", 5),
+            query="when does the shop open on monday",
+        )
+
+    assert shown[0] == ("monday", None)
