@@ -4,10 +4,11 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 
 import pytest
 
-from mcp_server_qdrant.app.logs import TEXT, JsonLines, TextLines
+from mcp_server_qdrant.app.logs import TEXT, JsonLines, Router, Sink, TextLines
 from mcp_server_qdrant.core.context import within_request
 
 SECRET = "the combination of the safe"
@@ -91,6 +92,7 @@ def test_a_value_with_spaces_is_not_taken_for_several_fields():
 
 FAILING = """
 import logging
+import threading
 from mcp_server_qdrant.app import logs
 logs.configure_for_command()
 logging.getLogger("mcp_server_qdrant.encoders.local.models").warning("no model")
@@ -109,6 +111,7 @@ def test_a_command_prints_warnings_but_for_those_that_its_own_error_repeats():
 
 CODE = """
 import logging
+import threading
 from mcp_server_qdrant.app import logs
 logs.configure("DEBUG", "json")
 logging.getLogger("mcp.server").debug("a whole message")
@@ -121,3 +124,21 @@ def test_lines_go_to_stderr_and_libraries_that_tell_all_are_kept_from_it():
 
     assert done.stdout == ""
     assert [json.loads(line)["message"] for line in done.stderr.splitlines()] == ["a line"]
+
+
+def test_a_client_that_connects_while_a_record_finds_no_client_still_gets_it():
+    lines: list[str] = []
+    sink = Sink("WARNING", "text", lines.append)
+    connecting: list[threading.Thread] = []
+
+    def none_yet(who):
+        connecting.append(threading.Thread(target=router.catch_up, args=(sink,)))
+        connecting[0].start()
+        connecting[0].join(0.05)  # as far as it gets
+        return []
+
+    router = Router(none_yet)
+    router.handle(logging.makeLogRecord({"msg": "The model failed.", "levelno": logging.WARNING}))
+    connecting[0].join()
+
+    assert [line.rstrip().endswith("The model failed.") for line in lines] == [True]

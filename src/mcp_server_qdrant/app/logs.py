@@ -120,8 +120,12 @@ class Router(logging.Handler):
 
     def catch_up(self, handler: logging.Handler) -> None:
         """Send the kept records to this handler."""
-        while self._kept:
-            self._send(handler, self._kept.popleft())
+        self.acquire()  # a thread may be between finding no client and keeping its record
+        try:
+            while self._kept:
+                self._send(handler, self._kept.popleft())
+        finally:
+            self.release()
 
     @override
     def emit(self, record: logging.LogRecord) -> None:

@@ -180,7 +180,7 @@ class Service:
         """The log handlers of a client, of an Opening's clients, or, for None, of all."""
         return [
             one.handler
-            for one in self._clients
+            for one in [*self._clients]  # a copy: threads log too
             if one.handler is not None and visitor in (None, one, one.opening)
         ]
 
@@ -263,10 +263,10 @@ async def serving_pipes(
     process = Process(settings, lock)
     HERE.set(process)
     service = Service(process, command)
-    process.begin(settings)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(service.close)
         stack.enter_context(service.logging())
+        process.begin(settings)
         if opening is not None:
             service.foreground = (settings, opening)
         if lock is not None:
