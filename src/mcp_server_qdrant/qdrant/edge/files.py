@@ -11,8 +11,10 @@ import os
 import shutil
 import threading
 import uuid
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from urllib.parse import unquote
 
 from mcp_server_qdrant.core.disk import sync
@@ -109,32 +111,56 @@ def _remove(path: Path) -> None:
 
 def allocated(tree: Path) -> int:
     """Bytes allocated for a tree; holes of sparse files do not count."""
-    stats = [file.stat() for file in tree.rglob("*") if file.is_file()]
-    return sum(int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512 for stat in stats)
+    total = 0
+    for path in _paths(tree):
+        with contextlib.suppress(FileNotFoundError):
+            stat = path.lstat()
+            if S_ISREG(stat.st_mode):
+                total += int(getattr(stat, "st_blocks", stat.st_size // 512 + 1)) * 512
+    return total
 
 
-def sync_tree(path: Path) -> None:
+def sync_tree(tree: Path) -> None:
     """Sync a whole tree to disk."""
-    for entry in path.iterdir():
-        if entry.is_dir():
-            sync_tree(entry)
-        else:
-            with entry.open("rb+") as file:
-                os.fsync(file.fileno())
-    sync(path)
+    folders = [tree]
+    for path in _paths(tree):
+        if path.is_dir():
+            folders.append(path)
+            continue
+        with contextlib.suppress(FileNotFoundError), path.open("rb+") as file:
+            os.fsync(file.fileno())
+    for folder in reversed(folders):
+        sync(folder)
 
 
 def copy_sparse(source: Path, target: Path) -> None:
     """Copy a tree; blocks of zeros become holes."""
-    for path in (source, *source.rglob("*")):
+    target.mkdir(exist_ok=True)
+    for path in _paths(source):
         place = target / path.relative_to(source)
         if path.is_dir():
             place.mkdir(exist_ok=True)
             continue
-        with path.open("rb") as read, place.open("wb") as write:
+        with (
+            contextlib.suppress(FileNotFoundError),
+            path.open("rb") as read,
+            place.open("wb") as write,
+        ):
             while block := read.read(_BLOCK):
                 if block == bytes(len(block)):
                     write.seek(len(block), os.SEEK_CUR)
                 else:
                     write.write(block)
             write.truncate()
+
+
+def _paths(tree: Path) -> Iterator[Path]:
+    """The paths in a tree, parents first; new ones too, until there are none.
+
+    The engine renames files of its log at any time, so a path may be gone, and come under another
+    name.
+    """
+    seen = set[Path]()
+    while new := set(tree.rglob("*")) - seen:
+        seen |= new
+        yield from sorted(new)

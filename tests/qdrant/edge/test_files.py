@@ -1,0 +1,46 @@
+"""Trees of files, also while the engine renames some."""
+
+from pathlib import Path
+
+import pytest
+
+from mcp_server_qdrant.qdrant.edge.files import allocated, copy_sparse, sync_tree
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A log with a file that the engine renames as soon as the tree has been listed."""
+    log = tmp_path / "log"
+    (log / "sub").mkdir(parents=True)
+    (log / "open-1").write_bytes(b"entry" * 1000)
+    (log / "sub" / "tmp-open-2").write_bytes(b"entry" * 2000)
+    listed = Path.rglob
+
+    def renaming(path: Path, pattern: str):
+        found = [*listed(path, pattern)]
+        late = log / "sub" / "tmp-open-2"
+        if late.exists():
+            late.rename(log / "sub" / "open-2")
+        return found
+
+    monkeypatch.setattr(Path, "rglob", renaming)
+    return log
+
+
+def test_a_copy_has_a_file_that_is_renamed_meanwhile(tree, tmp_path):
+    copy_sparse(tree, tmp_path / "copy")
+
+    copied = {path.name: path.stat().st_size for path in (tmp_path / "copy").glob("**/*-*")}
+    assert copied == {"open-1": 5_000, "open-2": 10_000}
+
+
+def test_a_sync_and_a_count_of_bytes_bear_a_file_that_is_renamed_meanwhile(tree):
+    sync_tree(tree)
+
+    (tree / "sub" / "open-2").rename(tree / "sub" / "tmp-open-2")
+    assert allocated(tree) >= 15_000
+
+
+def test_a_sync_of_a_tree_that_is_gone_fails(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        sync_tree(tmp_path / "none")
