@@ -234,7 +234,8 @@ async def test_a_folder_that_cannot_be_written_does_no_harm(tmp_path):
 
 
 async def test_the_oldest_files_go(tmp_path, monkeypatch):
-    monkeypatch.setattr(lexicon, "MOST_FILES", 2)
+    size = len(json.dumps({"points": 100, "counts": {"boundary": 1}}))
+    monkeypatch.setattr(lexicon, "MOST_CACHED", 2 * size)
     names = "abc"
     words = Lexicon(Texts(**{name: ["boundary"] for name in names}), tmp_path)
     for name in names:

@@ -28,7 +28,7 @@ DRIFT = 0.1
 REST_SECONDS = 30.0  # between two samplings of a collection
 MOST_WORDS = 50_000  # of a collection
 MOST_HELD = 500_000  # words in memory, about 100 bytes each
-MOST_FILES = 256
+MOST_CACHED = 64 << 20  # bytes of cache files
 STORED = 25_000  # characters considered of one store
 COMMON = 0.05  # share of the texts that have a language's most frequent word, at least
 FREQUENT, TOLD = 256, 6  # words of a collection that are compared, and that are shown
@@ -134,6 +134,7 @@ class Lexicon:
                 self._known[name] = sampled
                 await asyncio.to_thread(self._save, name, sampled)
             self._forget_unused()
+        await asyncio.to_thread(self._delete_oldest)
 
     async def _sample(self, target: Target) -> Vocabulary:
         counts: Vocabulary = Counter()
@@ -167,16 +168,26 @@ class Lexicon:
         return None
 
     def _save(self, collection: str, sampled: _Sampled) -> None:
-        """Write a cache file atomically and delete the oldest ones."""
+        """Write a cache file atomically."""
         if self.folder is None:
             return
         held = json.dumps({"points": sampled.points, "counts": sampled.words})
         with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(self.path(self.folder, collection), held)
-            files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
-            for old in files[:-MOST_FILES]:
-                old.unlink(missing_ok=True)
+
+    def _delete_oldest(self) -> None:
+        """Delete the oldest cache files until the others fit."""
+        if self.folder is None:
+            return
+        with suppress(OSError):
+            files = [(file.stat(), file) for file in self.folder.iterdir()]
+            held = sum(stat.st_size for stat, _ in files)
+            for stat, file in sorted(files, key=lambda one: one[0].st_mtime_ns):
+                if held <= MOST_CACHED:
+                    return
+                file.unlink(missing_ok=True)
+                held -= stat.st_size
 
 
 def words_of(text: str) -> set[str]:
