@@ -97,6 +97,11 @@ class Targets(tuple[Target, ...]):
             found.setdefault(key, []).append(one)
         return [*found.values()]
 
+    @cached_property
+    def apart(self) -> int:
+        """The number of collections and vector spaces that are queried separately."""
+        return len({one.space or (one.collection,) for one in self})
+
 
 def alike(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
     """Group targets that get the same query."""

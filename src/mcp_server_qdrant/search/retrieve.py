@@ -6,6 +6,7 @@ A collection that fails becomes a status; the others answer.
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -136,8 +137,7 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
         others = [one for one in some if one.collection not in own] if own else some
         for same in filter(None, (others, *([one] for one in some if one.collection in own))):
             asked, state, reason = _leg_query(same[0], query)
-            names = [one.collection for one in same]
-            statuses |= {name: Status(name, state, reason) for name in names}
+            statuses |= {one.collection: _status(one.collection, state, reason) for one in same}
             if asked.dense or (asked.sparse and asked.sparse.indices):
                 legs.append((same, asked))
     # Tags and preferred collections can raise hits from further down.
@@ -155,6 +155,11 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
         reasons = filter(None, (damage, statuses[name].reason))  # the other points were searched
         statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
+
+
+@lru_cache(4096)  # a find over a thousand collections needs as many
+def _status(name: str, state: State, reason: str | None) -> Status:
+    return Status(name, state, reason)
 
 
 def _fault(name: str, error: QdrantMcpError) -> Status:

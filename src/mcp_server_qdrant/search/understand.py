@@ -212,8 +212,7 @@ class Understanding:
         passages = request.group_size or PASSAGES
         if text is not None:
             passages = request.limit or WITHIN
-        apart = {target.space or (target.collection,) for target in targets}
-        depth, pool = depth_of(len(apart), max(limit, passages))
+        depth, pool = depth_of(targets.apart, max(limit, passages))
         # Spelling counts if the algorithm includes it or the caller asks for it.
         asked = "fuzzy_boost" in request.model_fields_set
         spelled = asked or request.algorithm in ("hybrid", "fuzzy")
