@@ -87,6 +87,11 @@ class Target:
 class Targets(tuple[Target, ...]):
     """The targets of a search; a catalog returns the same object until one changes."""
 
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> "Targets":
+        """These targets; the same object if it is one."""
+        return targets if isinstance(targets, cls) else cls(targets)
+
     @cached_property
     def alike(self) -> Sequence[Sequence[Target]]:
         """Targets grouped by space and legs; one without a space is a group of its own."""
@@ -98,14 +103,14 @@ class Targets(tuple[Target, ...]):
         return [*found.values()]
 
     @cached_property
+    def answered(self) -> Mapping[str, "Status"]:
+        """The outcome of a search in each, if all answer."""
+        return {one.collection: Status(one.collection, "ok") for one in self}
+
+    @cached_property
     def apart(self) -> int:
         """The number of collections and vector spaces that are queried separately."""
         return len({one.space or (one.collection,) for one in self})
-
-
-def alike(targets: Sequence[Target]) -> Sequence[Sequence[Target]]:
-    """Group targets that get the same query."""
-    return (targets if isinstance(targets, Targets) else Targets(targets)).alike
 
 
 @dataclass(frozen=True, slots=True)

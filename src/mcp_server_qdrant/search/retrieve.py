@@ -6,7 +6,6 @@ A collection that fails becomes a status; the others answer.
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from mcp_server_qdrant.core.datatypes import (
     State,
     Status,
     Target,
-    alike,
+    Targets,
 )
 from mcp_server_qdrant.core.dates import own_date
 from mcp_server_qdrant.core.errors import EngineTimeout, QdrantMcpError, UnknownCollection
@@ -129,15 +128,19 @@ async def retrieve(fetch: Fetch, query: Query) -> Retrieved:
 async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], dict[str, Status]]:
     """The candidates of all targets, searched in parallel, and the status of each target."""
     legs: list[tuple[Sequence[Target], LegQuery]] = []
-    statuses: dict[str, Status] = {}
+    targets = Targets.of(query.targets)
+    statuses = {**targets.answered}
     tags = query.tags
     # Collections with a query of their own.
     own = {*tags, *query.terms.failures, *query.confined}
-    for some in alike(query.targets):
+    for some in targets.alike:
         others = [one for one in some if one.collection not in own] if own else some
-        for same in filter(None, (others, *([one] for one in some if one.collection in own))):
+        each = [[one] for one in some if one.collection in own] if own else []
+        for same in filter(None, (others, *each)):
             asked, state, reason = _leg_query(same[0], query)
-            statuses |= {one.collection: _status(one.collection, state, reason) for one in same}
+            if state != "ok" or reason:
+                names = [one.collection for one in same]
+                statuses |= {name: Status(name, state, reason) for name in names}
             if asked.dense or (asked.sparse and asked.sparse.indices):
                 legs.append((same, asked))
     # Tags and preferred collections can raise hits from further down.
@@ -155,11 +158,6 @@ async def candidates_of(queries: Queries, query: Query) -> tuple[list[Scored], d
         reasons = filter(None, (damage, statuses[name].reason))  # the other points were searched
         statuses[name] = Status(name, "degraded", " ".join(reasons))
     return found, statuses
-
-
-@lru_cache(4096)  # a find over a thousand collections needs as many
-def _status(name: str, state: State, reason: str | None) -> Status:
-    return Status(name, state, reason)
 
 
 def _fault(name: str, error: QdrantMcpError) -> Status:

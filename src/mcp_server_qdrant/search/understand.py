@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from mcp_server_qdrant.core.context import recorder
-from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets, alike
+from mcp_server_qdrant.core.datatypes import Algorithm, Dense, Target, Targets
 from mcp_server_qdrant.core.dates import Period, span
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.exact import Exact
@@ -313,7 +313,7 @@ async def embed(
     Models in `known` are not asked again. A model that fails does not fail the search; its reason
     is kept.
     """
-    needed = {some[0].dense.model for some in alike(targets) if some[0].dense}
+    needed = {some[0].dense.model for some in Targets.of(targets).alike if some[0].dense}
     models = sorted(needed - known.dense.keys() - known.failures.keys())
 
     async def vector(model: str) -> Dense:

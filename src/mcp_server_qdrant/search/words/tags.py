@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from mcp_server_qdrant.core.datatypes import Target, alike
+from mcp_server_qdrant.core.datatypes import Target, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError, RequestError
 from mcp_server_qdrant.core.forms import seen
 from mcp_server_qdrant.core.notation import called, near_names, some
@@ -69,7 +69,7 @@ class TagIndex:
 
     async def named(self, query: str, targets: Sequence[Target]) -> dict[str, TagMatch]:
         """The tags that the query names, by collection."""
-        legs = (some for some in alike(targets) if some[0].dense or some[0].sparse)
+        legs = (some for some in Targets.of(targets).alike if some[0].dense or some[0].sparse)
         wanted = [one.collection for some in legs for one in some if one.points]
         if not any(map(str.isalnum, query)):
             return {}

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from mcp_server_qdrant.core.bm25 import NO_MARKERS, Markers
-from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target, alike
+from mcp_server_qdrant.core.datatypes import Correction, Sparse, Target, Targets
 from mcp_server_qdrant.core.errors import QdrantMcpError
 from mcp_server_qdrant.core.forms import compared
 from mcp_server_qdrant.qdrant.engine import Corpus
@@ -154,7 +154,7 @@ class TermWeights:
 
     async def weighed(self, query: str, targets: Sequence[Target]) -> Terms:
         """The terms of `query` with their idf over all `targets`, and each target's own query."""
-        searched = [some for some in alike(targets) if some[0].sparse]
+        searched = [some for some in Targets.of(targets).alike if some[0].sparse]
         words = self.words(query, ())
         if not words or not searched:
             return Terms(query=query, idf={}, sparse={})
