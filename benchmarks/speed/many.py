@@ -4,8 +4,9 @@
         [--sets 1x22,16x22,64x22,256x22,1024x22,1x1000,16x1000,64x1000]
 
 For each set: the first find after a cold start of the server (its time, and whether all answered);
-the p50 of finds over ["*"] right after it, while the engine optimises what was just written, and
-once that is done; processor time of these finds in all processes, their memory, and the disk.
+the p50 of finds over ["*"] right after it, while the engine optimises what was just written and the
+words of the collections are sampled, and once both are done; processor time of these finds in all
+processes, their memory, and the disk.
 PYTHONPATH=/other/src measures another checkout; its collections are written anew.
 """
 
@@ -31,7 +32,8 @@ BENCH = servers.BUILD / "bench" / "many"
 SETS = "1x22,16x22,64x22,256x22,1024x22,1x1000,16x1000,64x1000"
 REAL = 1_000
 TICK = os.sysconf("SC_CLK_TCK")
-QUIET = 5.0  # seconds without an optimisation
+QUIET = 5.0  # seconds without work in the background
+IDLE = 0.05  # share of a core below which the server counts as idle
 
 
 def main() -> None:
@@ -79,7 +81,7 @@ def row(collections: int, each: int, vectors: np.ndarray, cache: Path, queries: 
         return statistics.median(spent)
 
     at_first = median(asked[1:])
-    settle(folder)
+    settle(folder, contestant.mark)
     before = processor(contestant.mark)
     settled = median(asked[1:])
     used = 1e3 * (processor(contestant.mark) - before) / queries
@@ -94,13 +96,15 @@ def row(collections: int, each: int, vectors: np.ndarray, cache: Path, queries: 
     )
 
 
-def settle(folder: Path) -> None:
-    """Wait until the engine has optimised what was written; at most two minutes."""
-    quiet, end = time.monotonic() + QUIET, time.monotonic() + 120
+def settle(folder: Path, mark: str) -> None:
+    """Wait until nothing is done in the background; at most four minutes."""
+    quiet, end = time.monotonic() + QUIET, time.monotonic() + 240
+    used = processor(mark)
     while time.monotonic() < min(quiet, end):
-        if servers.optimises(folder):
+        time.sleep(0.5)
+        before, used = used, processor(mark)
+        if servers.optimises(folder) or used - before > IDLE * 0.5:
             quiet = time.monotonic() + QUIET
-        time.sleep(0.1)
 
 
 def processor(mark: str) -> float:

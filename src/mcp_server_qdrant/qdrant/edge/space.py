@@ -36,10 +36,10 @@ from mcp_server_qdrant.core.errors import (
 from mcp_server_qdrant.qdrant.edge import types
 from mcp_server_qdrant.qdrant.edge.collection import KEY
 from mcp_server_qdrant.qdrant.edge.counts import Census
-from mcp_server_qdrant.qdrant.edge.files import sync_tree
+from mcp_server_qdrant.qdrant.edge.files import read_ahead, sync_tree
 from mcp_server_qdrant.qdrant.payload import EXPIRES
 
-LOG = "wal"
+LOG, SEGMENTS = "wal", "segments"
 OPENING, ABOUT, POINTS = "opening", "space.json", "points"
 # Elsewhere a file's fsync may not include what the engine wrote through a memory map.
 LOG_IS_ENOUGH = sys.platform == "linux"
@@ -150,6 +150,8 @@ class Space:
         write_atomically(self.path / ABOUT, json.dumps({**about, "generation": place.name}))
         self._engine, self._log = engine, identity(place / LOG)
         self.unreadable = False
+        if engine is not None:
+            read_ahead(place / SEGMENTS)
 
     def readable(self) -> Path | None:
         """The current generation, or the oldest if space.json is unusable."""
@@ -195,6 +197,7 @@ class Space:
             self.census.opened(here)
             if (missing := self.census.missing) and missing != known:  # logged once
                 logger.warning("%s: points are missing on the disk: %s", self.path.name, missing)
+            read_ahead(shard / SEGMENTS)
             return engine
 
     def close(self) -> None:
