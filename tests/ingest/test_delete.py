@@ -25,15 +25,15 @@ from tests.support import (
 
 def corrects_meanwhile(services: Services, name: str) -> None:
     """Have somebody correct the text of this id once a version of it is kept for its deletion."""
-    keep = services.store.history.keep
+    keep = services.store.history.keep_all
 
-    async def slow(one: Any, **how: Any) -> Any:
-        kept = await keep(one, **how)
-        if one.document == name and how.get("deleted"):
+    async def slow(texts: Any, **how: Any) -> Any:
+        kept = await keep(texts, **how)
+        if how.get("deleted") and name in {one.document for one in texts}:
             await remember(services, "notes", "corrected", id=name, metadata={"year": 2020})
         return kept
 
-    services.store.history.keep = slow
+    services.store.history.keep_all = slow
 
 
 def before_the_swap(

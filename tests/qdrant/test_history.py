@@ -9,7 +9,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import Services, wire
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
-from mcp_server_qdrant.core.errors import RequestError
+from mcp_server_qdrant.core.errors import EngineUnavailable, RequestError
 from mcp_server_qdrant.core.notation import HISTORY
 from mcp_server_qdrant.qdrant import history as kept_history
 from mcp_server_qdrant.qdrant.history import History
@@ -202,6 +202,33 @@ async def test_a_point_without_a_text_that_is_deleted_is_not_kept_and_that_is_sa
 
     assert (gone.id, gone.fault) == (None, "it has no text.")
     assert (await kept.history().keep(bare)).id
+
+
+async def test_texts_are_kept_together_and_what_fails_with_one_batch_keeps_the_others(
+    kept, monkeypatch
+):
+    monkeypatch.setattr(kept_history, "BATCH_SIZE", 8)
+    history = kept.history()
+    texts = [await kept.text(f"text {n}", id=f"x{n}") for n in range(4)]
+    texts.append(texts[0]._replace(textless=True))
+    upsert, calls = kept.engine.upsert, []
+
+    async def second_fails(*given, **how):
+        calls.append(given)
+        if len(calls) == 2:
+            raise EngineUnavailable("The disk is full.")
+        await upsert(*given, **how)
+
+    monkeypatch.setattr(kept.engine, "upsert", second_fails)
+    results = await history.keep_all(texts, deleted=True)
+
+    assert [one.fault for one in results] == [
+        *[None, None],
+        *["The disk is full."] * 2,
+        "it has no text.",
+    ]
+    listed = await history.versions()
+    assert {version.document.text for version in listed} == {"text 0", "text 1"}
 
 
 async def test_what_was_deleted_while_it_ran_is_made_again(kept):

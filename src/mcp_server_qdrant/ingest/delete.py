@@ -1,6 +1,5 @@
 """Deletes documents by id, or the points that match a filter after their count is confirmed."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from mcp_server_qdrant.qdrant.read.lookup import Lookup
 EXAMPLES = 3  # points shown with a request for confirmation
 BATCH = 1_000  # points per request
 MOST_KEPT = 10_000  # points per call up to which texts are kept as earlier versions
-AT_ONCE = 16  # texts kept concurrently
 
 
 @dataclass(eq=False)
@@ -156,12 +154,8 @@ class Deletion:
     async def _keep(self, collection: str, listed: Sequence[Document]) -> list[Kept]:
         """Keep the texts whose first parts are among these points."""
         heads = [one.id for one in listed if one.head is None]
-        texts, keep = await self.store.points.by_id(collection, heads), self.store.history.keep
-        kept: list[Kept] = []
-        for start in range(0, len(texts), AT_ONCE):
-            some = texts[start : start + AT_ONCE]
-            kept += await asyncio.gather(*(keep(one, deleted=True) for one in some))
-        return kept
+        texts = await self.store.points.by_id(collection, heads)
+        return await self.store.history.keep_all(texts, deleted=True)
 
     def _changed(self, collection: str) -> None:
         self.store.catalog.forget(collection)

@@ -7,8 +7,9 @@ sees only the tenant's own.
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain, islice
 from operator import attrgetter
@@ -51,6 +52,7 @@ DAY = timedelta(days=1)
 MOST_SHOWN = 35  # characters of an id, before the time
 BEGINNING = 200  # characters of the text in a version's entry
 PAGE = 500  # parts per read
+BATCH_SIZE = 1 << 20  # characters of the texts that are written together
 KEY, PARTS = "history", "parts"  # payload keys
 IDS, COLLECTION, UNTIL = f"{KEY}.ids", f"{KEY}.collection", f"{KEY}.until"
 NUMBER, BYTES = f"{KEY}.number", f"{KEY}.bytes"
@@ -88,30 +90,39 @@ class History:
     async def keep(
         self, one: Document, *, deleted: bool = False, parts: Sequence[Document] = ()
     ) -> Kept:
-        """Keep the text with this first part, before it is replaced or deleted.
+        """Keep the text with this first part; see `keep_all`."""
+        return (await self.keep_all([one], deleted=deleted, parts=parts))[0]
 
-        Its parts are read unless all of them are among these `parts`. A failure is returned, not
-        raised, so that the change goes on.
+    async def keep_all(
+        self, texts: Sequence[Document], *, deleted: bool = False, parts: Sequence[Document] = ()
+    ) -> list[Kept]:
+        """Keep the texts with these first parts, before they are replaced or deleted.
+
+        The parts of a text are read unless all of them are among these `parts`. A failure is
+        returned, not raised, so that the change goes on.
         """
-        file = one.file is not None
+        kept = [Kept(file=one.file is not None) for one in texts]
         if not self.days:
-            return Kept(file=file)
+            return kept
         until = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
         until = until.replace("+00:00", "Z")
-        try:
-            further = (part for part in parts if part.chunk and part.version == one.version)
-            parts = [one, *sorted(further, key=attrgetter("chunk"))]
-            if len(parts) < one.chunks:
-                parts = await self._parts(one)
+        whole: list[tuple[int, list[Document]]] = []
+        for place, one in enumerate(texts):
             try:
-                await self._write(parts, until, deleted=deleted)
-            except UnknownCollection:
-                self._untended = 0
-                await self._write(parts, until, deleted=deleted)
-        except QdrantMcpError as error:
-            return Kept(fault=str(error), file=file)
-        shown = self._identity(one, one.collection)["shown"]
-        return Kept(f"{shown}@{until}", self.days, file=file)
+                if deleted and one.textless:
+                    raise RequestError("it has no text.")
+                whole.append((place, await self._parts(one, parts)))
+            except QdrantMcpError as error:
+                kept[place] = replace(kept[place], fault=str(error))
+        for some in _batches(whole):
+            fault = await self._written([read for _, read in some], until, deleted=deleted)
+            for place, (one, *_) in some:
+                if fault:
+                    kept[place] = replace(kept[place], fault=fault)
+                else:
+                    shown = self._identity(one, one.collection)["shown"]
+                    kept[place] = replace(kept[place], id=f"{shown}@{until}", days=self.days)
+        return kept
 
     async def versions(
         self, wanted: str | None = None, collection: str | None = None
@@ -238,7 +249,11 @@ class History:
                 break
         return seen if every else seen[:LISTED]
 
-    async def _parts(self, one: Document) -> list[Document]:
+    async def _parts(self, one: Document, known: Sequence[Document]) -> list[Document]:
+        """All parts of a text, in order; they are read unless they are all known."""
+        further = [part for part in known if part.chunk and part.version == one.version]
+        if 1 + len(further) >= one.chunks:
+            return [one, *sorted(further, key=attrgetter("chunk"))]
         parts = [one]
         for start in range(1, one.chunks, PAGE):
             parts += await self._points.parts(one, start, min(start + PAGE, one.chunks) - 1)
@@ -249,8 +264,6 @@ class History:
     ) -> models.PointStruct:
         """A version as a point; its id is the same for the same version."""
         one, *further = parts
-        if one.textless and deleted:
-            raise RequestError("it has no text.")
         # The metadata is in the first part.
         lean = [one, *(part._replace(metadata=None) for part in further)]
         payloads = [
@@ -296,16 +309,35 @@ class History:
     def _oldest(self) -> datetime:
         return self._now() - timedelta(days=self.days)
 
-    async def _write(self, parts: Sequence[Document], until: str, *, deleted: bool) -> None:
+    async def _written(
+        self, texts: Sequence[Sequence[Document]], until: str, *, deleted: bool
+    ) -> str | None:
+        """Write versions of these texts, each by its parts; why that failed, if it did."""
+        try:
+            try:
+                await self._write(texts, until, deleted=deleted)
+            except UnknownCollection:
+                self._untended = 0
+                await self._write(texts, until, deleted=deleted)
+        except QdrantMcpError as error:
+            return str(error)
+        return None
+
+    async def _write(
+        self, texts: Sequence[Sequence[Document]], until: str, *, deleted: bool
+    ) -> None:
         if self._untended <= 0:
             await self._tend()
             self._untended = TENDED
         last = models.OrderBy(key=NUMBER, direction=models.Direction.DESC)
         found, _ = await self._client.scroll(HISTORY, limit=1, order_by=last, with_payload=[NUMBER])
-        number = 1 + (_number(found[0]) if found else 0)
-        point = await self._point(parts, until, number, deleted=deleted)
-        await self._client.upsert(HISTORY, [point])
-        self._untended -= 1 + TENDED * 8 * _bytes(point) // MOST_BYTES
+        first = 1 + (_number(found[0]) if found else 0)
+        points = [
+            await self._point(parts, until, number, deleted=deleted)
+            for number, parts in enumerate(texts, first)
+        ]
+        await self._client.upsert(HISTORY, points)
+        self._untended -= sum(1 + TENDED * 8 * _bytes(point) // MOST_BYTES for point in points)
 
     async def _tend(self) -> None:
         """Create the collection if it is new, and erase versions beyond the limits."""
@@ -320,6 +352,22 @@ class History:
         kept, _ = await client.scroll(HISTORY, limit=2 * MOST, with_payload=counted)
         if over := [one.id for one in _over(kept, self._now(), timedelta(days=self.days))]:
             await client.delete(HISTORY, models.Filter(must=[among(over)]))
+
+
+def _batches(
+    texts: Iterable[tuple[int, list[Document]]],
+) -> Iterator[list[tuple[int, list[Document]]]]:
+    """The texts in batches of about BATCH_SIZE characters."""
+    some: list[tuple[int, list[Document]]] = []
+    size = 0
+    for place, parts in texts:
+        some.append((place, parts))
+        size += sum(len(part.text) for part in parts)
+        if size >= BATCH_SIZE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _over(kept: list[Point], now: datetime, days: timedelta) -> list[Point]:
