@@ -46,7 +46,6 @@ EXAMPLES = {
     "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",
     "QDRANT_RECENCY_FIELDS": "metadata.published",
     "RERANK_MODEL": "Xenova/ms-marco-MiniLM-L-12-v2",
-    "RERANK_MODEL_PATH": "~/models/reranker",
     "RERANK_URL": "http://localhost:8080/rerank",
     "RERANK_API_KEY": "the-services-key",
     "FILTERABLE_FIELDS": '[{"name": "project", "description": "The project", '
@@ -65,7 +64,6 @@ EXAMPLES = {
     "AUTH_SCOPE_PREFIX": "qdrant:",
     "FASTMCP_ALLOWED_HOSTS": "mcp.example.com",
     "FASTMCP_ALLOWED_ORIGINS": "https://app.example.com",
-    "HTTP_MAX_CALLS": "128",
     "FORWARDED_ALLOW_IPS": "10.0.0.0/8",
     "TENANT_FIELD": "tenant",
     "TENANT_CLAIM": "team",

@@ -61,11 +61,14 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
     file.chmod(0o600)
     monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
+    monkeypatch.setenv("HTTP_MAX_CALLS", "1")
+    monkeypatch.setenv("HTTP_PROXY", "another program's")
     monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "the server's own")
     said: list[str] = []
     load(file, said.append)
 
     assert [sentence.partition(" is not a setting")[0] for sentence in said] == [
+        "HTTP_MAX_CALLS",
         "QDRANT_COLECTIONS",
         "SYNC_SHARE",
     ]

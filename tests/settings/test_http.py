@@ -12,7 +12,6 @@ LONG = "a-token-of-some-length"
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("HTTP_MAX_CALLS", "0", "must be greater than 0"),
         ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
         ("LOG_FORMAT", "xml", "'text' or 'json'"),
     ],

@@ -16,7 +16,6 @@ from tests.support import make_settings
             {"QDRANT_RECENCY_WEIGHT": "1.1"},
             "QDRANT_RECENCY_WEIGHT: must be at most 1.",
         ),
-        ({"RERANK_MODEL_PATH": "/nowhere"}, "RERANK_MODEL_PATH: is not a folder."),
         (
             {"RERANK_URL": "host:8080"},
             "RERANK_URL: must be a URL such as https://host:8080/path.",

@@ -105,8 +105,7 @@ def open_rerank(settings: Settings, models: Models) -> "Rerank":
 
 def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranker:
     if settings.rerank_url is None:
-        model = settings.rerank_model or DEFAULT_RERANKER
-        return models.reranker(_spec(settings, model, settings.rerank_model_path))
+        return models.reranker(_spec(settings, settings.rerank_model or DEFAULT_RERANKER))
     return HttpReranker(
         settings.rerank_url,
         model=settings.rerank_model,
@@ -114,7 +113,7 @@ def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranke
     )
 
 
-def _spec(settings: Settings, model: str, path: Path | None) -> Spec:
+def _spec(settings: Settings, model: str, path: Path | None = None) -> Spec:
     """A local model and how to load it, with absolute paths."""
     cache = settings.fastembed_cache_path
     return Spec(

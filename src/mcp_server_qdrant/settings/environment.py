@@ -48,6 +48,7 @@ ENVIRONMENT = "the environment"
 HIDDEN = "**********"
 # Prefixes that only our settings have.
 PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
+PREFIXES += ("AUTH_SCOPE_", "HTTP_MAX_")  # AUTH_ and HTTP_ are common
 _VARIABLES: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 
 

@@ -151,7 +151,7 @@ def test_without_model_and_network_it_fails_at_once_and_says_so(tmp_path):
 
     sentence = (
         f"The model {MODEL} is not in the cache and could not be downloaded; "
-        "EMBEDDING_MODEL_PATH may name a folder that has it."
+        "FASTEMBED_CACHE_PATH may name a cache that has it."
     )
     assert (encoder.state, encoder.reason) == ("failed", sentence)
     with pytest.raises(EncoderUnavailable, match=sentence):

@@ -76,7 +76,7 @@ def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder
     reranker = reranker_of(model_path=tmp_path / "new")
     reranker.start()
     reranker.loading.result(60)
-    assert (reranker.state, reranker.reason) == ("failed", "RERANK_MODEL_PATH is not a folder.")
+    assert (reranker.state, reranker.reason) == ("failed", "EMBEDDING_MODEL_PATH is not a folder.")
     (tmp_path / "new").symlink_to(folder, target_is_directory=True)
     reranker.start()
     assert reranker.state == "failed"
