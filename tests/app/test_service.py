@@ -246,11 +246,7 @@ async def test_log_lines_go_to_the_client_whose_call_it_is_and_others_to_all(sto
             await client.end()
 
     shown = [[line.split(": ")[-1] for line in x.said.splitlines()] for x in (one, other, quiet)]
-    assert shown == [
-        ["of the start", "of one", "of the background"],
-        ["of the background"],
-        [],
-    ]
+    assert shown == [["of the start", "of one", "of the background"], ["of the background"], []]
 
 
 async def test_a_hook_is_told_what_fits_by_the_server_of_its_folder_alone(store, tmp_path):

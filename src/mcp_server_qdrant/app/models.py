@@ -42,10 +42,7 @@ def open_encoders(settings: Settings, models: Models) -> Registry:
         return encoder
 
     return Registry(
-        made(model),
-        made,
-        provider=settings.embedding_provider,
-        mapping=settings.collection_models,
+        made(model), made, provider=settings.embedding_provider, mapping=settings.collection_models
     )
 
 
@@ -107,17 +104,11 @@ def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranke
     if settings.rerank_url is None:
         return models.reranker(_spec(settings, settings.rerank_model or DEFAULT_RERANKER))
     return HttpReranker(
-        settings.rerank_url,
-        model=settings.rerank_model,
-        api_key=revealed(settings.rerank_api_key),
+        settings.rerank_url, model=settings.rerank_model, api_key=revealed(settings.rerank_api_key)
     )
 
 
 def _spec(settings: Settings, model: str, path: Path | None = None) -> Spec:
-    """A local model and how to load it, with absolute paths."""
+    """A local model and how to load it."""
     cache = settings.fastembed_cache_path
-    return Spec(
-        model,
-        str(cache.absolute()) if cache else None,
-        str(path.absolute()) if path else None,
-    )
+    return Spec(model, str(cache) if cache else None, str(path) if path else None)

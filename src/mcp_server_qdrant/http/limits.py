@@ -44,10 +44,7 @@ class Slots:
     """
 
     def __init__(
-        self,
-        most: int,
-        seconds: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
+        self, most: int, seconds: float = math.inf, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._most = most
         self._seconds = seconds

@@ -1,6 +1,6 @@
 """The settings of the embedding model: a part of `Settings`."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AliasChoices,
@@ -18,11 +18,6 @@ from mcp_server_qdrant.settings.values import Folder, Url, WholePath, pairs, rev
 DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 OPENAI_MODEL = "text-embedding-3-small"
 OPENAI_URL = "https://api.openai.com/v1"
-
-
-def _mapping(value: Any) -> Any:
-    read = pairs(value)
-    return tuple(read.items()) if isinstance(read, dict) else read
 
 
 class EmbeddingSettings(BaseModel):
@@ -45,7 +40,7 @@ class EmbeddingSettings(BaseModel):
     """Its API key."""
     openai_api_key: SecretStr | None = None
     """Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL."""
-    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_mapping)] = ()
+    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(pairs)] = ()
     """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
     models may be `openai:model`."""
     embedding_dimensions: PositiveInt | None = None

@@ -284,16 +284,17 @@ async def test_one_text_that_is_refused_does_not_hide_behind_the_others(stub):
 # The circuit
 
 
-async def test_a_service_that_failed_thrice_is_left_alone(stub):
-    stub.replies = [as_json({}, 500)] * 3
+@pytest.mark.parametrize(("status", "requests"), [(500, 3), (401, 1)])
+async def test_a_service_that_failed_thrice_or_for_good_is_left_alone(stub, status, requests):
+    stub.replies = [as_json({}, status)] * 3
     async with opened(stub.url, tries=1) as encoder:
         for number in range(5):
-            with pytest.raises(EncoderUnavailable, match="HTTP 500"):
+            with pytest.raises(EncoderUnavailable, match=f"HTTP {status}"):
                 await encoder.encode_query(f"query {number}")
         assert encoder.state == "failed"
         assert not await encoder.ready(5)
 
-    assert len(stub.requests) == 3
+    assert len(stub.requests) == requests
 
 
 async def test_after_the_pause_it_is_asked_again(stub):

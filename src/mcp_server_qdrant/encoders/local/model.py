@@ -212,9 +212,7 @@ class LocalModel:
         the memory of the largest batch, 50 MB.
         """
         model = self.kind()(
-            self.name,
-            lazy_load=True,
-            **{"cache_dir": self._spec.cache_dir, **options},
+            self.name, lazy_load=True, **{"cache_dir": self._spec.cache_dir, **options}
         )
         inner: Any = model.model
         if hasattr(inner, "load_onnx_model"):  # a static model has no session

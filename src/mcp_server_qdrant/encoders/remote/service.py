@@ -46,12 +46,7 @@ class ServiceEncoder(Encoder):
     texts, tries, backoff = 32, 4, 0.5
 
     def __init__(
-        self,
-        model: str,
-        url: str,
-        *,
-        api_key: str | None = None,
-        dimensions: int | None = None,
+        self, model: str, url: str, *, api_key: str | None = None, dimensions: int | None = None
     ) -> None:
         self.name = model
         self._dimensions = dimensions
@@ -68,11 +63,11 @@ class ServiceEncoder(Encoder):
         self._breaker = Breaker(self.cooldown)
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
-    def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
-        """The request body for these texts; `query`: they are queries, not passages."""
+    def body(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The request body for these texts."""
         raise NotImplementedError
 
-    def answer(self, whole: Any) -> Vectors:
+    def parse(self, response: Any) -> Vectors:
         """Parse the unit vectors of a response. Raises EncoderUnavailable."""
         raise NotImplementedError
 
@@ -100,7 +95,7 @@ class ServiceEncoder(Encoder):
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        (vector,) = await self._ask([_non_empty(text)], self.query_seconds, query=True)
+        (vector,) = await self._ask([_non_empty(text)], self.query_seconds)
         return tuple(vector)
 
     @override
@@ -149,7 +144,7 @@ class ServiceEncoder(Encoder):
         self.texts = min(self.texts, middle)
         return made
 
-    async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
+    async def _ask(self, texts: list[str], seconds: float) -> Vectors:
         """The vectors of texts, within `seconds`.
 
         Raises ServiceFault if the service rejects a batch, EncoderUnavailable otherwise.
@@ -157,14 +152,14 @@ class ServiceEncoder(Encoder):
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason)
         try:
-            whole = await self._posted(self.request(texts, query=query), seconds)
+            whole = await self._posted(self.body(texts), seconds)
         except ServiceFault as fault:
             if fault.refused and len(texts) > 1:
                 raise
             if not fault.refused:  # a permanent fault opens the circuit at once
                 self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
             raise EncoderUnavailable(str(fault)) from fault
-        found = await asyncio.to_thread(self.answer, whole)  # takes milliseconds for large batches
+        found = await asyncio.to_thread(self.parse, whole)  # takes milliseconds for large batches
         self._check_sizes(found, len(texts))
         self._answered = True
         self._breaker.succeeded()
