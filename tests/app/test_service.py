@@ -200,16 +200,6 @@ async def test_clients_of_the_same_settings_share_their_services(store):
         assert service._served[0][1].opening.users == 0
 
 
-async def test_a_wrong_setting_is_a_sentence_and_status_2(store):
-    async with store.serving():
-        client = await store.visit(QDRANT_SEARCH_LIMIT="many")
-        told = await client.end()
-
-    assert told[0]["say"].startswith("mcp-server-qdrant: QDRANT_SEARCH_LIMIT: ")
-    assert told[0]["say"].endswith(".\n")
-    assert told[1:] == [{"exit": 2}]
-
-
 async def test_who_wants_another_store_is_sent_elsewhere(store, tmp_path):
     async with store.serving():
         folder = await (await store.visit(QDRANT_LOCAL_PATH=str(tmp_path / "other"))).end()
