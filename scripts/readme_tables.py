@@ -40,7 +40,6 @@ EXAMPLES = {
     "EMBEDDING_API_KEY": "the-services-key",
     "OPENAI_API_KEY": "sk-…",
     "COLLECTION_MODELS": "docs-*=BAAI/bge-small-en-v1.5",
-    "EMBEDDING_DIMENSIONS": "256",
     "QDRANT_RECENCY_WEIGHT": "0",
     "HYBRID_ALPHA": "0.6",
     "QDRANT_COLLECTION_PRIORITY_ORDER": "handbook,notes",

@@ -73,7 +73,6 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
 def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; a NoEncoder with the reason if there is none."""
     provider, model = split_provider(name, settings.embedding_provider)
-    default = name == settings.chosen_model
     if provider == NONE:
         return NoEncoder(model, NO_PROVIDER)
     if provider not in LOCAL and not settings.serves(provider):
@@ -83,14 +82,9 @@ def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
             f"or put {provider}:{model} in COLLECTION_MODELS.",
         )
     if provider == "fastembed":
-        path = settings.embedding_model_path if default else None
+        path = settings.embedding_model_path if name == settings.chosen_model else None
         return models.encoder(_spec(settings, model, path))
-    return OpenAIEncoder(
-        model,
-        settings.service_url,
-        api_key=settings.service_key,
-        dimensions=settings.embedding_dimensions if default else None,
-    )
+    return OpenAIEncoder(model, settings.service_url, api_key=settings.service_key)
 
 
 def open_rerank(settings: Settings, models: Models) -> "Rerank":

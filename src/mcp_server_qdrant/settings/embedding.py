@@ -7,7 +7,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    PositiveInt,
     SecretStr,
     model_validator,
 )
@@ -27,7 +26,8 @@ class EmbeddingSettings(BaseModel):
     """Where vectors are made: `fastembed` (this machine), `openai` (a service with that API) or
     `none` (no vectors: keywords only)."""
     embedding_model: str = DEFAULT_MODEL
-    """Embedding model. Default with OpenAI: text-embedding-3-small."""
+    """Embedding model. Default with OpenAI: text-embedding-3-small. `NAME@256` asks a service for
+    vectors of that size."""
     embedding_model_path: Folder | None = None
     """Folder with the model's ONNX files, or with a folder of them; nothing is downloaded."""
     fastembed_cache_path: WholePath | None = None
@@ -43,8 +43,6 @@ class EmbeddingSettings(BaseModel):
     collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(pairs)] = ()
     """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
     models may be `openai:model`."""
-    embedding_dimensions: PositiveInt | None = None
-    """Vector size to request from a service whose model can shorten vectors."""
 
     @model_validator(mode="after")
     def _named_model(self) -> Self:

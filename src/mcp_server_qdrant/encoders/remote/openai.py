@@ -23,10 +23,8 @@ class OpenAIEncoder(ServiceEncoder):
 
     @override
     def body(self, texts: Sequence[str]) -> dict[str, Any]:
-        asked: dict[str, Any] = {"model": self.name, "input": texts}
-        if self._dimensions:
-            asked["dimensions"] = self._dimensions
-        return asked
+        size = {"dimensions": self._dimensions} if self._dimensions else {}
+        return {"model": self.model, "input": texts, **size}
 
     @override
     def parse(self, response: Any) -> Vectors:

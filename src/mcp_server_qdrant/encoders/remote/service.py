@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import random
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -33,7 +34,7 @@ class ServiceEncoder(Encoder):
     """One model of one service. It connects at the first text, and keeps connections open.
 
     If `url` has none of the `suffixes`, the first one is appended. `sizes` are known dimensions by
-    model, `dimensions` asks the model to shorten its vectors.
+    model; `model@256` asks the model to shorten its vectors.
     Raises ConfigError for an invalid URL.
 
     A request has at most `texts` texts, and a time limit for all its `tries`, with exponential
@@ -45,20 +46,20 @@ class ServiceEncoder(Encoder):
     seconds, query_seconds, cooldown = 60.0, 3.0, 30.0
     texts, tries, backoff = 32, 4, 0.5
 
-    def __init__(
-        self, model: str, url: str, *, api_key: str | None = None, dimensions: int | None = None
-    ) -> None:
+    def __init__(self, model: str, url: str, *, api_key: str | None = None) -> None:
+        sized = re.fullmatch(r"(.+)@(\d+)", model)
         self.name = model
-        self._dimensions = dimensions
+        self.model: str = sized[1] if sized else model
+        self._dimensions = int(sized[2]) if sized else None
         self._endpoint = Endpoint(
             url,
             name=NAME,
             setting="EMBEDDING_SERVICE_URL",
-            hint="are EMBEDDING_MODEL and EMBEDDING_DIMENSIONS right?",
+            hint="is EMBEDDING_MODEL right?",
             suffixes=self.suffixes,
             api_key=api_key,
         )
-        self._size = dimensions or self.sizes.get(model)
+        self._size = self._dimensions or self.sizes.get(model)
         self._answered = False
         self._breaker = Breaker(self.cooldown)
         self._gate = asyncio.Semaphore(CONCURRENCY)
@@ -195,7 +196,7 @@ class ServiceEncoder(Encoder):
             if len(vector) != expected:
                 raise EncoderUnavailable(
                     f"{NAME}'s vectors have {len(vector)} dimensions where {expected} were "
-                    "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
+                    "expected: is EMBEDDING_MODEL right?"
                 )
         self._size = expected
 
