@@ -49,7 +49,7 @@ COLLECTIONS = ("notes", "meetings", "code", "recipes")
 TEXTS = 400
 SAMPLES = 60
 FLOOD = 3
-CARRIED_POINTS, CARRIED_CALLERS = (1_000, 10_000, 100_000), (1, 8, 32, 64)
+CARRIED_POINTS, CARRIED_CALLERS = (1_000, 10_000, 100_000), (1, 8, 32)
 REAL = 2_000  # vectors that were computed; the others are drawn around them
 
 
@@ -240,13 +240,13 @@ def table(args: argparse.Namespace, cache: Path) -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             filled(folder / "engine", points, cache)
-            with serving(folder, max(CARRIED_CALLERS), cache) as (port, mark):
+            with serving(folder, cache) as (port, mark):
                 asyncio.run(carried(port, mark, points, args.minutes))
 
 
 @contextlib.contextmanager
-def serving(folder: Path, callers: int, cache: Path) -> Iterator[tuple[int, str]]:
-    """A server of which one address may have so many calls: its port and its mark."""
+def serving(folder: Path, cache: Path) -> Iterator[tuple[int, str]]:
+    """A server: its port and its mark."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -259,7 +259,6 @@ def serving(folder: Path, callers: int, cache: Path) -> Iterator[tuple[int, str]
         "FASTEMBED_CACHE_PATH": str(cache),
         "HF_HUB_OFFLINE": "1",
         "FASTMCP_PORT": str(port),
-        "HTTP_MAX_CALLS": str(2 * callers),  # one address may have half of them
     }
     command = [sys.executable, "-m", "mcp_server_qdrant", "--transport", "streamable-http"]
     server = subprocess.Popen(command, env=env, cwd=folder)
@@ -298,7 +297,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with serving(folder, args.callers, cache) as (port, mark):
+        with serving(folder, cache) as (port, mark):
             print("\n".join(asyncio.run(run(port, mark, args.minutes, args.callers))))
 
 

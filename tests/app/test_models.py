@@ -5,11 +5,7 @@ import sys
 
 import pytest
 
-from mcp_server_qdrant.app.models import (
-    NO_PROVIDER,
-    blueprint,
-    open_encoders,
-)
+from mcp_server_qdrant.app.models import NO_PROVIDER, blueprint, open_encoders
 from mcp_server_qdrant.core.errors import EncoderUnavailable
 from mcp_server_qdrant.encoders.encoder import NoEncoder
 from mcp_server_qdrant.encoders.local.models import LocalEncoder, Models

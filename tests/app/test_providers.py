@@ -64,16 +64,6 @@ def opened(
     return services
 
 
-async def test_a_text_is_stored_and_found_over_http(opened, stub):
-    async with opened() as services:
-        await remember(services, "notes", "roses need sun", "moss likes shade")
-        page = await find(services, "roses need sun", "notes")
-
-    assert texts(page)[0] == "roses need sun"
-    assert states(page) == {"notes": "ok"}
-    assert page.results[0].relevance > 0.5
-
-
 async def test_a_text_that_stays_as_it_was_costs_no_request(opened, stub):
     async with opened() as services:
         await remember(services, "notes", "roses need sun", id="roses")

@@ -65,6 +65,14 @@ def test_a_day_or_month_is_understood_as_people_write_it(zone):
         assert {text: span(text, NOW) for text in others} == dict.fromkeys(others, span(iso, NOW))
 
 
+def test_a_weekday_that_is_still_to_come_this_week_is_that_of_the_last(zone):
+    zone(UTC)
+    wednesday = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+    assert span("friday", wednesday) == span("2026-11-20", NOW)
+    assert span("this friday", wednesday) == span("2026-11-27", NOW)
+
+
 @pytest.mark.parametrize("text", ["03/04/2026", "4-3-2026", "id@03/04/2026"])
 def test_what_may_be_two_days_is_refused_with_both(text):
     with pytest.raises(RequestError, match=r"2026-0\d-0\d or 2026-0\d-0\d: write the one"):

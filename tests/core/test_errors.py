@@ -24,8 +24,7 @@ def test_a_fault_of_any_kind_becomes_one_of_ours_with_its_name(fault):
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, BackendError],
+    "fault", [asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit, BackendError]
 )
 def test_what_ends_a_task_or_the_process_and_what_is_ours_passes(fault):
     with pytest.raises(fault), contained(QdrantMcpError):

@@ -138,24 +138,20 @@ async def test_a_second_signal_ends_it_at_once(engine, tmp_path):
     assert status == 128 + signal.SIGTERM
 
 
-async def test_bodies_and_calls_beyond_the_limits_are_refused_for_real(engine, tmp_path):
-    env = settings(engine, HTTP_MAX_CALLS="1")
-
+async def test_bodies_beyond_the_limit_are_refused_for_real(engine, tmp_path):
     async def chunks():
         for _ in range(40):
             yield bytes(BODY // 32)
 
-    with serving(env, "streamable-http", tmp_path) as (address, _):
+    with serving(settings(engine), "streamable-http", tmp_path) as (address, _):
         async with httpx.AsyncClient(base_url=address, headers=ACCEPT) as http:
             chunked = await http.post("/mcp", content=chunks())
             whole = await http.post("/mcp", content=bytes(BODY + 1))
             async with finding(address, engine):
-                busy = await http.post("/mcp", json=HELLO)
                 health = await http.get("/metrics")
                 engine.release.set()
 
     assert (chunked.status_code, whole.status_code) == (413, 413)
-    assert (busy.status_code, busy.headers["retry-after"]) == (429, "1")
     assert health.status_code == 200
     assert "mcp_qdrant_calls_under_way 1.0" in health.text
 

@@ -96,10 +96,7 @@ def test_the_real_model_reads_the_last_word_of_every_chunk(model_dir):
     encoder.start()
     encoder.loading.result(120)
     chunks = split(
-        PROSE,
-        limit=encoder.token_limit,
-        tokenizer_json=encoder.whole_tokenizer,
-        overlap=OVERLAP,
+        PROSE, limit=encoder.token_limit, tokenizer_json=encoder.whole_tokenizer, overlap=OVERLAP
     )
 
     whole = encoder.documents([chunk.text for chunk in chunks])

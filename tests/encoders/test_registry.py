@@ -67,6 +67,7 @@ async def test_a_model_that_another_provider_serves_is_the_same_model():
         (("fast-bge-small-en-v1.5",), "BAAI/bge-small-en-v1.5"),
         (("dense", "fast-bge-small-en-v1.5"), "BAAI/bge-small-en-v1.5"),
         (("text-embedding-3-small",), "openai:text-embedding-3-small"),
+        (("text-embedding-3-large@256",), "openai:text-embedding-3-large@256"),
     ],
 )
 async def test_else_the_vectors_name_tells_the_model(vectors, expected):

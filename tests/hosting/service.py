@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import sys
 from hmac import compare_digest
@@ -90,15 +89,10 @@ class Service:
             self.published.withdraw(self.place)
 
 
-def main(folder: Path, way: str) -> None:
-    """Report, then serve one visitor after the other.
-
-    Each start adds a line to the file `starts`. `way` is the reaction to a tool call: "echo", or
-    "die" after half a response, which only the first process does.
-    """
+def main(folder: Path) -> None:
+    """Report, then serve one visitor after the other; each start adds a line to `starts`."""
     with (folder / "starts").open("a+") as file:
         file.write(f"{os.getpid()}\n")
-    first = (folder / "starts").read_text().count("\n") == 1
     service = Service(folder)
     report(say="starting\n")
     report(ready=str(service.place))
@@ -109,9 +103,6 @@ def main(folder: Path, way: str) -> None:
         while message := visitor.hear():
             if "id" not in message:
                 continue
-            if message["method"] == "tools/call" and way == "die" and first:
-                visitor.send(b'{"jsonrpc":"2.0","id":')
-                os.kill(os.getpid(), signal.SIGKILL)
             visitor.answer(message["id"], {"pid": os.getpid()})
         with contextlib.suppress(OSError):
             visitor.order(exit=0)
@@ -122,10 +113,10 @@ def report(**fields: object) -> None:
     print(json.dumps(fields), flush=True)
 
 
-def command(folder: Path, way: str = "echo") -> list[str]:
+def command(folder: Path) -> list[str]:
     """The command that starts this module as a program."""
-    return [sys.executable, "-P", __file__, str(folder), way]
+    return [sys.executable, "-P", __file__, str(folder)]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))

@@ -479,26 +479,6 @@ def test_it_is_the_same_over_loopback(tmp_path, monkeypatch):
     stage.close()
 
 
-def test_a_program_that_is_killed_within_an_answer_is_followed_by_another(
-    tmp_path, real_hosts, capfd
-):
-    place = str(tmp_path / "service.json")
-    client = Client(lambda *rest: Relay(command(tmp_path, "die"), place, *rest))
-    client.send(INITIALIZE)
-    first = client.hear()["result"]["pid"]
-    client.send(BEGUN, call("x", "qdrant-find"))
-    answer = client.hear()
-    client.end_input()
-
-    assert client.end() == 0
-    client.close()
-    assert (tmp_path / "starts").read_text().split() == [str(first), str(answer["result"]["pid"])]
-    assert answer["id"] == "x"
-    assert capfd.readouterr().err == "starting\n" * 2
-    os.kill(answer["result"]["pid"], signal.SIGKILL)
-    reach._children.pop().wait(PATIENCE)
-
-
 def test_each_call_has_one_answer_whenever_services_are_killed(tmp_path, real_hosts, rounds):
     place = tmp_path / "service.json"
     client = Client(lambda *rest: Relay(command(tmp_path), str(place), *rest))

@@ -148,8 +148,10 @@ async def test_a_setting_makes_it_the_rule_and_a_call_the_exception(stub):
 @pytest.mark.process
 async def test_a_local_cross_encoder_reranks(tmp_path: Path):
     """Its logit is 2 * shared words - 3: 1 for both words, -1 for one."""
-    folder = build_cross_encoder(tmp_path / "model")
-    async with memory_services(rerank_model_path=folder) as services:
+    build_cross_encoder(tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "snapshots" / "1")
+    (tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "refs").mkdir()
+    (tmp_path / "models--Xenova--ms-marco-MiniLM-L-6-v2" / "refs" / "main").write_text("1")
+    async with memory_services(fastembed_cache_path=tmp_path) as services:
         await fill(services)
         reranker = services.pipeline.rerank.reranker
         reranker.start()

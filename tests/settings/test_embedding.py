@@ -76,7 +76,3 @@ def test_models_of_collections_that_are_no_pairs_are_refused(text):
     assert "name=value pairs separated by commas, or a JSON object" in refusal(
         collection_models=text
     )
-
-
-def test_keys_are_not_shown():
-    assert KEY not in repr(settings(openai_api_key=KEY, embedding_api_key=KEY))

@@ -10,7 +10,7 @@ from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import FilterableField
 from mcp_server_qdrant.settings.embedding import DEFAULT_MODEL
 from mcp_server_qdrant.settings.engine import CONTENT_FIELDS
-from mcp_server_qdrant.settings.environment import Settings, environment_names, load
+from mcp_server_qdrant.settings.environment import Settings, environment_names, load, shown
 
 ROOT = Path(__file__).parent.parent.parent
 VARIABLES = [name for names in environment_names().values() for name in names]
@@ -61,11 +61,14 @@ def test_what_looks_like_a_setting_and_is_none_is_told_and_no_error(monkeypatch,
     file.write_text("SYNC_SHARE=1\nCOLLECTION_NAME=notes\n")
     file.chmod(0o600)
     monkeypatch.setenv("QDRANT_COLECTIONS", "notes")
+    monkeypatch.setenv("HTTP_MAX_CALLS", "1")
+    monkeypatch.setenv("HTTP_PROXY", "another program's")
     monkeypatch.setenv("QDRANT__SERVICE__API_KEY", "the server's own")
     said: list[str] = []
     load(file, said.append)
 
     assert [sentence.partition(" is not a setting")[0] for sentence in said] == [
+        "HTTP_MAX_CALLS",
         "QDRANT_COLECTIONS",
         "SYNC_SHARE",
     ]
@@ -134,12 +137,7 @@ def test_filterable_fields_are_a_json_list(monkeypatch):
 
 @pytest.mark.parametrize(
     ("fields", "allow", "expected"),
-    [
-        ("", "", True),
-        (f"[{FIELD}]", "", False),
-        (f"[{FIELD}]", "true", True),
-        ("", "false", False),
-    ],
+    [("", "", True), (f"[{FIELD}]", "", False), (f"[{FIELD}]", "true", True), ("", "false", False)],
 )
 def test_any_filter_may_be_sent_unless_fields_are_named_or_it_is_forbidden(
     monkeypatch, fields, allow, expected
@@ -160,24 +158,28 @@ def test_the_embedded_engine_and_a_server_exclude_each_other(monkeypatch, other)
     )
 
 
-def test_the_key_is_never_shown(monkeypatch):
-    settings = loaded(monkeypatch, QDRANT_URL="http://x", QDRANT_API_KEY="s3cret")
-
-    assert settings.qdrant_api_key.get_secret_value() == "s3cret"
-    shown = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
-    assert not any("s3cret" in text for text in shown)
-
-
-def test_the_key_is_not_shown_by_an_error_either(monkeypatch):
+def test_no_key_is_ever_shown(monkeypatch):
+    secret = [name for name in VARIABLES if name.endswith(("_KEY", "_TOKEN"))]
+    assert len(secret) == 5
+    keys = dict.fromkeys(secret, "s3cret-s3cret-s3cret")
+    settings = loaded(monkeypatch, QDRANT_URL="http://x", AUTH_MODE="token", **keys)
+    told = [repr(settings), str(settings), settings.model_dump_json(), str(settings.model_dump())]
+    told += [shown(name, value) for name, value in keys.items()]
     with pytest.raises(ConfigError) as caught:
-        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data", QDRANT_API_KEY="s3cret")
+        loaded(monkeypatch, QDRANT_LOCAL_PATH="/data")
 
-    assert "s3cret" not in str(caught.value)
+    assert settings.qdrant_api_key.get_secret_value() == "s3cret-s3cret-s3cret"
+    assert not any("s3cret" in text for text in [*told, str(caught.value)])
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "what"),
     [
+        ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
+        ("LOG_FORMAT", "xml", "'text' or 'json'"),
+        ("QDRANT_RECENCY_WEIGHT", "1.1", "must be at most 1."),
+        ("RERANK_URL", "host:8080", "must be a URL such as https://host:8080/path."),
+        *(("HYBRID_ALPHA", value, "must be a") for value in ("1.1", "-1", "much")),
         ("FASTMCP_PORT", "eighty", "must be a whole number"),
         ("FASTMCP_PORT", "70000", "must be at most 65535"),
         ("FASTMCP_LOG_LEVEL", "loud", "'DEBUG', 'INFO', 'WARNING', 'ERROR' or 'CRITICAL'"),

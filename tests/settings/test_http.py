@@ -3,26 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from mcp_server_qdrant.core.errors import ConfigError
 from tests.support import make_settings
 
 LONG = "a-token-of-some-length"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "sentence"),
-    [
-        ("HTTP_MAX_CALLS", "0", "must be greater than 0"),
-        ("FORWARDED_ALLOW_IPS", "*", "must be addresses or networks such as 10.0.0.0/8"),
-        ("LOG_FORMAT", "xml", "'text' or 'json'"),
-    ],
-)
-def test_a_wrong_one_is_a_sentence_that_names_it(loaded, variable, value, sentence):
-    with pytest.raises(ConfigError) as caught:
-        loaded(QDRANT_URL="http://localhost:6333", **{variable: value})
-
-    assert variable in str(caught.value)
-    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +35,6 @@ def test_what_is_half_said_or_wrong_is_refused(values, why):
         make_settings(**values)
 
     assert why in str(caught.value.errors()[0]["msg"])
-
-
-def test_no_token_is_shown():
-    settings = make_settings(auth_mode="token", auth_token=LONG)
-
-    assert LONG not in repr(settings)
-    assert LONG not in str(settings.model_dump())
 
 
 def test_lists_are_split_at_commas():

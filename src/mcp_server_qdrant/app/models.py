@@ -42,10 +42,7 @@ def open_encoders(settings: Settings, models: Models) -> Registry:
         return encoder
 
     return Registry(
-        made(model),
-        made,
-        provider=settings.embedding_provider,
-        mapping=settings.collection_models,
+        made(model), made, provider=settings.embedding_provider, mapping=settings.collection_models
     )
 
 
@@ -76,7 +73,6 @@ def described(settings: Settings, encoders: Registry, model: str) -> dict[str, s
 def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
     """The encoder of `model` or `provider:model`; a NoEncoder with the reason if there is none."""
     provider, model = split_provider(name, settings.embedding_provider)
-    default = name == settings.chosen_model
     if provider == NONE:
         return NoEncoder(model, NO_PROVIDER)
     if provider not in LOCAL and not settings.serves(provider):
@@ -86,14 +82,9 @@ def _encoder(settings: Settings, models: Models, name: str) -> Encoder:
             f"or put {provider}:{model} in COLLECTION_MODELS.",
         )
     if provider == "fastembed":
-        path = settings.embedding_model_path if default else None
+        path = settings.embedding_model_path if name == settings.chosen_model else None
         return models.encoder(_spec(settings, model, path))
-    return OpenAIEncoder(
-        model,
-        settings.service_url,
-        api_key=settings.service_key,
-        dimensions=settings.embedding_dimensions if default else None,
-    )
+    return OpenAIEncoder(model, settings.service_url, api_key=settings.service_key)
 
 
 def open_rerank(settings: Settings, models: Models) -> "Rerank":
@@ -105,20 +96,13 @@ def open_rerank(settings: Settings, models: Models) -> "Rerank":
 
 def _reranker(settings: Settings, models: Models) -> LocalReranker | HttpReranker:
     if settings.rerank_url is None:
-        model = settings.rerank_model or DEFAULT_RERANKER
-        return models.reranker(_spec(settings, model, settings.rerank_model_path))
+        return models.reranker(_spec(settings, settings.rerank_model or DEFAULT_RERANKER))
     return HttpReranker(
-        settings.rerank_url,
-        model=settings.rerank_model,
-        api_key=revealed(settings.rerank_api_key),
+        settings.rerank_url, model=settings.rerank_model, api_key=revealed(settings.rerank_api_key)
     )
 
 
-def _spec(settings: Settings, model: str, path: Path | None) -> Spec:
-    """A local model and how to load it, with absolute paths."""
+def _spec(settings: Settings, model: str, path: Path | None = None) -> Spec:
+    """A local model and how to load it."""
     cache = settings.fastembed_cache_path
-    return Spec(
-        model,
-        str(cache.absolute()) if cache else None,
-        str(path.absolute()) if path else None,
-    )
+    return Spec(model, str(cache) if cache else None, str(path) if path else None)

@@ -80,10 +80,7 @@ def make_server(
         tools=[*tools],
         cache_hints=HINTS,
         subscriptions=False,  # nothing changes that a client could subscribe to
-        middleware=[
-            *([monitor.observe] if monitor else []),
-            _opening_middleware(opening),
-        ],
+        middleware=[*([monitor.observe] if monitor else []), _opening_middleware(opening)],
         extensions=[app()],
     )
     for prompt in make_prompts(read_only=settings.qdrant_read_only):

@@ -66,6 +66,7 @@ KINDS = ("metadata.session", "metadata.from")  # tell sessions and mail from oth
 MOST_WRITERS = 8  # callers and clients that are named for a collection
 KEPT = 256  # tenants whose catalogs, words and tags are remembered
 LONGEST_NAME = 255
+SEARCH_SHARE = 0.8  # of QDRANT_TIMEOUT, after which a find returns what it has
 VECTORLESS = "some texts are still getting vectors; until then only keywords find them."
 
 
@@ -158,7 +159,7 @@ class Services:
             terms=TermWeights(bm25.words, queries, bm25.markers, bm25.wholes),
             speller=Speller(bm25.tokens, self.lexicon, default.common, bm25.language_of),
             tags=TagIndex(self.facets.tags, bm25.tokens),
-            timeout=settings.search_seconds,
+            timeout=SEARCH_SHARE * settings.qdrant_timeout,
             results=settings.qdrant_search_limit,
             preferences=Preferences.among(settings),
             rules=Rules(

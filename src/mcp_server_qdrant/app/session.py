@@ -35,10 +35,7 @@ class _Output:
 
 
 async def converse(
-    server: Server[Any],
-    lines: AsyncIterable[str],
-    write: Write,
-    under_way: set[asyncio.Task[Any]],
+    server: Server[Any], lines: AsyncIterable[str], write: Write, under_way: set[asyncio.Task[Any]]
 ) -> None:
     """Answer a client's lines until they end, then wait for the calls `under_way`."""
 

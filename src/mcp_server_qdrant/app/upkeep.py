@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp_server_qdrant.app.engines import open_engine, open_folder
-from mcp_server_qdrant.core.errors import (
-    ConfigError,
-    RequestError,
-    UnknownCollection,
-)
+from mcp_server_qdrant.core.errors import ConfigError, RequestError, UnknownCollection
 from mcp_server_qdrant.core.notation import HISTORY, near_names, visible_in
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.ingest.collections.export import Exported, Form, export

@@ -19,12 +19,21 @@ UNDATED = "none"  # its value for a text without a date
 # The indexed date fields. If the first one is missing, any of the others counts.
 DATES = (DATE_KEY, "updated_at", "created_at", "metadata.date")
 
-_WORDS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_AGO = re.compile(
-    rf"(?:the )?(?:(?:last|past) )?(\d+|an|one|{'|'.join(_WORDS)}) ?"
-    r"(?:([hdwmy])|(hour|day|week|month|year)s?)(?: ago)?"
+_NUMBERS = ("a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_DURATION = re.compile(
+    rf"(\d{{1,6}}|an|one|{'|'.join(_NUMBERS)}) ?"
+    r"(min|[shdwmy]|(?:second|minute|hour|day|week|month|year)s?)"
 )
-_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 31, "y": 366}  # at least
+_AGO = re.compile(r"(?:the )?(?:(?:last|past) )?(.+?)(?: ago)?")
+_UNITS = {  # a month and a year are at least so long
+    "s": timedelta(seconds=1),
+    "min": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+    "w": timedelta(weeks=1),
+    "m": timedelta(days=31),
+    "y": timedelta(days=366),
+}
 _NAMED = re.compile(r"(last|past|previous|this|current|next) (week|month|quarter|year)")
 _NEAR = {"today": 0, "now": 0, "yesterday": -1, "day before yesterday": -2, "tomorrow": 1}
 _STEPS = {"this": 0, "current": 0, "next": 1}
@@ -145,6 +154,15 @@ def age_from(payload: Any, paths: Iterable[Sequence[str]]) -> datetime | None:
     return time_of(payload, paths)
 
 
+def duration(text: str) -> timedelta | None:
+    """A length of time: `90 days`, `two weeks`, `a year`, `12h`; None for any other text."""
+    if not (found := _DURATION.fullmatch(" ".join(text.lower().split()))):
+        return None
+    number = int(found[1]) if found[1].isdigit() else 1
+    number = _NUMBERS.index(found[1]) + 1 if found[1] in _NUMBERS else number
+    return number * _UNITS["min" if found[2].startswith("min") else found[2][0]]
+
+
 def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """Start and end (exclusive) of the year, month, day or second that a text names.
 
@@ -154,11 +172,8 @@ def span(text: str, now: datetime) -> tuple[datetime, datetime] | None:
     """
     text, wall = " ".join(text.split()), local(now).replace(tzinfo=None)
     try:
-        if ago := _AGO.fullmatch(text.lower()):
-            number = int(ago[1]) if ago[1].isdigit() else 1
-            number = _WORDS.index(ago[1]) + 1 if ago[1] in _WORDS else number
-            when = now - timedelta(days=number * _DAYS[(ago[2] or ago[3])[0]])
-            return when, when
+        if (ago := _AGO.fullmatch(text.lower())) and (length := duration(ago[1])) is not None:
+            return now - length, now - length
         if days := _calendar(text, wall):
             return from_local(days[0]), from_local(days[1])
         if exact := moment(text):

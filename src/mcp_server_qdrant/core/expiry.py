@@ -3,38 +3,15 @@
 A text that has expired is found no more. It stays where it is, so that it can be brought back.
 """
 
-import re
 from datetime import datetime, timedelta
 
 from mcp_server_qdrant.core.datatypes import Document
-from mcp_server_qdrant.core.dates import span
+from mcp_server_qdrant.core.dates import duration, span
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.notation import iso, line, moment
 
 NEVER = "never"
-_LASTING = re.compile(
-    r"(?:in |after )?(\d{1,6}|an?|one) ?"
-    r"(s|min|h|d|w|m|y|(?:second|minute|hour|day|week|month|year)s?)"
-)
-_UNITS = {
-    "s": timedelta(seconds=1),
-    "min": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-    "w": timedelta(weeks=1),
-    "m": timedelta(days=31),
-    "y": timedelta(days=366),
-}
 _LONGEST = timedelta(days=366 * 1000)
-
-
-def lasting(text: str) -> timedelta | None:
-    """A length of time: `90 days`, `2 weeks`, `a year`, `12h`; None for any other text."""
-    if not (found := _LASTING.fullmatch(" ".join(text.lower().split()))):
-        return None
-    number = int(found[1]) if found[1].isdigit() else 1
-    unit = "min" if found[2].startswith("min") else found[2][0]
-    return min(number * _UNITS[unit], _LONGEST)
 
 
 def expiry(text: str, now: datetime) -> str:
@@ -46,8 +23,9 @@ def expiry(text: str, now: datetime) -> str:
     said = " ".join(text.split())
     if said.lower() in (NEVER, ""):
         return ""
-    if (after := lasting(said)) is not None:
-        when: datetime | None = now + after
+    after = duration(said.lower().removeprefix("in ").removeprefix("after "))
+    if after is not None:
+        when: datetime | None = now + min(after, _LONGEST)
     elif ":" in said:
         when = moment(said)
     else:

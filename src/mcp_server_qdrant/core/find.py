@@ -7,24 +7,11 @@ docs/settings.md and the page's defaults are all derived from them. Parameters w
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from mcp_server_qdrant.core.datatypes import TAG_KEYS, Algorithm, Mode, Priority
-from mcp_server_qdrant.core.fields import (
-    JsonObject,
-    Offered,
-    Tags,
-    Text,
-    Word,
-    Words,
-)
+from mcp_server_qdrant.core.fields import JsonObject, Offered, Tags, Text, Word, Words
 
 MAX_QUERY = 8_000  # characters
 MAX_LIMIT = 100
@@ -79,8 +66,7 @@ class SearchRequest(Tuning):
     """A call of qdrant-find. Preferences default to the server's."""
 
     query: Annotated[
-        Text,
-        Field(description="What to look for, in words; without it: the newest texts"),
+        Text, Field(description="What to look for, in words; without it: the newest texts")
     ] = ""
     collections: Annotated[
         Words,
@@ -95,8 +81,7 @@ class SearchRequest(Tuning):
         "minimal"
     )
     since: Annotated[
-        Word | None,
-        Field(description="Date: 2026-10-31, May 2026, monday, last week, 3 days"),
+        Word | None, Field(description="Date: 2026-10-31, May 2026, monday, last week, 3 days")
     ] = None
     until: Annotated[Word | None, Field(description="Last day or month")] = None
     tags: Annotated[Tags, Field(description="Any of these")] = None

@@ -20,13 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 
-from qdrant_edge import (
-    Bm25,
-    Bm25Config,
-    DisabledStemmer,
-    StopwordsSet,
-    TokenizerType,
-)
+from qdrant_edge import Bm25, Bm25Config, DisabledStemmer, StopwordsSet, TokenizerType
 
 from mcp_server_qdrant.core.bm25 import (
     AVERAGE_LENGTH,
@@ -39,7 +33,6 @@ from mcp_server_qdrant.core.bm25 import (
     Markers,
 )
 from mcp_server_qdrant.core.datatypes import Sparse
-from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.exact import LONGEST, compounds
 from mcp_server_qdrant.core.forms import PAIRED, TRIPLED, joined, seen
 from mcp_server_qdrant.encoders.language import SURE, likely, sure
@@ -80,11 +73,6 @@ class Bm25Encoder:
 
     def __init__(self, language: str = ENGLISH) -> None:
         named = language.strip().lower()
-        if named not in (AUTO, *LANGUAGES):
-            known = ", ".join(LANGUAGES)
-            raise ConfigError(
-                f"There is no BM25 for the language {language!r}; choose of: {known}."
-            )
         self._auto = named == AUTO
         self.language = ENGLISH if self._auto else named
         neutral = self.language == NEUTRAL

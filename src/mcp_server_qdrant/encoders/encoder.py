@@ -72,7 +72,7 @@ class Encoder:
         """The dimensions."""
         known = await self.known_size()
         if known is None:
-            unknown = f"The dimensions of {self.name} are not known: set EMBEDDING_DIMENSIONS."
+            unknown = f"The dimensions of {self.name} are not known."
             raise EncoderUnavailable(self.reason or unknown)
         return known
 

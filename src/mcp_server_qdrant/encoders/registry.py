@@ -132,7 +132,7 @@ class Registry:
         for name in sorted(vectors):
             if name.removeprefix(FAST) == _last(self.default.name):
                 return self.default.name
-            if name in OPENAI_MODELS:
+            if name.partition("@")[0] in OPENAI_MODELS:
                 return self._short(f"openai:{name}")
             if name.startswith(FAST):
                 for model in (await served()).values():

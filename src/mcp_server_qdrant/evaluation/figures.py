@@ -1,4 +1,7 @@
-"""Computes the metrics of a measurement; prints them as tables and as JSON."""
+"""Computes the metrics of a measurement; prints them as tables and as JSON.
+
+In numpy, since ranx would need numba, and ir-measures trec_eval: both larger than this server.
+"""
 
 import json
 import math

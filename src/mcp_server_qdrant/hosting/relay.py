@@ -246,7 +246,8 @@ class Relay:
             try:
                 self.connect(elsewhere=elsewhere)
             except (Ended, OSError) as error:
-                self._answer_all(STOPPED)
+                for number in [*self._requests]:
+                    self._answer(number, STOPPED)
                 raise error if isinstance(error, Ended) else Ended(1, reach.NOT_STARTED) from None
             self._holding = True
             # In a thread of its own, because this one must read the responses meanwhile.
@@ -264,10 +265,6 @@ class Relay:
                 self._answer(number, STOPPED)
             elif request.sent and request.repeated >= STARTS:
                 self._answer(number, STOPPED_OFTEN)
-
-    def _answer_all(self, sentence: str) -> None:
-        for number in [*self._requests]:
-            self._answer(number, sentence)
 
     def _answer(self, number: Id, sentence: str) -> None:
         """Answer a request with an error in place of the service."""

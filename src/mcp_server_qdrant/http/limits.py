@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_server_qdrant.core.context import CALLER, Caller
 
-STREAMS = SESSIONS = 1000
+CALLS, STREAMS, SESSIONS = 64, 1000, 1000  # at a time
 IDLE_SECONDS = 1800.0  # until the SDK ends an unused session
 HEALTH = ("/healthz", "/readyz", "/metrics")
 MCP = "/mcp"
@@ -44,10 +44,7 @@ class Slots:
     """
 
     def __init__(
-        self,
-        most: int,
-        seconds: float = math.inf,
-        clock: Callable[[], float] = time.monotonic,
+        self, most: int, seconds: float = math.inf, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._most = most
         self._seconds = seconds
@@ -107,7 +104,7 @@ class Load:
 
     def __init__(
         self,
-        calls: int = 64,
+        calls: int = CALLS,
         streams: int = STREAMS,
         sessions: int = SESSIONS,
         clock: Callable[[], float] = time.monotonic,

@@ -19,15 +19,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from typing_extensions import override
 
-from mcp_server_qdrant.core.context import (
-    ANSWERS,
-    PHASES,
-    Answer,
-    Ending,
-    Phase,
-    Recorder,
-    caller,
-)
+from mcp_server_qdrant.core.context import ANSWERS, PHASES, Answer, Ending, Phase, Recorder, caller
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.http.limits import SENTENCES, Load
 

@@ -48,7 +48,7 @@ class Monitor:
     """The state shared by limits, /readyz and /metrics; also sets each message's caller."""
 
     def __init__(self, settings: Settings) -> None:
-        self.load = Load(settings.http_max_calls)
+        self.load = Load()
         self._asking = settings.auth_mode in ("token", "oauth")
         self._scopes: Mapping[str, str] = {}
         named = settings.tenant_claim or settings.tenant_field

@@ -1,13 +1,12 @@
 """The settings of the embedding model: a part of `Settings`."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import (
     AliasChoices,
     BaseModel,
     BeforeValidator,
     Field,
-    PositiveInt,
     SecretStr,
     model_validator,
 )
@@ -20,11 +19,6 @@ OPENAI_MODEL = "text-embedding-3-small"
 OPENAI_URL = "https://api.openai.com/v1"
 
 
-def _mapping(value: Any) -> Any:
-    read = pairs(value)
-    return tuple(read.items()) if isinstance(read, dict) else read
-
-
 class EmbeddingSettings(BaseModel):
     """The source of the vectors of queries and texts."""
 
@@ -32,7 +26,8 @@ class EmbeddingSettings(BaseModel):
     """Where vectors are made: `fastembed` (this machine), `openai` (a service with that API) or
     `none` (no vectors: keywords only)."""
     embedding_model: str = DEFAULT_MODEL
-    """Embedding model. Default with OpenAI: text-embedding-3-small."""
+    """Embedding model. Default with OpenAI: text-embedding-3-small. `NAME@256` asks a service for
+    vectors of that size."""
     embedding_model_path: Folder | None = None
     """Folder with the model's ONNX files, or with a folder of them; nothing is downloaded."""
     fastembed_cache_path: WholePath | None = None
@@ -45,11 +40,9 @@ class EmbeddingSettings(BaseModel):
     """Its API key."""
     openai_api_key: SecretStr | None = None
     """Used if EMBEDDING_API_KEY is not set; never sent to EMBEDDING_SERVICE_URL."""
-    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(_mapping)] = ()
+    collection_models: Annotated[tuple[tuple[str, str], ...], BeforeValidator(pairs)] = ()
     """Models of single collections: `name=model` separated by commas, or JSON. Names may be globs,
     models may be `openai:model`."""
-    embedding_dimensions: PositiveInt | None = None
-    """Vector size to request from a service whose model can shorten vectors."""
 
     @model_validator(mode="after")
     def _named_model(self) -> Self:

@@ -111,11 +111,6 @@ class EngineSettings(BaseModel):
         return self
 
     @property
-    def search_seconds(self) -> float:
-        """Seconds after which a find returns what it has."""
-        return 0.8 * self.qdrant_timeout
-
-    @property
     def local_path(self) -> Path:
         """Folder of the embedded engine's collections."""
         return self.qdrant_local_path or user_data_path("mcp-server-qdrant", appauthor=False)

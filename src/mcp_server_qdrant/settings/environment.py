@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from dotenv import dotenv_values
 from platformdirs import user_config_path
-from pydantic import AliasChoices, PrivateAttr, SecretStr, ValidationError, model_validator
+from pydantic import AliasChoices, PrivateAttr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -47,7 +47,10 @@ ASSIGNMENT = re.compile(
 ENVIRONMENT = "the environment"
 HIDDEN = "**********"
 # Prefixes that only our settings have.
-PREFIXES = ("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_")
+PREFIXES = (
+    *("QDRANT_", "EMBEDDING_", "RERANK_", "TENANT_", "HYBRID_", "SYNC_", "STORE_"),
+    *("AUTH_SCOPE_", "HTTP_MAX_"),
+)
 _VARIABLES: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.environ)
 
 
@@ -159,7 +162,7 @@ def _strays(assigned: Collection[str]) -> Iterator[str]:
 def shown(variable: str, value: str) -> str:
     """The value for printing, with keys and passwords masked."""
     for field, names in environment_names().items():
-        if variable in names and SecretStr in get_args(Settings.model_fields[field].annotation):
+        if variable in names and "SecretStr" in str(Settings.model_fields[field].annotation):
             return HIDDEN
     return re.sub(r"://[^/@\s]+@", f"://{HIDDEN}@", value)
 

@@ -11,7 +11,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    PositiveInt,
     SecretStr,
     model_validator,
 )
@@ -118,7 +117,5 @@ class HttpSettings(BaseModel):
     forwarded_allow_ips: Annotated[Names, AfterValidator(_networks)] = ("127.0.0.1",)
     """Proxies trusted to set a client's address in `X-Forwarded-For`, for the log and the limits:
     `10.0.0.7`, or a network such as `10.0.0.0/8`."""
-    http_max_calls: PositiveInt = 64
-    """Parallel requests, of which one caller can have half; further ones get 429."""
     log_format: Literal["text", "json"] = "text"
     """`json`: one object per line, with request ids."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr
 
 from mcp_server_qdrant.core.find import FilterableField
-from mcp_server_qdrant.settings.values import Folder, Names, Url, from_json
+from mcp_server_qdrant.settings.values import Names, Url, from_json
 
 TIME_FIELDS = ("doc.date", "date", "created_at", "timestamp", "updated_at", "modified_at")
 
@@ -22,8 +22,6 @@ class RankingSettings(BaseModel):
     rerank_model: str | None = None
     """Reranking model. Default on this machine: Xenova/ms-marco-MiniLM-L-6-v2; of a service: its
     own."""
-    rerank_model_path: Folder | None = None
-    """Folder of the reranker's files; nothing is downloaded."""
     rerank_url: Url | None = None
     """Endpoint of a reranking service, such as `http://host:8080/rerank`. Default: none, a local
     model reranks."""

@@ -31,14 +31,15 @@ def from_json(value: Any, kinds: tuple[type, ...], wanted: str) -> Any:
 
 
 def pairs(value: Any) -> Any:
-    """Parse `name=value,name=value` or a JSON object. Raises ValueError."""
+    """Parse `name=value,name=value` or a JSON object to pairs. Raises ValueError."""
     wanted = "must be name=value pairs separated by commas, or a JSON object"
     if not isinstance(value, str) or value.lstrip().startswith("{"):
-        return from_json(value, (dict,), wanted)
+        read = from_json(value, (dict,), wanted)
+        return tuple(read.items()) if isinstance(read, dict) else read
     split = [part.partition("=") for part in value.split(",") if part.strip()]
     if not all(name.strip() and text.strip() for name, _, text in split):
         raise ValueError(wanted)
-    return {name.strip(): text.strip() for name, _, text in split}
+    return tuple((name.strip(), text.strip()) for name, _, text in split)
 
 
 def from_home(path: str | Path) -> Path:

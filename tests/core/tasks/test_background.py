@@ -75,13 +75,6 @@ async def test_after_a_long_good_time_the_pause_is_short_again():
     assert pauses.slept == [1, 2, 1, 2]
 
 
-async def test_a_panic_of_a_library_does_not_end_it_either():
-    class Panic(BaseException):
-        pass
-
-    assert await Pauses().tasks.start("The count", Work(Panic())) == "done"
-
-
 async def test_closing_ends_them_all():
     tasks = Tasks()
     one, other = (tasks.start(name, asyncio.Event().wait) for name in ("one", "other"))

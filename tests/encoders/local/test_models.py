@@ -200,9 +200,11 @@ async def test_a_model_is_one_for_all_who_ask_and_goes_with_the_last(shared, spe
     assert one.state == other.state == "closed"
 
 
-async def test_a_closed_encoder_encodes_nothing_and_does_not_start(shared, spec):
-    encoder = await ready(shared.encoder(spec))
-    await encoder.close()
+@pytest.mark.parametrize("everything", [False, True])
+async def test_a_closed_model_encodes_nothing_and_does_not_start(spec, everything):
+    models = Models()
+    encoder = await ready(models.encoder(spec))
+    await (models if everything else encoder).close()
     encoder.start()
 
     assert encoder.state == "closed"
@@ -210,30 +212,7 @@ async def test_a_closed_encoder_encodes_nothing_and_does_not_start(shared, spec)
         await encoder.encode_query("x")
 
 
-async def test_all_models_are_let_go_at_the_end_though_somebody_holds_them(spec):
-    everything = Models()
-    encoder = await ready(everything.encoder(spec))
-    await everything.close()
-
-    with pytest.raises(EncoderUnavailable, match="has been closed"):
-        await encoder.encode_query("x")
-
-
 # Faults
-
-
-async def test_a_missing_model_is_told_and_loaded_once_it_has_appeared(spec, tmp_path):
-    place = tmp_path / "model"
-    encoder = Models().encoder(replace(spec, model_path=str(place)))
-    encoder.start()
-    assert not await encoder.ready(180)
-    assert encoder.reason == "EMBEDDING_MODEL_PATH is not a folder."
-
-    place.symlink_to(Path(spec.model_path).resolve(), target_is_directory=True)
-    encoder.start()
-    assert encoder.state == "failed", "tried again too soon"
-    encoder._model._breaker.succeeded()
-    await ready(encoder)
 
 
 async def test_a_wait_that_is_given_up_does_not_end_the_load(spec):

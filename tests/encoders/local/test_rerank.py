@@ -72,20 +72,6 @@ def test_broken_unicode_is_mended(folder):
     assert reranker.score("red \ud800", ["red \udc00"], LATER) == [-1.0]
 
 
-def test_after_a_failure_loading_is_tried_again_once_some_time_has_passed(folder, tmp_path):
-    reranker = reranker_of(model_path=tmp_path / "new")
-    reranker.start()
-    reranker.loading.result(60)
-    assert (reranker.state, reranker.reason) == ("failed", "RERANK_MODEL_PATH is not a folder.")
-    (tmp_path / "new").symlink_to(folder, target_is_directory=True)
-    reranker.start()
-    assert reranker.state == "failed"
-
-    reranker._breaker.succeeded()
-    ready(reranker)
-    assert reranker.score("red roses", TEXTS, LATER) == LOGITS
-
-
 def test_a_model_that_breaks_while_it_runs_is_told(folder):
     reranker = ready(reranker_of(model_path=folder))
 

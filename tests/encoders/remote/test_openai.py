@@ -34,7 +34,7 @@ def minilm(model_dir: Path) -> TextEmbedding:
 
 @asynccontextmanager
 async def opened(url: str, model: str = "acme/Bag", **options) -> AsyncIterator[OpenAIEncoder]:
-    known = {"api_key", "dimensions"}
+    known = {"api_key"}
     patience = QUICK | {k: v for k, v in options.items() if k not in known}
     kind = type("Quick", (OpenAIEncoder,), patience)
     encoder = kind(model, url, **{k: v for k, v in options.items() if k in known})
@@ -90,11 +90,12 @@ async def test_what_is_sent_is_what_openai_documents(stub, path):
     assert math.hypot(*vector) == pytest.approx(1, abs=1e-6)
 
 
-async def test_dimensions_are_asked_for_and_checked(stub):
-    async with opened(stub.url, dimensions=8) as encoder:
+async def test_dimensions_in_a_models_name_are_asked_for_and_checked(stub):
+    async with opened(stub.url, "acme/Bag@8") as encoder:
+        assert encoder.vector_name == "bag@8"
         assert await encoder.known_size() == 8
         assert len(await encoder.encode_query(" ".join(map(str, range(200))))) == 8
-    assert stub.bodies[0]["dimensions"] == 8
+    assert (stub.bodies[0]["model"], stub.bodies[0]["dimensions"]) == ("acme/Bag", 8)
 
 
 async def test_dimensions_are_learnt_once(stub):
@@ -224,7 +225,7 @@ STAYING = [
     (as_json({}, 403), "The embedding service refused access (HTTP 403)", 1),
     (as_json({}, 404), "no such address or model (HTTP 404)", 1),
     (as_json({}, 302, Location="/x"), "no such address or model (HTTP 302): check its URL", 1),
-    (as_json({}, 400), "did not take the request (HTTP 400): are EMBEDDING_MODEL and", 1),
+    (as_json({}, 400), "did not take the request (HTTP 400): is EMBEDDING_MODEL right?", 1),
     (as_json({"error": "x"}), "The embedding service's answer holds no vectors.", 1),
     (as_json([]), "The embedding service's answer holds no vectors.", 1),
     (as_json(rows([])), "answered with 0 vectors for 1 texts.", 1),
@@ -284,16 +285,17 @@ async def test_one_text_that_is_refused_does_not_hide_behind_the_others(stub):
 # The circuit
 
 
-async def test_a_service_that_failed_thrice_is_left_alone(stub):
-    stub.replies = [as_json({}, 500)] * 3
+@pytest.mark.parametrize(("status", "requests"), [(500, 3), (401, 1)])
+async def test_a_service_that_failed_thrice_or_for_good_is_left_alone(stub, status, requests):
+    stub.replies = [as_json({}, status)] * 3
     async with opened(stub.url, tries=1) as encoder:
         for number in range(5):
-            with pytest.raises(EncoderUnavailable, match="HTTP 500"):
+            with pytest.raises(EncoderUnavailable, match=f"HTTP {status}"):
                 await encoder.encode_query(f"query {number}")
         assert encoder.state == "failed"
         assert not await encoder.ready(5)
 
-    assert len(stub.requests) == 3
+    assert len(stub.requests) == requests
 
 
 async def test_after_the_pause_it_is_asked_again(stub):

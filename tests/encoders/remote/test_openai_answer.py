@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import EncoderUnavailable
-from mcp_server_qdrant.encoders.remote.openai import vectors
+from mcp_server_qdrant.encoders.remote.openai import OpenAIEncoder
 from tests.embedding_stub import rows
 
+vectors = OpenAIEncoder("m", "http://x").parse
 number = st.floats(-1e3, 1e3, width=32).filter(lambda value: value == 0 or abs(value) > 1e-3)
 vector = st.lists(number, min_size=3, max_size=3).filter(any)
 anything = st.recursive(

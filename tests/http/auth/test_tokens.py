@@ -139,14 +139,6 @@ async def test_while_the_file_is_lost_or_broken_none_of_its_tokens_counts(file, 
     assert (await known.caller(ANA)).name == "ana"
 
 
-@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_a_file_that_others_may_write_is_refused(file, mode):
-    file.chmod(mode)
-
-    with pytest.raises(ConfigError, match=r"^AUTH_TOKENS_FILE is not read: others may write to it"):
-        verifier(file)
-
-
 ODD_SCALARS = ["!!bool abc", "!!int ''", "!!timestamp abc", "2026-02-30", "9" * 9_000]
 NO_TIMES = ["true", ".inf", ".nan", "99999999999999999999"]
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import httpx
@@ -17,7 +17,7 @@ from mcp_server_qdrant.app.services import wire
 from mcp_server_qdrant.core.context import recording
 from mcp_server_qdrant.core.datatypes import Status
 from mcp_server_qdrant.core.errors import EngineFailure
-from mcp_server_qdrant.http.limits import SENTENCES, Load, Slot
+from mcp_server_qdrant.http.limits import CALLS, SENTENCES, Load, Slot
 from mcp_server_qdrant.http.metrics import OTHER, Metrics
 from mcp_server_qdrant.http.monitor import Monitor
 from mcp_server_qdrant.http.serving import BODY, app
@@ -160,8 +160,10 @@ async def test_a_model_that_is_away_makes_degraded_searches_and_is_seen():
 
 
 async def test_refused_requests_are_counted_by_reason():
-    async with watched(http_max_calls=1) as one:
-        with Slot(one.monitor.load.calls, "another"):
+    async with watched() as one:
+        with ExitStack() as held:
+            for number in range(CALLS):
+                held.enter_context(Slot(one.monitor.load.calls, str(number)))
             busy = await one.http.post("/mcp", content=b"{}")
         large = await one.http.post("/mcp", content=bytes(BODY + 1))
         one.monitor.load.draining = True

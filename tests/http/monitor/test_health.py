@@ -71,53 +71,6 @@ async def test_with_engine_and_model_it_is_ready():
     }
 
 
-async def test_while_the_engine_is_opened_it_is_not():
-    opening = Opening(go=False)
-    status, told = await asked(opening)
-
-    assert status == 503
-    assert told["status"] == "not ready"
-    assert told["engine"] == {"state": "opening", "message": "The engine is being opened."}
-    assert told["encoder"]["state"] == "unknown"
-    opening.go.set()
-    assert (await asked(opening))[0] == 200
-
-
-async def test_an_engine_that_is_down_at_the_start_is_said_and_its_return_is_seen():
-    opening = Opening()
-    opening.failure = EngineUnavailable("The embedded engine could not be started.")
-    status, told = await asked(opening)
-
-    assert status == 503
-    assert told["engine"] == {
-        "state": "down",
-        "message": "The embedded engine could not be started.",
-    }
-    opening.failure = None
-    assert (await asked(opening))[0] == 200
-
-
-async def test_an_engine_that_dies_is_said_and_its_return_is_seen():
-    opening = Opening()
-    opening.services.failure = EngineUnavailable(AWAY)
-    status, told = await asked(opening)
-
-    assert status == 503
-    assert told["engine"] == {"state": "down", "message": AWAY}
-    assert told["encoder"]["state"] == "ready"
-    opening.services.failure = None
-    assert (await asked(opening))[0] == 200
-
-
-async def test_an_engine_that_hangs_is_not_waited_for():
-    opening = Opening()
-    opening.services.hangs = True
-    status, told = await asked(opening)
-
-    assert status == 503
-    assert told["engine"]["message"] == "The engine does not answer in time."
-
-
 @pytest.mark.parametrize(
     ("state", "status", "said"),
     [
@@ -141,9 +94,30 @@ async def test_a_model_that_is_not_there_leaves_keywords_one_that_comes_is_await
     }
 
 
-async def test_a_server_that_ends_is_not_ready_whatever_the_rest():
-    status, told = await asked(Opening(), draining=True)
+@pytest.mark.parametrize("where", ["opening", "services"])
+async def test_an_engine_that_is_down_is_said_and_its_return_is_seen(where):
+    opening = Opening()
+    failing = opening if where == "opening" else opening.services
+    failing.failure = EngineUnavailable(AWAY)
+    status, told = await asked(opening)
 
-    assert status == 503
-    assert told["server"]["state"] == "draining"
-    assert told["engine"]["state"] == "up"
+    assert (status, told["status"]) == (503, "not ready")
+    assert told["engine"] == {"state": "down", "message": AWAY}
+    assert told["encoder"]["state"] == ("unknown" if where == "opening" else "ready")
+    failing.failure = None
+    assert (await asked(opening))[0] == 200
+
+
+async def test_an_engine_that_is_opened_or_hangs_is_not_waited_for_and_a_server_may_end():
+    opening, hanging = Opening(go=False), Opening()
+    hanging.services.hangs = True
+    first, second = await asked(opening), await asked(hanging)
+    ending = await asked(Opening(), draining=True)
+    opening.go.set()
+
+    assert first[0] == second[0] == ending[0] == 503
+    assert first[1]["engine"] == {"state": "opening", "message": "The engine is being opened."}
+    assert first[1]["encoder"]["state"] == "unknown"
+    assert second[1]["engine"]["message"] == "The engine does not answer in time."
+    assert (ending[1]["server"]["state"], ending[1]["engine"]["state"]) == ("draining", "up")
+    assert (await asked(opening))[0] == 200

@@ -113,16 +113,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("get", {"id": ""}, "There is no argument 'id'"),
     ("delete", {"query_filter": {}, **NOTES}, "There is no field 'query_filter'."),
     ("get", {"query_filter": {}, **NOTES}, "There is no field 'query_filter'."),
-    (
-        "map",
-        {"search": {"query": "x", "query_filter": {}}},
-        "There is no field 'query_filter'.",
-    ),
-    (
-        "why",
-        {"search": {"query": "x"}, "id": "y"},
-        "Name the text by its id and its collection.",
-    ),
+    ("map", {"search": {"query": "x", "query_filter": {}}}, "There is no field 'query_filter'."),
+    ("why", {"search": {"query": "x"}, "id": "y"}, "Name the text by its id and its collection."),
     (
         "why",
         {"search": {"query": "x"}, "id": "y", "collection": "notes"},

@@ -31,7 +31,7 @@ class FastEmbedEncoder(LocalModel):
     Queries run in `turns`; passages run in separate turns, in parallel.
     """
 
-    noun, setting, seconds = "model", "EMBEDDING_MODEL_PATH", QUERY_SECONDS
+    noun, seconds = "model", QUERY_SECONDS
 
     def __init__(self, spec: Spec) -> None:
         super().__init__(spec)

@@ -50,7 +50,6 @@ class LocalModel:
     """
 
     noun: ClassVar[str]
-    setting: ClassVar[str]  # the setting for the model's folder
     seconds: ClassVar[float]  # after which a call counts as hanging
 
     def __init__(self, spec: Spec) -> None:
@@ -180,7 +179,7 @@ class LocalModel:
         except (ValueError, OSError) as error:
             raise EncoderUnavailable(
                 f"The {self.noun} {self.name} is not in the cache and could not be downloaded; "
-                f"{self.setting} may name a folder that has it."
+                "FASTEMBED_CACHE_PATH may name a cache that has it."
             ) from error
 
     def _folder(self, path: Path, file: str) -> Path:
@@ -189,7 +188,7 @@ class LocalModel:
         Raises EncoderUnavailable with the paths tried.
         """
         if not path.is_dir():
-            raise EncoderUnavailable(f"{self.setting} is not a folder.")
+            raise EncoderUnavailable("EMBEDDING_MODEL_PATH is not a folder.")
         if (path / file).is_file():
             return path
         # Either a folder named after the model, or the layout of a model cache.
@@ -202,7 +201,7 @@ class LocalModel:
             return (named or below)[0]
         tried = some(sorted(one.name for one in path.glob("*/"))) or "there is none"
         raise EncoderUnavailable(
-            f"{self.setting} has no {file} of {self.name}, nor has a folder in it ({tried})."
+            f"EMBEDDING_MODEL_PATH has no {file} of {self.name}, nor has a folder in it ({tried})."
         )
 
     def _create(self, **options: Any) -> Any:
@@ -213,9 +212,7 @@ class LocalModel:
         the memory of the largest batch, 50 MB.
         """
         model = self.kind()(
-            self.name,
-            lazy_load=True,
-            **{"cache_dir": self._spec.cache_dir, **options},
+            self.name, lazy_load=True, **{"cache_dir": self._spec.cache_dir, **options}
         )
         inner: Any = model.model
         if hasattr(inner, "load_onnx_model"):  # a static model has no session

@@ -15,7 +15,7 @@ from mcp_server_qdrant.encoders.text import batches, clean
 class FastEmbedReranker(LocalModel):
     """The logits of one model."""
 
-    noun, setting, seconds = "reranker", "RERANK_MODEL_PATH", 60.0
+    noun, seconds = "reranker", 60.0
 
     def score(self, query: str, texts: Sequence[str], until: float) -> list[float]:
         """One logit per text, in order. Raises EncoderUnavailable.

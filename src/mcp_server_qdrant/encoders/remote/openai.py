@@ -22,29 +22,20 @@ class OpenAIEncoder(ServiceEncoder):
     sizes = SIZES
 
     @override
-    def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
-        asked: dict[str, Any] = {"model": self.name, "input": texts}
-        if self._dimensions:
-            asked["dimensions"] = self._dimensions
-        return asked
+    def body(self, texts: Sequence[str]) -> dict[str, Any]:
+        size = {"dimensions": self._dimensions} if self._dimensions else {}
+        return {"model": self.model, "input": texts, **size}
 
     @override
-    def answer(self, whole: Any) -> Vectors:
-        return vectors(whole)
-
-
-def vectors(whole: Any) -> Vectors:
-    """The unit vectors in `{"data": [{"index", "embedding"}]}`, sorted by index if present.
-
-    Raises EncoderUnavailable.
-    """
-    try:
-        rows = [(row.get("index"), row["embedding"]) for row in whole["data"]]
-    except (TypeError, LookupError, AttributeError) as error:
-        raise EncoderUnavailable(f"{NAME}'s answer holds no vectors.") from error
-    if all(place is None for place, _ in rows):
-        return [unit(embedding) for _, embedding in rows]
-    by_place = {place: embedding for place, embedding in rows if type(place) is int}
-    if by_place.keys() != set(range(len(rows))):
-        raise EncoderUnavailable(f"{NAME}'s vectors cannot be told apart by their index.")
-    return [unit(by_place[place]) for place in range(len(rows))]
+    def parse(self, response: Any) -> Vectors:
+        """The vectors in `{"data": [{"index", "embedding"}]}`, sorted by index if present."""
+        try:
+            rows = [(row.get("index"), row["embedding"]) for row in response["data"]]
+        except (TypeError, LookupError, AttributeError) as error:
+            raise EncoderUnavailable(f"{NAME}'s answer holds no vectors.") from error
+        if all(place is None for place, _ in rows):
+            return [unit(embedding) for _, embedding in rows]
+        by_place = {place: embedding for place, embedding in rows if type(place) is int}
+        if by_place.keys() != set(range(len(rows))):
+            raise EncoderUnavailable(f"{NAME}'s vectors cannot be told apart by their index.")
+        return [unit(by_place[place]) for place in range(len(rows))]

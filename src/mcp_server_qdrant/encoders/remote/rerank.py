@@ -25,13 +25,7 @@ class HttpReranker:
     logits = False
     length = 2_000
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        model: str | None = None,
-        api_key: str | None = None,
-    ) -> None:
+    def __init__(self, url: str, *, model: str | None = None, api_key: str | None = None) -> None:
         self._endpoint = Endpoint(
             url,
             name="The reranker",

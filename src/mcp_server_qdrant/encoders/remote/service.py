@@ -7,6 +7,7 @@ import asyncio
 import logging
 import math
 import random
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -33,7 +34,7 @@ class ServiceEncoder(Encoder):
     """One model of one service. It connects at the first text, and keeps connections open.
 
     If `url` has none of the `suffixes`, the first one is appended. `sizes` are known dimensions by
-    model, `dimensions` asks the model to shorten its vectors.
+    model; `model@256` asks the model to shorten its vectors.
     Raises ConfigError for an invalid URL.
 
     A request has at most `texts` texts, and a time limit for all its `tries`, with exponential
@@ -45,34 +46,29 @@ class ServiceEncoder(Encoder):
     seconds, query_seconds, cooldown = 60.0, 3.0, 30.0
     texts, tries, backoff = 32, 4, 0.5
 
-    def __init__(
-        self,
-        model: str,
-        url: str,
-        *,
-        api_key: str | None = None,
-        dimensions: int | None = None,
-    ) -> None:
+    def __init__(self, model: str, url: str, *, api_key: str | None = None) -> None:
+        sized = re.fullmatch(r"(.+)@(\d+)", model)
         self.name = model
-        self._dimensions = dimensions
+        self.model: str = sized[1] if sized else model
+        self._dimensions = int(sized[2]) if sized else None
         self._endpoint = Endpoint(
             url,
             name=NAME,
             setting="EMBEDDING_SERVICE_URL",
-            hint="are EMBEDDING_MODEL and EMBEDDING_DIMENSIONS right?",
+            hint="is EMBEDDING_MODEL right?",
             suffixes=self.suffixes,
             api_key=api_key,
         )
-        self._size = dimensions or self.sizes.get(model)
+        self._size = self._dimensions or self.sizes.get(model)
         self._answered = False
         self._breaker = Breaker(self.cooldown)
         self._gate = asyncio.Semaphore(CONCURRENCY)
 
-    def request(self, texts: Sequence[str], *, query: bool) -> dict[str, Any]:
-        """The request body for these texts; `query`: they are queries, not passages."""
+    def body(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The request body for these texts."""
         raise NotImplementedError
 
-    def answer(self, whole: Any) -> Vectors:
+    def parse(self, response: Any) -> Vectors:
         """Parse the unit vectors of a response. Raises EncoderUnavailable."""
         raise NotImplementedError
 
@@ -100,7 +96,7 @@ class ServiceEncoder(Encoder):
 
     @override
     async def query_vector(self, text: str) -> Vector:
-        (vector,) = await self._ask([_non_empty(text)], self.query_seconds, query=True)
+        (vector,) = await self._ask([_non_empty(text)], self.query_seconds)
         return tuple(vector)
 
     @override
@@ -149,7 +145,7 @@ class ServiceEncoder(Encoder):
         self.texts = min(self.texts, middle)
         return made
 
-    async def _ask(self, texts: list[str], seconds: float, *, query: bool = False) -> Vectors:
+    async def _ask(self, texts: list[str], seconds: float) -> Vectors:
         """The vectors of texts, within `seconds`.
 
         Raises ServiceFault if the service rejects a batch, EncoderUnavailable otherwise.
@@ -157,14 +153,14 @@ class ServiceEncoder(Encoder):
         if self._breaker.open:
             raise EncoderUnavailable(self._breaker.reason)
         try:
-            whole = await self._posted(self.request(texts, query=query), seconds)
+            whole = await self._posted(self.body(texts), seconds)
         except ServiceFault as fault:
             if fault.refused and len(texts) > 1:
                 raise
             if not fault.refused:  # a permanent fault opens the circuit at once
                 self._breaker.failed(str(fault), at_once=not fault.passing, wait=fault.retry_after)
             raise EncoderUnavailable(str(fault)) from fault
-        found = await asyncio.to_thread(self.answer, whole)  # takes milliseconds for large batches
+        found = await asyncio.to_thread(self.parse, whole)  # takes milliseconds for large batches
         self._check_sizes(found, len(texts))
         self._answered = True
         self._breaker.succeeded()
@@ -200,7 +196,7 @@ class ServiceEncoder(Encoder):
             if len(vector) != expected:
                 raise EncoderUnavailable(
                     f"{NAME}'s vectors have {len(vector)} dimensions where {expected} were "
-                    "expected: is EMBEDDING_MODEL, or EMBEDDING_DIMENSIONS, right?"
+                    "expected: is EMBEDDING_MODEL right?"
                 )
         self._size = expected
 

@@ -1,4 +1,8 @@
-"""Authenticates the caller of a request before any other layer."""
+"""Authenticates the caller of a request before any other layer.
+
+The SDK's own layer takes the first of several tokens, and cannot say why one is refused, nor that
+none can be checked now.
+"""
 
 import json
 import logging

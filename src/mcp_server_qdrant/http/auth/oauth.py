@@ -152,12 +152,7 @@ class AccessTokens:
     """Identifies callers by fully verified JWTs."""
 
     def __init__(
-        self,
-        keys: Keys,
-        *,
-        issuer: str,
-        audience: tuple[str, ...],
-        scope_prefix: str = "",
+        self, keys: Keys, *, issuer: str, audience: tuple[str, ...], scope_prefix: str = ""
     ) -> None:
         self._keys = keys
         self._issuer = issuer

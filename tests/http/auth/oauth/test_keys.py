@@ -7,12 +7,7 @@ import httpx
 import pytest
 
 from mcp_server_qdrant.core.errors import VerifierUnavailable
-from mcp_server_qdrant.http.auth.oauth import (
-    FRESH_SECONDS,
-    PAUSE_SECONDS,
-    RETRY_SECONDS,
-    Keys,
-)
+from mcp_server_qdrant.http.auth.oauth import FRESH_SECONDS, PAUSE_SECONDS, RETRY_SECONDS, Keys
 from tests.hostile import ENDLESS, HEAVY, IN_BUFFERS, LATE, hostile
 from tests.issuer import Issuer
 from tests.support import Clock
