@@ -7,7 +7,7 @@ text can neither open nor close a tag of the client.
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -56,15 +56,18 @@ class Recall:
         self._services = services
         self._told: OrderedDict[str, set[str]] = OrderedDict()  # session -> ids of texts shown
 
-    async def tell(self, hook: Mapping[str, Any]) -> str:
-        """The text for the agent; "" if nothing fits. Raises QdrantMcpError."""
+    async def tell(self, hook: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> str:
+        """The text for the agent; "" if nothing fits. Raises QdrantMcpError.
+
+        Texts do not count as shown if the hook is `gone` by then, for instance after its timeout.
+        """
         said = {name: one for name, one in hook.items() if isinstance(one, str)}
         event, session = said.get("hook_event_name"), said.get("session_id", "")
         if event not in (START, PROMPT) or not (folder := said.get("cwd")):
             return ""
         services = await self._services()
         known = None if event == START else self._told.get(session)
-        told = known or set()
+        told = {*(known or ())}
         found: list[tuple[str, Result]] = []
         if event == PROMPT:
             parts = await asyncio.to_thread(asks, said.get("prompt", ""), ASKED)
@@ -72,6 +75,8 @@ class Recall:
         if known is None:
             found += await _current(services, Path(folder))
         page = _page([one for one in found if not _is_of(one[1].document, session)], told)
+        if gone():
+            return ""
         self._told[session] = told
         self._told.move_to_end(session)
         if len(self._told) > SESSIONS:

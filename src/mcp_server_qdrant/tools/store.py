@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult
@@ -26,7 +26,6 @@ from mcp_server_qdrant.core.notation import (
     iso,
     line,
     made_here,
-    moment,
     own_id,
     part_of,
     short_id,
@@ -174,12 +173,15 @@ async def _change(
 ) -> CallToolResult:
     """Change a stored text or its attributes, or restore an earlier version."""
     one = await _located(services, id, named, moved_from)
-    if edit:
-        one, at = await _edited(services, id, named, one, seen)
-        seen = seen or at
+    if one is None and edit:
+        said = await gone(services, id, None)
+        none = f"There is no text {called(id)}: edit takes the id of a stored one."
+        raise RequestError(" ".join([none, *said]))
     if one is None:
         bare = changes == Changes() and supersedes is None
         return await _restore(services, id, named, bare=bare)
+    if edit and not seen and await services.store.points.heir(one):
+        raise RequestError(followed(one, "edit that one."))
     olds = None if supersedes is None else await _outdated(services, supersedes, None)
     await check_free(services, olds or (), one.document, None)
     first = (one.head or one.id,)
@@ -223,52 +225,6 @@ async def _remember(
         done = await linked(services, done, [])
     renamed = [] if named else await services.catalog.renamed()
     return _answer(done, renamed)
-
-
-async def _edited(
-    services: Services,
-    id: str,  # noqa: A002
-    collection: str | None,
-    one: Document | None,
-    seen: str | None,
-) -> tuple[Document, str | None]:
-    """The text that is to be edited, by its id or ID@TIME; for the latter its revision.
-
-    Raises RequestError where there is none, where it was changed after that time, or superseded.
-    """
-    named = None if one else services.history.at_time(id)
-    if named:
-        one = await _located(services, named[0], collection)
-    if one is None:
-        said = await gone(services, named[0] if named else id, None)
-        none = f"There is no text {called(id)}: edit takes the id of a stored one."
-        raise RequestError(" ".join([none, *said]))
-    if named and await _changed_since(services, id, named[1], one):
-        own = called(document_id(one))
-        raise RequestError(
-            f"The text was changed after that time: nothing was changed now. Read id {own} again "
-            "with qdrant-get, then repeat the edit with the time that it was updated."
-        )
-    if not seen and await services.store.points.heir(one):
-        raise RequestError(followed(one, "edit that one."))
-    return one, str(one.revision) if named else None
-
-
-async def _changed_since(
-    services: Services,
-    id: str,  # noqa: A002
-    when: datetime,
-    one: Document,
-) -> bool:
-    """Whether a text was changed after it was seen at that time, given by `ID@TIME`."""
-    version = await services.history.version(id, one.collection)
-    written = moment(one.updated_at) if one.updated_at != one.created_at else None
-    if version and moment(version.until) == when:
-        return True  # what was seen is an earlier version
-    if written is None:
-        return version is not None
-    # A first version is known by its `created_at`, which is to the second.
-    return written > when + timedelta(seconds=0 if version else 1)
 
 
 async def _restore(
