@@ -115,9 +115,14 @@ def test_a_terminal_shows_how_far_a_thing_is_and_how_long_it_takes(monkeypatch):
     ]
 
 
-def test_a_log_gets_a_line_for_each_tenth(capsys):
+def test_a_log_gets_a_line_every_ten_seconds(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(frame, "monotonic", clock)
     progress = frame.Progress()
-    for done in range(41):
-        progress("notes", done, 200)
+    for done in range(7):
+        progress("notes", 10 * done, 100)
+        clock.now += 4
 
-    assert capsys.readouterr().err == "notes: 0 %\nnotes: 10 %\nnotes: 20 %\n"
+    assert capsys.readouterr().err.splitlines() == [
+        *("notes: 30%, 28 s left", "notes: 60%, 16 s left"),
+    ]

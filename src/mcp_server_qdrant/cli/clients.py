@@ -248,18 +248,6 @@ def _plain(text: str) -> str:
     return text
 
 
-def before(client: McpClient, name: str) -> Entry:
-    """A server's entry in the backup of the last change; {} if there is none."""
-    path = client.path.resolve()
-    copies = sorted(path.parent.glob(f"{path.name}.*.bak"))
-    try:
-        held = _parsed(client, copies[-1].read_text("utf-8-sig")) if copies else {}
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return {}
-    found = held.get(client.section, {}).get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def write(client: McpClient, change: Callable[[Config], Config], now: datetime) -> Path | None:
     """Change a configuration; see `rewrite`. Raises ConfigError, also for comments in JSON."""
     return rewrite(client.path, lambda text: _edited(client, text, change), now)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame, sessions, sources, visit
+from mcp_server_qdrant.cli import clients, frame, sources, visit
 from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -339,12 +339,13 @@ class Examination:
                 seen += clients.other(entry) in (None, clients.ADDRESS)
                 where = f"{client.title}, {name!r} in {client.path}"
                 where += f" for {project}" if project else ""
+                init = "mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"
                 env = clients.texts(entry.get("env"))
                 frame.show(f"Starting the server of {client.title} …")
                 try:
                     self._add("client", f"{where}: {_tried(entry)}.")
                     if not project:
-                        self._followed(flag, where, name, entry)
+                        self._check_followed(where, init, env)
                 except EngineUnavailable as error:
                     named = " or ".join(one for one in BEHIND["engine"][0] if one in env)
                     fix = f"Check that engine, or change {named or 'it'} in {client.path}"
@@ -354,30 +355,18 @@ class Examination:
                     if wrong := _first_named(str(error), env):
                         fix = f"Remove {wrong} from {client.path}"
                     elif not project:
-                        words = "init", "--client", flag, "--name", name, "--yes"
-                        fix = shlex.join(["mcp-server-qdrant", *words])
+                        fix = shlex.join(init)
                     self._problem("client", f"{where}: {error}", fix)
         if not seen:
             text = "No client here is configured to start this server."
             self._add("client", text, "mcp-server-qdrant init")
 
-    def _followed(self, flag: str, where: str, name: str, entry: clients.Entry) -> None:
-        """Check the folders that a client's server follows or followed before its last change."""
-        init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"]
-        was = clients.before(clients.CLIENTS[flag], name)
-        now, earlier = (
-            sources.keyed([clients.texts(one.get("env")).get(sources.VARIABLE)])
-            for one in (entry, was)
-        )
-        for place, _ in now:
+    def _check_followed(self, where: str, init: Sequence[str], env: Mapping[str, str]) -> None:
+        """Check that the folders exist that a client's server follows."""
+        for place, _ in sources.keyed([env.get(sources.VARIABLE)]):
             if not place.exists():
                 fix = shlex.join([*init, "--remove", str(place)])
                 self._problem("sync", f"{where}: {place}, which it follows, does not exist.", fix)
-        for place, collection in sorted(earlier.keys() - now.keys()):
-            one = earlier[place, collection]
-            told = ["--sessions", one["name"]] if one.get("name") in sessions.CLIENTS else None
-            fix = shlex.join([*init, *(told or ["--folder", f"{place}={collection}"])])
-            self._add("sync", f"{where}: before its last change it followed {place} too.", fix)
 
 
 def _tried(entry: clients.Entry) -> str:

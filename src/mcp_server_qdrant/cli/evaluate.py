@@ -94,13 +94,14 @@ async def evaluate(
     if collections:
         labels = [one.model_copy(update={"collections": collections}) for one in labels]
     settings, total = frame.load(), len(labels) * len(algorithms)
+    progress = frame.Progress()
     frame.leave_folder()
     async with frame.opened(settings) as services:
         measured = await measure(
             services,
             labels,
             algorithms,
-            searching=lambda done: frame.show(f"{done} of {total} queries"),
+            searching=lambda done: progress("Queries", done, total),
         )
     frame.show("")
     for warning in measured.warnings:

@@ -14,7 +14,7 @@ import click
 
 from mcp_server_qdrant.app import logs
 from mcp_server_qdrant.app.opening import open_lazily
-from mcp_server_qdrant.cli import pulse, visit
+from mcp_server_qdrant.cli import visit
 from mcp_server_qdrant.cli.route import ask_service
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.notation import printable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
 MINUTES = 90  # seconds from which the time left is shown in minutes
+LOG_SECONDS = 10.0  # between two lines of progress in a log
 LOAD_SECONDS = 900.0  # timeout of a model's download and loading
 GOES_ON = "Interrupted; the same command goes on from here."
 
@@ -60,9 +61,7 @@ def runs(
     def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @wraps(work)
         def run(**options: Any) -> None:
-            hidden = (context := click.get_current_context()).command.hidden
-            name = "" if hidden else context.info_name or ""
-            with ending(interrupted), pulse.beating(name):
+            with ending(interrupted):
                 visit.run(work(**options))
 
         return run
@@ -101,20 +100,18 @@ def say(sentence: str) -> None:
 
 
 def show(text: str) -> None:
-    """Show the current activity: on a terminal in one changing line, otherwise now and then."""
+    """Show the current activity in the changing line of a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
-    else:
-        pulse.tell(text)
 
 
 class Progress:
-    """Shows progress: on a terminal in one changing line, in a log one line per 10 %."""
+    """Shows progress: on a terminal in one changing line, in a log by a line every 10 seconds."""
 
     def __init__(self) -> None:
         self._label = ""
         self._since = 0.0, 0.0  # start time, and the share done by then
-        self._line = ""
+        self._logged = monotonic()
 
     def __call__(self, text: str, done: float, total: float) -> None:
         """Report that `done` of `total` is finished of the activity `text`."""
@@ -123,15 +120,14 @@ class Progress:
         label, share, now = printable(text), done / total, monotonic()
         if label != self._label:
             self._label, self._since = label, (now, share)
-        if sys.stderr.isatty():
-            began, first = self._since
-            left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
-            about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
-            show(f"{label}: {share:.0%}" + (f", {about} left" if left else ""))
-        elif (line := f"{label}: {10 * int(10 * share)} %") != self._line:
+        began, first = self._since
+        left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
+        about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
+        line = f"{label}: {share:.0%}" + (f", {about} left" if left else "")
+        show(line)
+        if not sys.stderr.isatty() and now >= self._logged + LOG_SECONDS:
             click.echo(line, err=True)
-            pulse.tell(line, printed=True)
-            self._line = line
+            self._logged = now
 
 
 @asynccontextmanager

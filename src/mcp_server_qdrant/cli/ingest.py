@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame, pulse, visit
+from mcp_server_qdrant.cli import frame, visit
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -144,15 +144,13 @@ async def _show(report: "Report") -> None:
     progress = frame.Progress()
     try:
         while True:
-            if report.share and sys.stderr.isatty():
+            if report.share:
                 progress(report.phase, report.share, 1)
             else:
-                share = f": {report.share:.0%}" if report.share else " …"
-                frame.show(printable(f"{report.phase}{share}"))
+                frame.show(printable(f"{report.phase} …"))
             await asyncio.sleep(SHOW_SECONDS)
     finally:
         frame.show("")
-        pulse.rest()
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:

@@ -109,7 +109,6 @@ def init(
         if recall:
             first[RECALL_PATH] = str(place)
         without = RECALL_PATH if recall is False else None
-        # Hooks first: `doctor` compares the newest copy of a file, which must be that of the entry.
         steps = _hook_steps(chosen, place, recall=recall, ask=not yes) | {
             CLIENTS[one].title: partial(
                 _configure, one, name, _command(env_file), first, without, others, ask=not yes
