@@ -52,18 +52,6 @@ def test_open_questions_pinned_texts_and_what_is_from_the_web(agent):
     )
 
 
-def test_a_deleted_text_is_restored(agent):
-    agent.call("qdrant-store", information="The crane is blue.", id="crane")
-    agent.call("qdrant-store", information="The crane is red.", id="crane")
-    agent.call("qdrant-delete", ids=["crane"])
-    (last, first) = agent.call("qdrant-get", ids=["crane"], versions=True)["structuredContent"][
-        "versions"
-    ]
-    for version, text in ((last, "red"), (first, "blue")):
-        agent.call("qdrant-store", id=version["id"])
-        assert text in text_of(agent.call("qdrant-get", ids=["crane"]))
-
-
 def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
     about = {"description": "Letters since 2019", "folder": "."}
     told = agent.call("qdrant-store", collection_name="letters", about=about)

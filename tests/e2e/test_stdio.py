@@ -174,22 +174,6 @@ def test_broken_unicode_and_garbage_lines_are_answered_and_leave_the_server_aliv
 
 
 @pytest.mark.model(True)
-def test_without_a_model_texts_are_found_by_keyword_and_every_answer_says_so(env, tmp_path):
-    offline = {k: v for k, v in env.items() if k != "EMBEDDING_MODEL_PATH"}
-    offline["FASTEMBED_CACHE_PATH"] = str(tmp_path / "empty")
-    server = RawServer(offline, tmp_path)
-
-    stored = server.call("qdrant-store", information="Filter order 4711.", collection_name="notes")
-    found = server.call("qdrant-find", query="4711", collections=["notes"])
-
-    assert "keyword" in text_of(stored).lower()
-    assert "4711" in found["structuredContent"]["results"][0]["text"]
-    assert found["structuredContent"]["collections"]["notes"].startswith("degraded")
-    assert "Note:" in text_of(found)
-    server.close()
-
-
-@pytest.mark.model(True)
 def test_a_model_that_does_not_exist_is_one_line_in_the_log_and_the_answers_sentence(env, tmp_path):
     server = RawServer(env | {"EMBEDDING_MODEL": "all-MiniLM-L6-v2"}, tmp_path)
     stored = server.call("qdrant-store", information="A text.", collection_name="notes")

@@ -144,6 +144,7 @@ class TestFind:
         assert whole["part"] == whole["part"].strip()
         assert 'metadata: {"project":"atlas"}' in said(full)
         assert "tags: a, b" in said(full)
+        assert "Note: Parts of longer texts, which qdrant-get gives whole: id " in said(full)
         assert "created: 20" in said(full)
 
     async def test_several_collections_names_globs_and_all_are_searched_in_one_call(self):
@@ -364,6 +365,8 @@ BAD_FINDS = [
     ({"within": "x"}, "query is empty: say what to look for within that text"),
     ({"query": "x" * 100_000}, f"query is longer than {MAX_QUERY} characters: ask for less."),
     ({"query": 7}, "query must be a string."),
+    ({"query": "roses", "tags": ["gardning"]}, "has the tag gardning; there are: gardening."),
+    ({"tags": ["gardning"]}, "No text there has the tag gardning; there are: gardening."),
     ({"query": "q", "tags": [1]}, "each of tags must be a string."),
     ({"query": "a\x00b"}, "The text contains a NUL character: remove it."),
     ({"query": "a\ud800b"}, "The text is broken Unicode"),
@@ -458,6 +461,11 @@ BAD = [
     *(("qdrant-get", *case) for case in BAD_GETS),
     ("qdrant-collections", {"patern": "x"}, "There is no argument 'patern'"),
     ("qdrant-delete", {"ids": ["x"], "dryRun": True}, "There is no argument 'dryRun'"),
+    (
+        "qdrant-delete",
+        {"collection_name": "notes", "query_filter": {"must": [LEAF]}},
+        "No text there has the key 'metadata.a'; there are: ",
+    ),
 ]
 # What n8n, for one, adds to each call of an agent's tool.
 ADDED = {"toolCallId": "c1", "sessionId": "s1", "chatInput": "hello", "action": "sendMessage"}
@@ -471,7 +479,7 @@ NOTHING = ["", " ", "null", None, ["null"], [""], [None]]
 async def test_bad_input_is_one_clear_sentence_and_the_next_call_works():
     wrong = []
     async with memory_server() as client:
-        await store(client, "roses")
+        await store(client, "roses", tags=["gardening"])
         for tool, arguments, sentence in BAD:
             try:
                 assert sentence in refusal(await client.call_tool(tool, arguments))
