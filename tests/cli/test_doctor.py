@@ -409,7 +409,7 @@ def test_whoever_interrupts_the_first_reading_is_told_that_the_server_goes_on(pe
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcp_server_qdrant.cli.frame.at_engine", interrupted)
+    monkeypatch.setattr("mcp_server_qdrant.cli.frame.run_at_engine", interrupted)
     done = person.run("init", "--client", "cursor", "--yes")
 
     assert done.exit_code == 130
@@ -559,13 +559,13 @@ def test_init_does_all_that_it_can_and_says_what_it_could_not(person):
 
 
 def test_init_overwrites_no_entry_that_was_changed_meanwhile(person, monkeypatch):
-    started = clients.start
+    started = clients.try_start
 
     def changed(*given, **named):
         cursor('{"mcpServers": {"qdrant": {"command": "/gone", "env": {"A": "1"}}}}')(person)
         return started(*given, **named)
 
-    monkeypatch.setattr(clients, "start", changed)
+    monkeypatch.setattr(clients, "try_start", changed)
     done = person.run("init", "--client", "cursor", "--yes")
 
     assert done.exit_code == 2

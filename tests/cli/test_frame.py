@@ -73,7 +73,7 @@ def test_where_logs_are_json_what_is_said_is_too(style, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOG_FORMAT", style)
     with click.Context(main):
-        frame.load(serving=True)
+        frame.load_settings(serving=True)
     printed = capsys.readouterr().err
 
     assert ("is not read" in printed) is (style == "text")

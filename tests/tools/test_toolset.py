@@ -941,7 +941,7 @@ async def test_many_collections_come_by_the_page_with_what_each_is_about():
     assert said(chosen).startswith("- soups: 0 points, bm25")
     assert chosen.structured_content["collections"][0]["description"] == "Soups\nof all kinds"
     assert len(globbed.structured_content["collections"]) == 10
-    assert said(nothing) == "Note: No collection matches 'x*'."
+    assert said(nothing) == "Note: No collection matches 'x*': leave pattern out for all."
 
 
 FIELDS = (

@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
+def reporting_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
     """Turn errors of a command into one sentence and an exit status.
 
     The status is 1 if a backend failed, 2 for a wrong request or setting.
@@ -44,7 +44,7 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
     try:
         yield
     except QdrantMcpError as error:
-        raise click.exceptions.Exit(failed(error)) from None
+        raise click.exceptions.Exit(print_error(error)) from None
     except (KeyboardInterrupt, click.Abort) as error:  # Abort: a prompt was not answered
         if isinstance(error, click.Abort):
             click.echo(err=True)  # end the prompt's line
@@ -53,7 +53,7 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def runs(
+def as_command(
     interrupted: str = "Interrupted.",
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Make a command of a coroutine function, with errors handled as in `ending`."""
@@ -61,7 +61,7 @@ def runs(
     def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @wraps(work)
         def run(**options: Any) -> None:
-            with ending(interrupted):
+            with reporting_errors(interrupted):
                 visit.run(work(**options))
 
         return run
@@ -69,7 +69,7 @@ def runs(
     return command
 
 
-def at_engine(
+def run_at_engine(
     words: Sequence[str],
     work: Callable[[], Coroutine[Any, Any, None]],
     out: Callable[[str], bool] | None = None,
@@ -87,7 +87,7 @@ def at_engine(
     return status or 0
 
 
-def failed(error: QdrantMcpError) -> int:
+def print_error(error: QdrantMcpError) -> int:
     """Print an error and return its exit status."""
     show("")
     say(str(error))
@@ -131,7 +131,7 @@ class Progress:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
+async def open_services(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
     """The services of a server with these settings, without background work.
 
     Missing vectors of other texts are left to the server. Raises EngineUnavailable, ConfigError.
@@ -143,7 +143,7 @@ async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]
         await services.close()
 
 
-async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
+async def load_model(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     """Load a model, with a message if it takes long; returns whether it is ready in time."""
     encoder.start()
     if not await encoder.ready(1.0) and encoder.state in ("loading", "downloading"):
@@ -152,7 +152,7 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     return bool(encoder.state == "ready")
 
 
-def _noted(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+def _keep_env_file(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
         context.meta[KEY] = visit.absolute(from_home(path))
 
@@ -162,12 +162,12 @@ ENV_FILE = click.Option(
     ["--env-file"],
     type=click.Path(path_type=Path),
     expose_value=False,
-    callback=_noted,
+    callback=_keep_env_file,
     help="Read settings from this file too. Default: .env in your own configuration folder.",
 )
 
 
-def load(*, serving: bool = False) -> Settings:
+def load_settings(*, serving: bool = False) -> Settings:
     """The settings; notes on them are printed to stderr. Raises ConfigError.
 
     `serving` sets up the server's log.
