@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.context import local
 from mcp_server_qdrant.core.datatypes import Document, Earlier
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.expiry import expired
-from mcp_server_qdrant.core.fields import Id, Word, one_or_many
+from mcp_server_qdrant.core.fields import Id, Word, one_or_many, without_null
 from mcp_server_qdrant.core.notation import (
     amount,
     begins,
@@ -191,12 +191,7 @@ async def _versions(
 ) -> CallToolResult:
     """List the versions of some texts. Raises RequestError if there are none."""
     each = [await services.history.versions(wanted, collection) for wanted in ids]
-    over = [await find_expired(services, wanted, collection) for wanted in ids]
-    found = [
-        version
-        for one, versions in zip(over, each, strict=True)
-        for version in (*([_as_version(one)] if one else []), *versions)
-    ]
+    found = [version for versions in each for version in versions]
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
@@ -299,20 +294,11 @@ def expired_note(one: Document) -> str:
     return f"id {called(document_id(one))} has expired: no search finds it; id {version}: {BACK}."
 
 
-def _as_version(one: Document) -> Version:
-    """An expired text, as a version."""
-    name, end = f"{document_id(one)}@{one.expires}", one.expires or ""
-    shown = one._replace(document=name, head=None)
-    return Version(name, one.collection, end, {}, deleted=False, document=shown, expired=True)
-
-
 def _version_data(one: Version) -> dict[str, Any]:
     """Structured content on a version, without its text."""
     return {"id": one.id, "until": one.until, "by": dict(one.by), "deleted": one.deleted}
 
 
 def _version_with_text(one: Version) -> dict[str, Any]:
-    about = {"title": one.document.title, "text": one.document.text}
-    return (
-        _version_data(one) | {"collection": one.collection} | {k: v for k, v in about.items() if v}
-    )
+    about = {"title": one.document.title, "text": one.document.text or None}
+    return _version_data(one) | {"collection": one.collection} | without_null(about)

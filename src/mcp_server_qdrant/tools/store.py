@@ -30,7 +30,7 @@ from mcp_server_qdrant.core.notation import (
     part_of,
     short_id,
 )
-from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.core.writes import Changes, Stored
 from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.edits import check
 from mcp_server_qdrant.qdrant.read.scope import MEMORY
@@ -385,45 +385,50 @@ def _store_result(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
 
 
 def as_text(done: Stored) -> str:
-    """The result of storing, on one line."""
+    """The result of storing, on one line; similar texts follow on lines of their own."""
     verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
     verb = "Brought back" if done.restored else verb
-    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
-    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
-    if done.lacking:
-        later = f" Found by keywords only, until this is mended: {line(done.lacking, None)}"
-    if done.without_vector:
-        why = line(done.without_vector.removeprefix("keywords only: "), None)
-        later = f" Found by keywords only: {why}."
-    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
-    shown = own_id(done.collection, done.ids[0], done.document)
-    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
-    where = f"{'to' if done.moved else 'in'} {place}"
-    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
-    old = describe_links(done)
+    place = f"collection {called(done.collection)}{made}{parts}"
+    own = called(own_id(done.collection, done.ids[0], done.document))
+    said = [f"{verb} {'to' if done.moved else 'in'} {place}: id {own}."]
+    if done.masked:
+        said.append(f"{amount(done.masked, 'secret')} in it masked.")
+    if done.kept:
+        said.append(f"Kept as before: {', '.join(done.kept)}.")
+    said += [*_how_found(done), *describe_links(done)]
     if done.expires:
-        old += f" Expires {done.expires}: from then on it is kept, but not found."
+        said.append(f"Expires {done.expires}: from then on it is kept, but not found.")
     if done.lines:
         first, last = done.lines
-        old += (
-            f" Changed: line {first:,}."
-            if first == last
-            else f" Changed: lines {first:,}-{last:,}."
-        )
-    back, hint = "", f" {done.hint}." if done.hint else ""
+        said.append(f"Changed: line{f's {first:,}-' if first < last else ' '}{last:,}.")
+    said += [*_previous_notes(done), *([f"{done.hint}."] if done.hint else [])]
+    return " ".join([*said, *describe_near(done)])
+
+
+def _how_found(done: Stored) -> list[str]:
+    """A sentence if the text has no vector."""
+    if done.without_vector:
+        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        return [f"Found by keywords only: {why}."]
+    if done.lacking:
+        return [f"Found by keywords only, until this is mended: {line(done.lacking, None)}"]
+    later = "Found by keywords now, by meaning once the model is there."
+    return [later] if done.pending else []
+
+
+def _previous_notes(done: Stored) -> list[str]:
+    """What the next sync does with the text of a file; the previous version, and how long."""
+    said, before = [], done.before
     if done.moved and done.moved.file:
-        back = " It is from a file: the next sync of its folder stores it where it was, too."
-    elif done.before.file:
-        back = " It is from a file: the next sync of its folder brings the file's text back."
-    back += f"{_previous_note(done.before)}{hint}"
-    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{describe_near(done)}"
-
-
-def _previous_note(done: Kept) -> str:
-    """The previous version, and how long it is kept."""
-    if done.fault:
-        return f" The version before was not kept: {line(done.fault, None)}"
-    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
+        said.append("It is from a file: the next sync of its folder stores it where it was, too.")
+    elif before.file:
+        said.append("It is from a file: the next sync of its folder brings the file's text back.")
+    if before.fault:
+        said.append(f"The version before was not kept: {line(before.fault, None)}")
+    elif before.id:
+        said.append(f"The version before: id {called(before.id)}, kept {before.days} days.")
+    return said

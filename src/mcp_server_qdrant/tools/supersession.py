@@ -56,30 +56,30 @@ async def link(services: Services, done: Stored, olds: Sequence[Document] | None
     return replace(done, lifted=tuple(lifted))
 
 
-def describe_links(done: Stored) -> str:
+def describe_links(done: Stored) -> list[str]:
     """The texts that it supersedes now, those it no longer supersedes, and its successor."""
-    said = ""
+    said = []
     if done.retired:
-        said += f" Superseded: id {every(map(document_id, done.retired))}."
+        said.append(f"Superseded: id {every(map(document_id, done.retired))}.")
     if done.lifted:
-        said += f" Superseded no more: id {every(map(document_id, done.lifted))}."
+        said.append(f"Superseded no more: id {every(map(document_id, done.lifted))}.")
     elif done.lifted is not None:
-        said += " It superseded nothing."
+        said.append("It superseded nothing.")
     if done.heir:
         own, heir = _own_id(done), called(document_id(done.heir))
-        said += (
-            f" It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
+        said.append(
+            f"It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
             f"again, call with id={own} and supersedes={heir}."
         )
     return said
 
 
-def describe_near(done: Stored) -> str:
+def describe_near(done: Stored) -> list[str]:
     """Memories about the same subject, one per line, and how to retire outdated ones."""
     if not done.near:
-        return ""
+        return []
     lines = [
-        f" On the same subject; if one is outdated, call with id={_own_id(done)} and its id as "
+        f"On the same subject; if one is outdated, call with id={_own_id(done)} and its id as "
         "supersedes; to keep only one of them, delete the other:"
     ]
     for known, cosine, heir in done.near:
@@ -88,7 +88,7 @@ def describe_near(done: Stored) -> str:
         about += f", superseded by id {called(document_id(heir))}" if heir else ""
         own = called(document_id(known))
         lines += [f"- [{cosine:.2f}] id {own}{where}{about}", f"> {line(known.text)}"]
-    return "\n".join(lines)
+    return ["\n".join(lines)]
 
 
 def near_data(done: Stored) -> list[dict[str, Any]]:
