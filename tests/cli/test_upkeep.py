@@ -115,6 +115,19 @@ def test_the_allow_list_holds_for_commands_too(run, tmp_path):
     assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
 
 
+def test_a_collection_without_keywords_is_a_finding_and_a_backup_is_not_replaced_unasked(
+    run, tmp_path
+):
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+    _, found, _ = run("doctor", QDRANT_SHARE_PROCESS="false")
+    saved = str(tmp_path / "saved")
+    codes = [run("backup", saved, *more)[0] for more in ((), (), ("--overwrite",))]
+
+    assert "-> mcp-server-qdrant upgrade notes\n" in found
+    assert codes == [0, 2, 0]
+
+
 def test_read_only_holds_for_commands_too(run, tmp_path):
     asyncio.run(leave(tmp_path / "official"))
     for arguments in (

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,11 +41,6 @@ class Agent:
         if tool in ("find", "store"):
             self.printed |= set(PRINTED.findall("\n".join(own)))
         return text, data
-
-    def refused(self, tool: str, **arguments: Any) -> str:
-        failed, text, _ = self._call(tool, arguments)
-        assert failed, text
-        return text
 
     def store(self, text: str | None, place: str, **arguments: Any) -> str:
         """Store a text; its id."""
@@ -128,21 +122,6 @@ def test_what_was_decided_since_may(agent, place):
 
     assert [one["text"] for one in listed["results"]] == ["Decision: pay monthly."]
     assert [one["date"] for one in asked] == ["2026-05-04"]
-
-
-def test_what_was_stored_last_week_or_yesterday(agent, place):
-    now = datetime.now(UTC)
-    for days in (0, 5, 40):
-        when = (now - timedelta(days=days)).isoformat()
-        agent.store(f"Log of {days} days ago.", place, metadata={"created_at": when})
-    counts = {
-        since: len(agent.ask("find", collections=[place], since=since)[1]["results"])
-        for since in ("yesterday", "3 days", "last month", "last year")
-    }
-
-    assert (counts["yesterday"], counts["3 days"], counts["last year"]) == (1, 1, 3)
-    assert 2 <= counts["last month"] <= 3
-    assert "monday, last week" in agent.refused("find", collections=[place], since="soon")
 
 
 def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, place, tmp_path):
