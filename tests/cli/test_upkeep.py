@@ -80,8 +80,11 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
         (("upgrade", "--", "-nowhere"), "There is no collection '-nowhere'."),
         (("copy", "notes", "--from", str(tmp_path / "nowhere")), "no engine uses this folder."),
-        (("copy", "notes"), "--from and --to must differ."),
-        (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
+        (("copy", "notes"), "--from and --to must differ: name another"),
+        (
+            ("copy", "notes", "--to", str(tmp_path / "engine")),
+            "--from and --to must differ: name another",
+        ),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, --folder or --expires."),

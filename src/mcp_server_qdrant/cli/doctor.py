@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,9 +116,6 @@ class Examination:
                 raise click.exceptions.Exit(status)
             if status:
                 self._problem("engine", STOPPED, AGAIN)
-        if find_spec("openTSNE") is None:
-            lacking = "A map with regions, which groups similar texts, needs the extra 'map'."
-            self._add("extra", lacking, "pip install opentsne scikit-learn")
         self._clients()
 
     def _add(self, check: str, text: str, fix: str | None = None, *, ok: bool = True) -> None:
@@ -193,28 +189,29 @@ class Examination:
 
     async def look_through_services(self) -> None:
         """Run the checks that need the server's services, for no particular tenant."""
-        try:
-            await self._look_through_services()
-        except QdrantMcpError as error:
-            self._failed("engine", error)
-
-    async def _look_through_services(self) -> None:
         scratch = f"doctor-scratch-{os.urandom(6).hex()}"
         allowed = self.settings.qdrant_collections
         shown = (*allowed, scratch) if allowed else ()
         frame.show("Opening the engine …")
-        opened = frame.open_services(self.settings, qdrant_collections=shown, tenant_field=None)
-        async with opened as self.services:
-            await self._model()
-            if self.settings.rerank_url:
-                await self._reranker()
-            found = await self.services.catalog.describe()
-            await self._engine()
-            for info in found:
-                self._collection(info)
-                await self._languages(info)
-            await self._default()
-            await self._round_trip(scratch)
+        try:
+            async with frame.open_services(
+                self.settings, qdrant_collections=shown, tenant_field=None
+            ) as self.services:
+                await self._check_services(scratch)
+        except QdrantMcpError as error:
+            self._failed("engine", error)
+
+    async def _check_services(self, scratch: str) -> None:
+        await self._model()
+        if self.settings.rerank_url:
+            await self._reranker()
+        found = await self.services.catalog.describe()
+        await self._engine()
+        for info in found:
+            self._collection(info)
+            await self._languages(info)
+        await self._default()
+        await self._round_trip(scratch)
 
     async def _engine(self) -> None:
         url, said = self.settings.qdrant_url, "A trial"

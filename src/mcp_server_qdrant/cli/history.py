@@ -42,7 +42,7 @@ async def history(
                 click.echo("\n".join(map(plain, one.document.text.splitlines())))
         elif restore:
             raise RequestError(
-                f"There is no version {called(wanted or '')}: give one as it is listed."
+                f"There is no version {called(wanted or '')}: give a listed ID@TIME."
             )
         else:
             found = await services.history.versions(wanted, collection)

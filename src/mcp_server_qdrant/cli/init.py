@@ -395,9 +395,9 @@ def _shorten(text: str, room: int) -> str:
 
 
 def _choose_query(settings: Settings) -> str:
-    """A query that should find something: the name of a stored file."""
+    """A query that should find something: the name of a stored file, Markdown if there is some."""
     for source in settings.sync_sources:
-        for path in sorted(source.path.rglob("*.*")):
+        for path in sorted(source.path.rglob("*.*"), key=lambda one: (one.suffix != ".md", one)):
             if path.is_file() and not path.name.startswith("."):
                 return path.stem.replace("-", " ").replace("_", " ")
     return "what was decided last?"

@@ -103,7 +103,7 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
     from mcp_server_qdrant.ingest.collections import copying
 
     if upkeep.place(origin, settings) == upkeep.place(goal, settings):
-        raise RequestError("--from and --to must differ.")
+        raise RequestError("--from and --to must differ: name another engine with one of them.")
     if goal is None:
         upkeep.check_writable(settings)
     progress = frame.Progress()

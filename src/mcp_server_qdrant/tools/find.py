@@ -171,7 +171,8 @@ def _add_conditions(
     for field, value in values.items():
         if value is not None:
             where, clause = conditions(field, value)
-            made[where] = [*_as_list(made.get(where)), clause]
+            held = made.get(where) or []
+            made[where] = [*(held if isinstance(held, list) else [held]), clause]
     return made or None
 
 
@@ -193,12 +194,6 @@ def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]
     if field.field_type == "float":
         return where, {"key": key, "range": {"gte": value, "lte": value}}
     return where, {"key": key, "match": {"value": value}}
-
-
-def _as_list(clauses: Any) -> list[Any]:
-    if clauses is None:
-        return []
-    return list(clauses) if isinstance(clauses, list) else [clauses]
 
 
 async def find(asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:

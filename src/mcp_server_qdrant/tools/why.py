@@ -55,7 +55,8 @@ async def why_not(
     Raises RequestError if no text or several have the id, UnknownCollection, and BackendError if a
     search fails.
     """
-    text = await _find_text(services, wanted, collection or _single(asked.collections))
+    named = asked.collections or ()
+    text = await _find_text(services, wanted, collection or (named[0] if len(named) == 1 else None))
     search = partial(services.pipeline.search, folder=folder)
     page, scope = await search(asked), await services.catalog.scope(folder)
     names = scope.names if scope and asked.collections is None else asked.collections
@@ -105,10 +106,6 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
     for part in parts:
         said += await _explain_part(services, part, text, folder)
     return [*said, *_state_sentences(text)]
-
-
-def _single(names: Sequence[str] | None) -> str | None:
-    return names[0] if names and len(names) == 1 else None
 
 
 async def _find_text(services: Services, wanted: str, collection: str | None) -> Document:
