@@ -644,19 +644,6 @@ async def test_a_corrected_word_is_told_in_text_and_data():
     assert "corrections" not in off.structured_content
 
 
-async def test_what_near_spelling_counts_can_be_said():
-    async with memory_server() as client:
-        await store(client, "the boundary layer of a wing", title="Boundary layer")
-        lifted = await find(client, "boundary layer", fuzzy_boost=0.2, explain=True)
-        refused = await client.call_tool(
-            "qdrant-find", {"query": "x", "semantic_weight": 0.9, "keyword_weight": 0.2}
-        )
-
-    assert lifted.structured_content["results"][0]["why"]["factors"]["fuzzy"] == 1.2
-    assert " x fuzzy 1.200" in said(lifted)
-    assert refusal(refused) == "Weights must not add up to more than 1."
-
-
 async def test_tuning_is_an_object_and_its_fields_are_arguments_too():
     tuning = {"fuzzy_boost": 0.2, "explain": True, "algorithm": None}
     async with memory_server() as client:
@@ -818,13 +805,6 @@ class TestStore:
 
         assert said(first).startswith("Remembered in collection inbox")
         assert said(second) == "Remembered in collection inbox: id list."
-
-    async def test_a_time_of_creation_in_the_metadata_is_taken_over(self):
-        async with memory_engine() as engine, memory_server(engine=engine) as client:
-            await store(client, "roses", metadata={"created_at": "2020-05-01"})
-            (record,), _ = await engine.scroll("notes", with_payload=True)
-
-        assert record.payload["created_at"] == "2020-05-01T00:00:00Z"
 
     async def test_a_read_only_server_has_no_such_tool(self):
         async with memory_server(qdrant_read_only=True) as client:
