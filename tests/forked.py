@@ -139,6 +139,15 @@ class Forked:
         self.wait(None if until is None else max(until - time.monotonic(), 0))
         return read.get(self.stdout), read.get(self.stderr)
 
+    def __enter__(self) -> "Forked":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (self.stdin, *self._outputs()):
+            if one:
+                one.close()
+        self.wait()
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
