@@ -17,11 +17,14 @@ from click.testing import CliRunner
 
 from mcp_server_qdrant.cli import clients
 from mcp_server_qdrant.cli.clients import CLIENTS
+from mcp_server_qdrant.cli.doctor import Examination
 from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import EngineFailure
 from tests import forked
 from tests.made_sessions import exchange, written
 from tests.rerank_stub import served
+from tests.support import make_settings
 
 
 @dataclass
@@ -689,3 +692,22 @@ def test_recall_is_set_up_for_all_clients_and_undone(person):
     left = [file for file in files if file.exists()]
     assert [file.name for file in left] == ["settings.json"], "Gemini's, which has its servers"
     assert "hooks" not in json.loads(left[0].read_text())
+
+
+@pytest.mark.parametrize(
+    ("legs", "note", "fix", "ok"),
+    [
+        (("dense", "bm25"), None, None, True),
+        (("dense",), None, "mcp-server-qdrant upgrade n", True),
+        (("bm25",), None, "mcp-server-qdrant upgrade --model a/b n", True),
+        ((), None, "mcp-server-qdrant upgrade n", False),
+        (("dense", "bm25"), "run accept-loss", "mcp-server-qdrant accept-loss n", False),
+    ],
+)
+def test_a_collection_that_lacks_something_gets_the_command_that_adds_it(legs, note, fix, ok):
+    found = list[dict[str, Any]]()
+    examination = Examination(found.append)
+    examination.settings = make_settings(embedding_model="a/b", embedding_provider="openai")
+    examination._collection(CollectionInfo("n", 3, legs, None, None, note))
+
+    assert [(one["fix"], one["ok"]) for one in found] == [(fix, ok)]
