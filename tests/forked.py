@@ -21,8 +21,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,60 +71,127 @@ def _line(kind: str) -> socket.socket:
         return _lines[kind]
 
 
-class Forked(subprocess.Popen):
-    """A Popen of `[sys.executable, "-P", "-m", module, *arguments]`, or with `-c`."""
+class Forked:
+    """What the tests need of a Popen of `[sys.executable, "-P", "-m", module, *arguments]`."""
 
-    def __init__(self, args, *, start_new_session=False, **options):
-        known = {"env", "cwd", "stdin", "stdout", "stderr", "text", "encoding"}
-        assert options.keys() <= known
+    def __init__(
+        self,
+        args: list[str],
+        *,
+        stdin: int | None = None,
+        stdout: int | None = None,
+        stderr: int | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None,
+        text: bool = False,
+        encoding: str = "utf-8",
+        start_new_session: bool = False,
+    ) -> None:
         sys.audit("subprocess.Popen", None, args, None, None)  # refused by --fast
-        self._alone = start_new_session
-        ended, self._told = os.pipe()
+        self.args, self.returncode = args, None
+        self._lock = threading.Lock()  # several threads may wait
+        code = encoding if text else None
+        self.stdin, in_read = _stream(stdin, 0, code)
+        self.stdout, out_write = _stream(stdout, 1, code)
+        self.stderr, err_write = _stream(stderr, 2, code)
+        ended, told = os.pipe()
         self._ended = os.fdopen(ended, "rb", buffering=0)
-        super().__init__(args, **options)
-
-    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *others):
-        *_, in_read, in_write, out_read, out_write, err_read, err_write = others[:9]
-        given = zip((in_read, out_write, err_write), (0, 1, 2), strict=True)
-        streams = [own if stream < 0 else stream for stream, own in given]
-        env = dict(os.environ if env is None else env)
-        asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), env, self._alone])
-        socket.send_fds(_line(_kind(args)), [asked.encode()], [*streams, self._told])
-        os.close(self._told)
+        own = dict(os.environ if env is None else env)
+        asked = json.dumps([[*map(str, args)], str(cwd or Path.cwd()), own, start_new_session])
+        theirs = [in_read, out_write, err_write, told]
+        socket.send_fds(_line(_kind(args)), [asked.encode()], theirs)
+        given = (stdin, stdout, stderr)
+        _close([told, *(theirs[n] for n, one in enumerate(given) if one in (PIPE, DEVNULL))])
         self.pid = self._next()
         assert self.pid != LOST, "the fork server has ended"
-        self._child_created = True
-        self._close_pipe_fds(in_read, in_write, out_read, out_write, err_read, err_write)
 
-    def _internal_poll(self, *_: Any, **__: Any) -> int | None:
+    def poll(self) -> int | None:
+        """The exit status, if it has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._wait(0)
+            self.wait(0)
         return self.returncode
 
-    def _wait(self, timeout: float | None) -> int:
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status. Raises TimeoutExpired."""
         if self.returncode is None:
             if not select.select([self._ended], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired(self.args, timeout)
-            with self._waitpid_lock:  # several threads may wait
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            with self._lock:
                 if self.returncode is None:
                     self.returncode = self._next()
         return self.returncode
 
-    def _next(self) -> int:
-        """The next number: the pid, then the exit status; LOST if the fork server ended."""
-        number = self._ended.read(8)
-        return int.from_bytes(number, "little", signed=True) if number else LOST
+    def communicate(self, given: Any = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Write the input, read both streams to their end, and wait. Raises TimeoutExpired."""
+        until = None if timeout is None else time.monotonic() + timeout
+        read: dict[Any, Any] = {}
+        works = [(self._write, given)] if self.stdin else []
+        works += [(lambda one: read.update({one: one.read()}), one) for one in self._outputs()]
+        threads = [threading.Thread(target=do, args=(it,), daemon=True) for do, it in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(None if until is None else max(until - time.monotonic(), 0))
+            if thread.is_alive():
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        for one in self._outputs():
+            one.close()
+        self.wait(None if until is None else max(until - time.monotonic(), 0))
+        return read.get(self.stdout), read.get(self.stderr)
+
+    def __enter__(self) -> "Forked":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in (self.stdin, *self._outputs()):
+            if one:
+                one.close()
+        self.wait()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
     def __del__(self) -> None:
         # Not a child of this process: nothing to reap, and a service may outlive it.
         if hasattr(self, "_ended"):
             self._ended.close()
 
+    def _outputs(self) -> list[Any]:
+        return [one for one in (self.stdout, self.stderr) if one and not one.closed]
 
-Popen = Forked if sys.platform == "linux" else subprocess.Popen
-MODULE = SimpleNamespace(
-    Popen=Popen, DEVNULL=subprocess.DEVNULL
-)  # replaces `subprocess` where services are started
+    def _write(self, given: Any) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            if given:
+                self.stdin.write(given)
+            self.stdin.close()
+
+    def _next(self) -> int:
+        """The next number: the pid, then the exit status; LOST if the fork server ended."""
+        number = self._ended.read(8)
+        return int.from_bytes(number, "little", signed=True) if number else LOST
+
+
+def _stream(wanted: int | None, number: int, encoding: str | None) -> tuple[Any, int]:
+    """Our end of a standard stream, if it is a pipe, and the descriptor of the process's end."""
+    if wanted is None:
+        return None, number
+    if wanted == DEVNULL:
+        return None, os.open(os.devnull, os.O_RDWR)
+    if wanted != PIPE:
+        return None, wanted
+    read, write = os.pipe()
+    ours, theirs, mode = (read, write, "r") if number else (write, read, "w")
+    return os.fdopen(ours, mode if encoding else f"{mode}b", encoding=encoding), theirs
+
+
+Popen: Any = Forked if sys.platform == "linux" else subprocess.Popen
 
 
 def spawn(command: list[str]) -> subprocess.Popen:
@@ -165,13 +233,13 @@ ASYNC_MODULE = SimpleNamespace(  # replaces `asyncio` in `projection.neighbours`
 def run(args: list[str], *, timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
     """`subprocess.run` with all streams as text."""
     given = options.pop("input", None)
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with Popen(args, **pipes, text=True, encoding="utf-8", **options) as process:
-        try:
-            out, err = process.communicate(given, timeout)
-        except BaseException:
-            process.kill()
-            raise
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), PIPE)
+    process = Popen(args, **pipes, text=True, encoding="utf-8", **options)
+    try:
+        out, err = process.communicate(given, timeout)
+    except BaseException:
+        process.kill()
+        raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

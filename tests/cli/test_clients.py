@@ -13,8 +13,8 @@ from mcp_server_qdrant.cli.clients import (
     CLIENTS,
     HOOKS,
     McpClient,
-    entries,
-    other,
+    find_entries,
+    other_program,
     read_config,
     with_hooks,
     write,
@@ -286,7 +286,7 @@ def test_entries_of_this_server_are_known_by_command_or_name_in_projects_too():
 
     assert [
         (name, project)
-        for name, project, _ in entries(CLIENTS["claude-code"], json.loads(json.dumps(read)))
+        for name, project, _ in find_entries(CLIENTS["claude-code"], json.loads(json.dumps(read)))
     ] == [
         ("qdrant", None),
         ("memory", "/p"),
@@ -300,6 +300,6 @@ def test_another_program_is_told_from_this_server_and_from_what_is_gone():
         None: {"command": "/gone/python"},
     }
 
-    assert {other(entry): entry for entry in entries.values()} == entries
-    assert other({}) is None
-    assert other({"command": "sh", "args": ["-c", "mcp-server-qdrant"]}) is None
+    assert {other_program(entry): entry for entry in entries.values()} == entries
+    assert other_program({}) is None
+    assert other_program({"command": "sh", "args": ["-c", "mcp-server-qdrant"]}) is None

@@ -17,11 +17,14 @@ from click.testing import CliRunner
 
 from mcp_server_qdrant.cli import clients
 from mcp_server_qdrant.cli.clients import CLIENTS
+from mcp_server_qdrant.cli.doctor import Examination
 from mcp_server_qdrant.cli.main import main
+from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.errors import EngineFailure
 from tests import forked
 from tests.made_sessions import exchange, written
 from tests.rerank_stub import served
+from tests.support import make_settings
 
 
 @dataclass
@@ -409,7 +412,7 @@ def test_whoever_interrupts_the_first_reading_is_told_that_the_server_goes_on(pe
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mcp_server_qdrant.cli.frame.at_engine", interrupted)
+    monkeypatch.setattr("mcp_server_qdrant.cli.frame.run_at_engine", interrupted)
     done = person.run("init", "--client", "cursor", "--yes")
 
     assert done.exit_code == 130
@@ -525,34 +528,6 @@ def test_an_engine_of_a_client_that_does_not_answer_is_a_problem_of_it(person, n
     assert problems[0]["text"].startswith(f"Cursor, 'qdrant' in {path}: ")
 
 
-def test_the_doctor_names_folders_that_a_client_lost_and_those_that_are_gone(person):
-    sessions(person)
-    for name in ("notes", "harbor"):
-        (person.home / name).mkdir()
-    start = ("init", "--client", "cursor", "--yes")
-    folders = [f"--folder={person.home / name}" for name in ("notes", "harbor")]
-    assert person.run(*start, *folders, "--sessions", "claude-code").exit_code == 0
-    path = person.home / ".cursor" / "mcp.json"
-    held = json.loads(path.read_text())
-    (path.parent / "mcp.json.20261128-120000-000000.bak").write_text(json.dumps(held))
-    env = held["mcpServers"]["qdrant"]["env"]
-    env["SYNC_SOURCES"] = json.dumps(json.loads(env["SYNC_SOURCES"])[:1])
-    path.write_text(json.dumps(held))
-    (person.home / "notes").rename(person.home / "elsewhere")
-    status, checks = person.checks()
-    found = sorted((one for one in checks if one["check"] == "sync"), key=lambda one: one["fix"])
-
-    init = "mcp-server-qdrant init --client cursor --name qdrant --yes"
-    assert (status, [(one["fix"], one["ok"]) for one in found]) == (
-        1,
-        [
-            (f"{init} --folder {person.home}/harbor=harbor", True),
-            (f"{init} --remove {person.home}/notes", False),
-            (f"{init} --sessions claude-code", True),
-        ],
-    )
-
-
 def test_init_shows_what_stays_in_an_entry_and_no_values_of_others(person):
     variables = {"QDRANT_SEARCH_LIMIT": "7", "QDRANT_API_KEY": "s3cret", "MY_TOKEN": "s3cret"}
     variables["EMBEDDING_PROVIDER"] = "none"
@@ -587,13 +562,13 @@ def test_init_does_all_that_it_can_and_says_what_it_could_not(person):
 
 
 def test_init_overwrites_no_entry_that_was_changed_meanwhile(person, monkeypatch):
-    started = clients.start
+    started = clients.try_start
 
     def changed(*given, **named):
         cursor('{"mcpServers": {"qdrant": {"command": "/gone", "env": {"A": "1"}}}}')(person)
         return started(*given, **named)
 
-    monkeypatch.setattr(clients, "start", changed)
+    monkeypatch.setattr(clients, "try_start", changed)
     done = person.run("init", "--client", "cursor", "--yes")
 
     assert done.exit_code == 2
@@ -671,10 +646,7 @@ def test_init_follows_the_memory_of_claude_code_where_that_is_asked(person):
 
     removed = person.run("init", "--client", "codex", "--remove", "claude-memory", "--yes")
     assert removed.exit_code == 0, removed.stderr
-    _, checks = person.checks()
-    (found,) = [one for one in checks if one["check"] == "sync"]
-    init = "mcp-server-qdrant init --client codex --name qdrant --yes"
-    assert found["fix"] == f"{init} --sessions claude-memory"
+    assert "claude-memory" not in path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -720,3 +692,22 @@ def test_recall_is_set_up_for_all_clients_and_undone(person):
     left = [file for file in files if file.exists()]
     assert [file.name for file in left] == ["settings.json"], "Gemini's, which has its servers"
     assert "hooks" not in json.loads(left[0].read_text())
+
+
+@pytest.mark.parametrize(
+    ("legs", "note", "fix", "ok"),
+    [
+        (("dense", "bm25"), None, None, True),
+        (("dense",), None, "mcp-server-qdrant upgrade n", True),
+        (("bm25",), None, "mcp-server-qdrant upgrade --model a/b n", True),
+        ((), None, "mcp-server-qdrant upgrade n", False),
+        (("dense", "bm25"), "run accept-loss", "mcp-server-qdrant accept-loss n", False),
+    ],
+)
+def test_a_collection_that_lacks_something_gets_the_command_that_adds_it(legs, note, fix, ok):
+    found = list[dict[str, Any]]()
+    examination = Examination(found.append)
+    examination.settings = make_settings(embedding_model="a/b", embedding_provider="openai")
+    examination._collection(CollectionInfo("n", 3, legs, None, None, note))
+
+    assert [(one["fix"], one["ok"]) for one in found] == [(fix, ok)]

@@ -73,7 +73,7 @@ def test_where_logs_are_json_what_is_said_is_too(style, tmp_path, monkeypatch, c
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LOG_FORMAT", style)
     with click.Context(main):
-        frame.load(serving=True)
+        frame.load_settings(serving=True)
     printed = capsys.readouterr().err
 
     assert ("is not read" in printed) is (style == "text")
@@ -115,9 +115,14 @@ def test_a_terminal_shows_how_far_a_thing_is_and_how_long_it_takes(monkeypatch):
     ]
 
 
-def test_a_log_gets_a_line_for_each_tenth(capsys):
+def test_a_log_gets_a_line_every_ten_seconds(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(frame, "monotonic", clock)
     progress = frame.Progress()
-    for done in range(41):
-        progress("notes", done, 200)
+    for done in range(7):
+        progress("notes", 10 * done, 100)
+        clock.now += 4
 
-    assert capsys.readouterr().err == "notes: 0 %\nnotes: 10 %\nnotes: 20 %\n"
+    assert capsys.readouterr().err.splitlines() == [
+        *("notes: 30%, 28 s left", "notes: 60%, 16 s left"),
+    ]

@@ -85,7 +85,7 @@ def test_versions_are_listed_shown_brought_back_and_erased(history):
     [
         (("--restore",), {}, WRONG),
         (("x", "--restore", "--erase"), {}, WRONG),
-        (("x", "--restore"), {}, "There is no version x: give one as it is listed."),
+        (("x", "--restore"), {}, "There is no version x: give a listed ID@TIME."),
         (("x", "--erase"), {"QDRANT_READ_ONLY": "true"}, "QDRANT_READ_ONLY is set"),
     ],
 )

@@ -149,7 +149,7 @@ def test_the_first_search_of_init_is_done_by_the_service(
     (notes / "bread.md").write_text("# Bread\n\nIt needs 72 % water.")
     if fault:
         monkeypatch.setattr(pipe, "run_command", lambda *_, **__: 1)
-    monkeypatch.setattr("mcp_server_qdrant.cli.clients.start", lambda *_, **__: "this server")
+    monkeypatch.setattr("mcp_server_qdrant.cli.clients.try_start", lambda *_, **__: "this server")
     words = ("init", "--client", "cursor", "--folder", str(notes), "--yes")
     done = invoke(*words, **home)
 
@@ -161,7 +161,7 @@ def test_the_first_search_of_init_is_done_by_the_service(
 def test_an_engine_that_init_names_is_searched_from_its_own_process(
     invoke, home, asked, monkeypatch
 ):
-    monkeypatch.setattr("mcp_server_qdrant.cli.clients.start", lambda *_, **__: "this server")
+    monkeypatch.setattr("mcp_server_qdrant.cli.clients.try_start", lambda *_, **__: "this server")
     del home["QDRANT_URL"]
     done = invoke("init", "--client", "cursor", "--url", ":memory:", "--yes", **home)
 

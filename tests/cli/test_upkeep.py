@@ -4,7 +4,12 @@ import asyncio
 
 import pytest
 
-from mcp_server_qdrant.cli.upkeep import accepted, exported, rebuilt, upgraded
+from mcp_server_qdrant.cli.upkeep import (
+    describe_export,
+    describe_loss,
+    describe_rebuild,
+    describe_upgrade,
+)
 from mcp_server_qdrant.ingest.collections.export import Exported
 from mcp_server_qdrant.ingest.collections.upgrade import Upgraded
 from tests.e2e.test_loss import ended
@@ -36,18 +41,27 @@ from tests.local_mode import leave
     ],
 )
 def test_an_upgrade_is_told_in_sentences(done, model, sentence):
-    assert upgraded(done, model) == sentence
+    assert describe_upgrade(done, model) == sentence
 
 
-def test_an_accepted_loss_is_told_in_a_sentence():
-    assert accepted("n", 0, 9) == "n: no points are missing; it has 9."
-    assert accepted("n", 1234, 5) == "n: goes on with 5 points, without the 1,234 that are missing."
-
-
-def test_a_rebuild_is_told_in_sentences():
-    assert rebuilt("n", 1234, 0) == "n: 1,234 points, none is lost."
-    assert rebuilt("n", 1, 1) == "n: 1 point, 1 is lost."
-    assert rebuilt("n", 0, 1234) == "n: 0 points, 1,234 are lost."
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (describe_loss("n", 0, 9), "n: no points are missing; it has 9."),
+        (describe_loss("n", 9, 5), "n: goes on with 5 points, without the 9 that are missing."),
+        (describe_rebuild("n", 1234, 0), "n: 1,234 points, none is lost."),
+        (describe_rebuild("n", 1, 1), "n: 1 point, 1 is lost."),
+        (describe_rebuild("n", 0, 1234), "n: 0 points, 1,234 are lost."),
+        (describe_export("n", Exported(1, 1)), "n: 1 text in 1 file."),
+        (
+            describe_export("n", Exported(1234, 2, textless=1, torn=2)),
+            "n: 1,234 texts in 2 files. 1 point without a text left out. 2 texts incomplete: parts "
+            "are missing in the collection.",
+        ),
+    ],
+)
+def test_a_loss_a_rebuild_and_an_export_are_told_in_sentences(said, sentence):
+    assert said == sentence
 
 
 @pytest.fixture
@@ -66,8 +80,11 @@ def test_wrong_requests_end_with_2_and_one_sentence(run, tmp_path):
         (("upgrade", "nowhere"), "There is no collection 'nowhere'."),
         (("upgrade", "--", "-nowhere"), "There is no collection '-nowhere'."),
         (("copy", "notes", "--from", str(tmp_path / "nowhere")), "no engine uses this folder."),
-        (("copy", "notes"), "--from and --to must differ."),
-        (("copy", "notes", "--to", str(tmp_path / "engine")), "--from and --to must differ."),
+        (("copy", "notes"), "--from and --to must differ: name another"),
+        (
+            ("copy", "notes", "--to", str(tmp_path / "engine")),
+            "--from and --to must differ: name another",
+        ),
         (("upgrade", "notes", "--drop-old"), "--drop-old goes with --model."),
         (("upgrade",), "Missing argument"),
         (("describe", "notes"), "Give a text, --folder or --expires."),
@@ -101,6 +118,19 @@ def test_the_allow_list_holds_for_commands_too(run, tmp_path):
     assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
 
 
+def test_a_collection_without_keywords_is_a_finding_and_a_backup_is_not_replaced_unasked(
+    run, tmp_path
+):
+    asyncio.run(leave(tmp_path / "official"))
+    assert run("copy", "notes", "--from", str(tmp_path / "official"))[0] == 0
+    _, found, _ = run("doctor", QDRANT_SHARE_PROCESS="false")
+    saved = str(tmp_path / "saved")
+    codes = [run("backup", saved, *more)[0] for more in ((), (), ("--overwrite",))]
+
+    assert "-> mcp-server-qdrant upgrade notes\n" in found
+    assert codes == [0, 2, 0]
+
+
 def test_read_only_holds_for_commands_too(run, tmp_path):
     asyncio.run(leave(tmp_path / "official"))
     for arguments in (
@@ -131,14 +161,6 @@ def test_an_export_needs_no_permission_to_write_and_respects_the_allow_list(run,
     code, _, err = run("export", "zzz", "other")
     assert (code, err.split("zzz")[1]) == (2, "'. Did you mean 'notes'?\n")
     assert not (tmp_path / "other").exists()
-
-
-def test_an_export_is_told_in_sentences():
-    assert exported("n", Exported(1, 1)) == "n: 1 text in 1 file."
-    assert exported("n", Exported(1234, 2, textless=1, torn=2)) == (
-        "n: 1,234 texts in 2 files. 1 point without a text left out. 2 texts incomplete: parts are "
-        "missing in the collection."
-    )
 
 
 def test_a_damaged_store_is_rebuilt_as_doctor_advises(run, tmp_path):

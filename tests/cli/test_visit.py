@@ -41,7 +41,7 @@ def command(monkeypatch):
 
 
 def test_what_is_printed_in_tasks_and_threads_goes_to_the_visitor_alone(command, capsys):
-    @frame.runs()
+    @frame.as_command()
     async def work():
         click.echo("echoed")
         print("printed")
@@ -79,7 +79,7 @@ def test_colours_are_for_terminals(command):
 def test_two_at_once_do_not_mix_their_outputs(command):
     both = threading.Barrier(2, timeout=30)
 
-    @frame.runs()
+    @frame.as_command()
     async def work():
         for number in range(20):
             both.wait()
@@ -99,7 +99,7 @@ def test_two_at_once_do_not_mix_their_outputs(command):
 def test_an_interrupt_cancels_the_work_and_says_that_it_goes_on(command):
     tidied = []
 
-    @frame.runs(frame.GOES_ON)
+    @frame.as_command(frame.GOES_ON)
     async def work():
         click.echo("begun")
         try:
@@ -116,7 +116,7 @@ def test_an_interrupt_cancels_the_work_and_says_that_it_goes_on(command):
 
 
 def test_work_that_ends_in_order_when_it_is_cancelled_is_no_failure(command):
-    @frame.runs()
+    @frame.as_command()
     async def work():
         click.echo("Watching")
         try:
@@ -131,7 +131,7 @@ def test_work_that_ends_in_order_when_it_is_cancelled_is_no_failure(command):
 
 
 def test_an_interrupt_before_the_work_has_begun_is_not_lost(command):
-    @frame.runs()
+    @frame.as_command()
     async def work():
         await asyncio.Event().wait()
 
@@ -148,7 +148,7 @@ def test_an_interrupt_before_the_work_has_begun_is_not_lost(command):
 
 def test_what_is_no_coroutine_is_interrupted_where_it_prints(command):
     def work():
-        with frame.ending():
+        with frame.reporting_errors():
             click.echo("first")
             click.echo("second")
             raise AssertionError
@@ -195,7 +195,7 @@ def test_the_end_of_a_command_is_its_status_and_sentence(command, error, status,
 
 def test_an_error_of_ours_is_one_sentence(command):
     def work():
-        with frame.ending():
+        with frame.reporting_errors():
             raise RequestError("There is none.")
 
     command(work)
@@ -318,7 +318,7 @@ async def test_a_connection_brings_the_interrupts(command):
         if one.get("out") == "moss\n":
             loop.call_soon_threadsafe(lines.feed_data, b'!{"interrupt": true}\n')
 
-    @frame.runs()
+    @frame.as_command()
     async def work():
         click.echo("moss")
         await asyncio.Event().wait()
@@ -331,7 +331,7 @@ async def test_the_end_of_the_connection_is_an_interrupt(command):
     lines, ended = asyncio.StreamReader(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    @frame.runs()
+    @frame.as_command()
     async def work():
         loop.call_soon_threadsafe(lines.feed_eof)
         try:
@@ -347,7 +347,7 @@ async def test_a_service_that_ends_interrupts_its_commands(command):
     begun, ended = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    @frame.runs()
+    @frame.as_command()
     async def work():
         loop.call_soon_threadsafe(begun.set)
         try:

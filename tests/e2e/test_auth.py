@@ -2,11 +2,9 @@
 
 import base64
 import json
-import time
 import urllib.error
 import urllib.request
 
-import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -114,48 +112,20 @@ async def test_one_token_in_the_environment_is_enough(env, tmp_path):
         assert token not in process.stderr.read().decode()
 
 
-async def test_the_issuers_tokens_do_what_their_scopes_say(oauth, issuer, tmp_path):
-    with serving(oauth, "streamable-http", tmp_path) as (address, _):
-        for scope, listed in (("read", False), ("openid read write", True)):
-            async with client_of(address, issuer.token(scope=scope)) as client:
-                names = {tool.name for tool in (await client.list_tools()).tools}
-                assert ("qdrant-store" in names) is listed
-
-
 def attacks(issuer):
-    """Tokens that must not let anyone in."""
+    """Some tokens that must not let anyone in; `tests/http/auth` has all kinds."""
     header, claims, signature = issuer.token(scope="admin").split(".")
-    other = rsa.generate_private_key(65537, 2048)
-    now = int(time.time())
 
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
     unsigned = part({"alg": "none", "typ": "JWT"})
-    own = jwt.algorithms.RSAAlgorithm.to_jwk(other.public_key(), as_dict=True)
     return {
-        "wrong key": issuer.token(key=other),
-        "wrong key, own jwk": issuer.token(key=other, headers={"jwk": own}),
-        "unknown key": issuer.token(key=other, headers={"kid": "mine"}),
-        "no key id, wrong key": issuer.token(key=other, headers={"kid": None}),
+        "wrong key": issuer.token(key=rsa.generate_private_key(65537, 2048)),
         "forged claims": f"{header}.{part({'sub': 'root', 'scope': 'admin'})}.{signature}",
-        "cut signature": f"{header}.{claims}.{signature[:-8]}",
-        "no signature": f"{header}.{claims}.",
         "alg none": f"{unsigned}.{claims}.",
-        "alg none, signature kept": f"{unsigned}.{claims}.{signature}",
-        "public key as secret": jwt.encode(
-            {"iss": issuer.url, "aud": AUDIENCE, "sub": "x", "scope": "admin", "exp": now + 60},
-            issuer.published[0]["n"],
-            "HS256",
-            {"kid": "first"},
-        ),
-        "expired": issuer.token(exp=now - 3600),
-        "never ends": issuer.token(exp=None),
-        "not yet": issuer.token(nbf=now + 3600),
         "wrong audience": issuer.token(aud="https://other.example.com/mcp"),
-        "no audience": issuer.token(aud=None),
         "wrong issuer": issuer.token(iss="https://evil.example"),
-        "id token's type": issuer.token(headers={"typ": "secevent+jwt"}),
         "no jwt": "mqd_not-a-jwt",
     }
 
@@ -202,25 +172,6 @@ async def test_the_metadata_lead_from_a_401_to_the_issuer(oauth, issuer, tmp_pat
     assert metadata["authorization_servers"] == [issuer.url]
     assert metadata["scopes_supported"] == ["qdrant:read", "qdrant:write", "qdrant:admin"]
     assert named[0] == 403
-
-
-async def test_an_issuer_that_is_away_at_first_is_a_503_and_later_nothing_at_all(
-    oauth, issuer, tmp_path
-):
-    issuer.down = True
-    with serving(oauth, "streamable-http", tmp_path) as (address, _):
-        status, headers, text = post(f"{address}/mcp", issuer.token())
-        assert (status, headers["retry-after"]) == (503, "5")
-        assert "try again in a few seconds" in json.loads(text)["error"]
-
-    issuer.down = False
-    with serving(oauth, "streamable-http", tmp_path) as (address, _):
-        async with client_of(address, issuer.token()) as client:
-            await client.list_tools()
-            issuer.down = True
-            await client.list_tools()
-        async with client_of(address, issuer.token(sub="ben")) as client:
-            await client.list_tools()
 
 
 @pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])

@@ -30,24 +30,6 @@ def told(server: RawServer, sentence: str) -> str:
     raise AssertionError(text)
 
 
-@pytest.mark.model(True)
-def test_a_folder_is_in_step_while_the_server_runs(env, tmp_path, notes):
-    sources = json.dumps({str(notes): "things"})
-    server = RawServer(env | {"SYNC_SOURCES": sources}, tmp_path)
-    told(server, "in step with notes, 1 file, 1 not read: notes/photo.jpg is binary")
-    first = server.call("qdrant-find", query="where is the key", collections=["things"])
-    (notes / "key.md").write_text("# Key\n\nThe key is in the shed now.\n")
-    while "shed" not in json.dumps(server.call("qdrant-find", query="key", collections=["things"])):
-        time.sleep(0.01)
-    (notes / "lamp.md").write_text("# Lamp\n\nThe lamp is in the attic.\n")
-    status = told(server, "in step with notes, 2 files")
-    code, log = server.close()
-
-    assert first["structuredContent"]["results"][0]["title"] == "Key"
-    assert status.startswith("- things: 2 points, dense + bm25")
-    assert (code, log) == (0, "")
-
-
 def test_a_server_that_only_reads_keeps_nothing_in_step(env, tmp_path, notes):
     sources = json.dumps({str(notes): "things"})
     server = RawServer(env | {"SYNC_SOURCES": sources, "QDRANT_READ_ONLY": "true"}, tmp_path)

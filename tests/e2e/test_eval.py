@@ -74,7 +74,7 @@ def test_ctrl_c_ends_it_with_one_line_and_status_130(filled, queries, tmp_path):
     os.close(theirs)
     with open(ours, "rb", buffering=0) as terminal:  # noqa: PTH123
         said = b""
-        while b" queries" not in said:
+        while b"Queries: " not in said:
             said += terminal.read(100)
         process.send_signal(signal.SIGINT)
         status = process.wait(timeout=30)

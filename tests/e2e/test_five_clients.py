@@ -127,30 +127,3 @@ def test_every_acknowledged_store_of_five_clients_survives_kills_of_the_service(
     assert ["collections" in one["structuredContent"] for one in again] == [False] * CLIENTS
     for server in servers:
         assert server.close()[0] == 0
-
-
-@pytest.mark.model(True)
-def test_clients_of_different_settings_share_a_service_and_see_only_what_is_theirs(env, tmp_path):
-    owner = RawServer(env, tmp_path)
-    for name in ("facts", "secrets"):
-        owner.call("qdrant-store", information=f"All of {name}.", collection_name=name)
-    narrow = RawServer(env | {"QDRANT_COLLECTIONS": "facts"}, tmp_path)
-    reader = RawServer(env | {"QDRANT_READ_ONLY": "true"}, tmp_path)
-    servers = [owner, narrow, reader]
-    tools = [
-        {tool["name"] for tool in server.request("tools/list", {})["result"]["tools"]}
-        for server in servers
-    ]
-    found = at_once(
-        servers,
-        lambda _, server: server.call("qdrant-find", query="all of it", collections=["*"]),
-    )
-    seen = [{one["collection"] for one in page["structuredContent"]["results"]} for page in found]
-    refused = narrow.call("qdrant-get", ids=["x"], collection_name="secrets")
-
-    assert ["qdrant-store" in one for one in tools] == [True, True, False]
-    assert seen == [{"facts", "secrets"}, {"facts"}, {"facts", "secrets"}]
-    assert refused["isError"]
-    assert len({service_pid(tmp_path / "engine")}) == 1
-    for server in servers:
-        assert server.close() == (0, "")

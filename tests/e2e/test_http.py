@@ -38,26 +38,6 @@ def serving(env: dict[str, str], transport: str, cwd) -> Iterator[tuple[str, sub
         process.stderr.close()
 
 
-@pytest.mark.parametrize(("transport", "path"), [("streamable-http", "/mcp"), ("sse", "/sse")])
-@pytest.mark.model(True)
-async def test_a_text_stored_over_http_is_found_by_meaning(env, tmp_path, transport, path):
-    from mcp.client.sse import sse_client
-
-    with serving(env, transport, tmp_path) as (address, _):
-        target = sse_client(address + path) if transport == "sse" else address + path
-        async with Client(target) as client:
-            await client.call_tool(
-                "qdrant-store",
-                {"information": "The cellar floods in March.", "collection_name": "house"},
-            )
-            found = await client.call_tool(
-                "qdrant-find", {"query": "water in the basement", "collections": ["*"]}
-            )
-
-    assert "floods in March" in found.content[0].text
-    assert "collections" not in found.structured_content
-
-
 async def test_over_sse_one_client_that_leaves_does_not_take_the_engine_from_the_others(
     env, tmp_path
 ):

@@ -1,6 +1,5 @@
 """The commands `ingest` and `sync` as a person runs them."""
 
-import json
 import os
 import pty
 import signal
@@ -12,9 +11,6 @@ import pytest
 
 from tests import forked
 from tests.e2e.raw import RawServer, clean_environment
-from tests.ingest.test_documents import LINKS, book
-from tests.ingest.test_pictures import BASE64, URI, property_of
-from tests.made_documents import form, slides, word
 
 pytestmark = pytest.mark.model(False)
 
@@ -56,89 +52,6 @@ def test_a_folder_is_searchable_after_ingest_and_in_step_after_sync(env, tmp_pat
     assert second.stdout.startswith("notes: 0 new, 1 changed, 1 removed, 0 unchanged, 1 not read;")
     assert [one["text"] for one in found["structuredContent"]["results"]] == [
         "The parcel has come."
-    ]
-
-
-FOUND = {  # a word -> the file that has it
-    "drawnbox": "boat.docx",
-    "simplefield": "boat.docx",
-    "smartart": "boat.pptx",
-    "Lovelace": "boat.pdf",
-    "harbour": "boat.epub",
-    "gull": "boat.md",
-    "regatta": "boat.vcf",
-}
-
-
-def test_words_of_documents_are_found_and_what_was_left_out_is_said(env, tmp_path):
-    folder = tmp_path / "boats"
-    folder.mkdir()
-    (folder / "boat.docx").write_bytes(word())
-    (folder / "boat.pptx").write_bytes(slides())
-    (folder / "boat.pdf").write_bytes(form())
-    (folder / "boat.epub").write_bytes(book(*LINKS["quoted"]))
-    (folder / "boat.md").write_text(f"# Boat\n\nA gull ![a gull]({URI})\n")
-    (folder / "boat.vcf").write_text(property_of(f"PHOTO;ENCODING=b:{BASE64}") + "\r\nFN:regatta")
-    done = run(env, "ingest", folder, "--collection", "boats")
-    server = RawServer(env, tmp_path)
-    found = {
-        word: server.call("qdrant-find", query=f'"{word}"', collections=["boats"]) for word in FOUND
-    }
-    server.close()
-
-    assert done.stdout.startswith("boats: 6 new, 0 changed, 0 removed, 0 unchanged, 0 not read; 6 ")
-    assert sorted(done.stdout.partition("Stored, with a note (4):\n")[2].splitlines()) == [
-        "  boats/boat.md has pictures, or other data in base64 or hex, that were left out",
-        "  boats/boat.pdf 1 attached file was not read",
-        "  boats/boat.pptx 1 embedded file was not read",
-        "  boats/boat.vcf has pictures, or other data in base64 or hex, that were left out",
-    ]
-    for text, page in found.items():
-        assert page["structuredContent"]["results"][0]["id"] == f"boats/{FOUND[text]}", text
-
-
-def test_notes_and_chats_are_found_as_people_write_them(env, tmp_path):
-    folder = tmp_path / "boats"
-    folder.mkdir()
-    (folder / "skiff.md").write_text(
-        "---\ntitle: Skiff: a history\nby: @ada\ntags: #Sail\n---\n"
-        "<!--\n# Draft\n-->\nIt floats. #harbour"
-    )
-    (folder / "rules.md").write_text("---\n# Rowing\n---\nKeep left. Not #1 or #fff.\n")
-    (folder / "table.md").write_text(
-        "---\ntype: Table\ndescription: One row per regatta.\n"
-        "timestamp: 2026-05-28T14:30:00Z\n---\n# Races\n"
-    )
-    spoken = {"content_type": "audio_transcription", "text": "Where is the oar?"}
-    told = "In the boathouse \ue200cite\ue202turn0search0\ue201."
-    mapping = {
-        role: {
-            "parent": parent,
-            "message": {"author": {"role": role}, "content": {"parts": [part]}},
-        }
-        for role, parent, part in (("user", None, spoken), ("assistant", "user", told))
-    }
-    chat = {"id": "g", "title": "Oars", "mapping": mapping, "current_node": "assistant"}
-    (folder / "conversations.json").write_text(json.dumps([chat]))
-    done = run(env, "ingest", folder, "--collection", "boats")
-    server = RawServer(env, tmp_path)
-    asked: list[dict[str, object]] = [
-        {"query": "history", "tags": ["sail", "harbour"]},
-        {"query": "rowing"},
-        {"query": "regatta", "since": "2026-05-28", "until": "2026-05-28"},
-        {"query": '"boathouse"'},
-    ]
-    pages = [server.call("qdrant-find", collections=["boats"], **one) for one in asked]
-    server.close()
-
-    assert done.stdout.startswith("boats: 4 new, 0 changed, 0 removed, 0 unchanged, 0 not read; 4 ")
-    assert "boats/skiff.md has front matter that is not YAML, line 2; what can be" in done.stdout
-    first = [page["structuredContent"]["results"][0] for page in pages]
-    assert [(one["title"], one["text"]) for one in first] == [
-        ("Skiff: a history", "<!--\n# Draft\n-->\nIt floats. #harbour"),
-        ("Rowing", "# Rowing\n---\nKeep left. Not #1 or #fff."),
-        ("Races", "One row per regatta.\n\n# Races"),
-        ("Oars > Where is the oar?", "User: Where is the oar?\n\nChatGPT: In the boathouse."),
     ]
 
 

@@ -39,31 +39,6 @@ def test_each_is_named_in_the_list_and_a_folder_is_followed_by_the_command_told(
     assert shlex.split(command) == ["mcp-server-qdrant", "init", "--folder", followed]
 
 
-def test_open_questions_pinned_texts_and_what_is_from_the_web(agent):
-    agent.call("qdrant-store", information="Who pays the crane?", tags=["open"])
-    agent.call("qdrant-store", information="Never push on Fridays.", tags=["pinned"])
-    source = {"source": "https://example.com/cranes"}
-    agent.call("qdrant-store", information="Cranes lift 40 tonnes.", metadata=source)
-
-    assert "Who pays" in text_of(agent.call("qdrant-find", tags=["open"]))
-    assert "Fridays" in text_of(agent.call("qdrant-find", tags=["pinned"]))
-    assert "from the web: https://example.com/cranes" in text_of(
-        agent.call("qdrant-find", query="how much do cranes lift")
-    )
-
-
-def test_a_deleted_text_is_restored(agent):
-    agent.call("qdrant-store", information="The crane is blue.", id="crane")
-    agent.call("qdrant-store", information="The crane is red.", id="crane")
-    agent.call("qdrant-delete", ids=["crane"])
-    (last, first) = agent.call("qdrant-get", ids=["crane"], versions=True)["structuredContent"][
-        "versions"
-    ]
-    for version, text in ((last, "red"), (first, "blue")):
-        agent.call("qdrant-store", id=version["id"])
-        assert text in text_of(agent.call("qdrant-get", ids=["crane"]))
-
-
 def test_a_collection_gets_a_description_and_a_folder(agent, tmp_path):
     about = {"description": "Letters since 2019", "folder": "."}
     told = agent.call("qdrant-store", collection_name="letters", about=about)

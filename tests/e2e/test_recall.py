@@ -223,49 +223,6 @@ def test_the_plugins_hooks_find_the_plugins_server(person, env, tmp_path):
     assert "stored with raw" in told
 
 
-def test_two_servers_in_two_folders_keep_to_their_own_at_once(person, env):
-    for folder in ("billing", "garden"):
-        notes(person.home / folder, plan=f"The plan of the {folder}: the service runs in May.")
-        person.run("ingest", str(person.home / folder), "--collection", folder)
-        said = person.run("describe", folder, "--folder", str(person.home / folder))
-        assert said == f"{folder}: belongs to {person.home / folder}.\n"
-    own = env | {"QDRANT_RECALL_PATH": str(person.home / "recall")}
-    command = f"mcp-server-qdrant recall {person.home / 'recall'}"
-    hooks = {"UserPromptSubmit": [{"hooks": [{"command": command}]}]}
-    (person.home / "link").symlink_to(person.home / "garden")
-    places = {"billing": "billing/src", "garden": "link"}
-    servers = {one: RawServer(own, person.home / path) for one, path in places.items()}
-    outside = RawServer(own, person.home)
-    try:
-        found, stored, told = {}, {}, {}
-        for one, server in servers.items():
-            asked = server.call("qdrant-find", query="when does the service run in the plan")
-            found[one] = {hit["collection"] for hit in asked["structuredContent"]["results"]}
-            done = server.call("qdrant-store", information=f"A note on the {one}.")
-            stored[one] = done["structuredContent"]["collection"]
-            told[one] = person.told(
-                *(hooks, "UserPromptSubmit", person.home / places[one], one),
-                prompt="when does the service run in the plan?",
-            )
-        asked = servers["garden"].call("qdrant-find", query="plan service", collections=["*"])
-        named = {hit["collection"] for hit in asked["structuredContent"]["results"]}
-        asked = outside.call("qdrant-find", query="plan service")
-        nobodys = {hit["collection"] for hit in asked["structuredContent"]["results"]}
-        done = outside.call("qdrant-store", information="A note of nobody.")
-        stored["outside"] = done["structuredContent"]["collection"]
-    finally:
-        for server in (*servers.values(), outside):
-            server.close()
-
-    assert found == {"billing": {"billing"}, "garden": {"garden"}}
-    assert stored == {"billing": "billing", "garden": "garden", "outside": "memory"}
-    assert named == nobodys == {"billing", "garden"}
-    assert "> The plan of the billing" in told["billing"]
-    assert "garden" not in told["billing"].replace(str(person.home), "")
-    assert "> The plan of the garden" in told["garden"]
-    assert "billing" not in told["garden"]
-
-
 def test_recall_tells_memories_for_what_a_prompt_asks_and_no_manuals_or_web_pages(person, env):
     manuals = person.home / "manuals"
     manuals.mkdir()

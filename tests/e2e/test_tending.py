@@ -1,4 +1,4 @@
-"""Twelve tasks of an agent that tends a memory, each a script of calls on the real server.
+"""Tasks of an agent that tends a memory, each a script of calls on the real server.
 
 After each the text and the structured content are what an agent needs for its next step. They run
 on the embedded engine, and on a Qdrant server where `QDRANT_TEST_URL` names one.
@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -42,11 +41,6 @@ class Agent:
         if tool in ("find", "store"):
             self.printed |= set(PRINTED.findall("\n".join(own)))
         return text, data
-
-    def refused(self, tool: str, **arguments: Any) -> str:
-        failed, text, _ = self._call(tool, arguments)
-        assert failed, text
-        return text
 
     def store(self, text: str | None, place: str, **arguments: Any) -> str:
         """Store a text; its id."""
@@ -119,17 +113,6 @@ def test_a_newer_decision_takes_the_place_of_the_older(agent, place):
     assert f"superseded by: id {new}" in text
 
 
-def test_a_decision_supersedes_one_of_another_collection(agent, place):
-    old = agent.store("Invoices go out on Mondays.", elsewhere(place), id="invoices")
-    new = agent.store("Invoices go out on Fridays.", place, supersedes=old)
-    both = {"query": "when do invoices go out?", "collections": [place, elsewhere(place)]}
-    _, found = agent.ask("find", **both)
-    alone = agent.find("when do invoices go out?", elsewhere(place))
-
-    assert [one["id"] for one in found["results"]] == [new, old]
-    assert alone[0]["superseded_by"] == new
-
-
 def test_what_was_decided_since_may(agent, place):
     for day, text in (("2026-03-02", "pay weekly"), ("2026-05-04", "pay monthly")):
         agent.store(f"Decision: {text}.", place, tags=["decision"], metadata={"created_at": day})
@@ -139,97 +122,6 @@ def test_what_was_decided_since_may(agent, place):
 
     assert [one["text"] for one in listed["results"]] == ["Decision: pay monthly."]
     assert [one["date"] for one in asked] == ["2026-05-04"]
-
-
-def test_what_was_stored_last_week_or_yesterday(agent, place):
-    now = datetime.now(UTC)
-    for days in (0, 5, 40):
-        when = (now - timedelta(days=days)).isoformat()
-        agent.store(f"Log of {days} days ago.", place, metadata={"created_at": when})
-    counts = {
-        since: len(agent.ask("find", collections=[place], since=since)[1]["results"])
-        for since in ("yesterday", "3 days", "last month", "last year")
-    }
-
-    assert (counts["yesterday"], counts["3 days"], counts["last year"]) == (1, 1, 3)
-    assert 2 <= counts["last month"] <= 3
-    assert "monday, last week" in agent.refused("find", collections=[place], since="soon")
-
-
-def test_some_notes_are_tagged_anew_without_their_texts(agent, place):
-    ids = [agent.store(f"Idea {n}: a garden on the roof.", place, tags=["idea"]) for n in (1, 2)]
-    for one in ids:
-        agent.store(None, place, id=one, tags=["idea", "garden"])
-    got = agent.get(*ids)
-
-    assert [one["tags"] for one in got] == [["idea", "garden"]] * 2
-    assert [one["text"][:6] for one in got] == ["Idea 1", "Idea 2"]
-
-
-def test_one_fact_is_corrected_and_one_removed(agent, place):
-    facts = {"project": "atlas", "owner": "Kim"}
-    own = agent.store("The budget is 40,000.", place, title="Budget", metadata=facts)
-    agent.store(None, place, id=own, metadata={"project": "apollo", "owner": None}, title="")
-    (one,) = agent.get(own)
-
-    assert (one["metadata"], one["text"]) == ({"project": "apollo"}, "The budget is 40,000.")
-    assert "title" not in one
-
-
-def test_a_note_moves_with_its_date_its_tags_and_what_it_supersedes(agent, place):
-    old = agent.store("The pump is in the cellar.", place)
-    said = {"tags": ["house"], "metadata": {"created_at": "2024-05-04"}}
-    new = agent.store("The pump is in the shed.", place, id="pump", supersedes=old, **said)
-    agent.store(None, elsewhere(place), id=new)
-    (one,) = agent.get(new)
-    (retired,) = agent.get(old)
-
-    assert (one["collection"], one["tags"]) == (elsewhere(place), ["house"])
-    assert one["created_at"].startswith("2024-05-04")
-    assert retired["superseded_by"] == new
-
-
-def test_a_mistyped_tag_is_refused_with_the_tags_that_there_are(agent, place):
-    agent.store("Roses need sun.", place, tags=["gardening"])
-
-    for query in ({}, {"query": "roses"}):
-        sentence = agent.refused("find", collections=[place], tags=["gardning"], **query)
-        assert sentence == "No text there has the tag gardning; there are: gardening."
-
-
-def test_what_a_filter_matches_is_deleted_and_an_unknown_key_is_named(agent, place):
-    printed = set(agent.printed)
-    for number in range(4):
-        agent.store(f"Draft {number} of the letter.", place, metadata={"source": "letters.txt"})
-    wrong = {"must": [{"key": "source", "match": {"value": "letters.txt"}}]}
-    right = {"must": [{"key": "metadata.source", "match": {"value": "letters.txt"}}]}
-    sentence = agent.refused("delete", collection_name=place, query_filter=wrong)
-    _, counted = agent.ask("delete", collection_name=place, query_filter=right)
-    _, done = agent.ask("delete", collection_name=place, query_filter=right, confirm_count=4)
-
-    agent.printed = printed
-    assert "there are: " in sentence
-    assert "metadata.source" in sentence
-    assert (counted["count"], done["deleted"]) == (4, 4)
-
-
-def test_a_long_text_is_read_on_in_pieces(agent, place):
-    text = "\n\n".join(f"Minute {n} of the council: item {n * 7} was heard." for n in range(400))
-    own = agent.store(text, place, id=f"minutes-{place}")
-    full, _ = agent.ask("find", query="item 70", collections=[place], mode="full")
-    read, asked = "", {"ids": [own]}
-    while asked:
-        said, data = agent.ask("get", **asked, size=5_000)
-        (piece,) = data["documents"]
-        assert 0 < len(piece["text"]) <= 5_000
-        start = text.index(piece["text"])
-        assert start <= len(read) + 2
-        read = text[: start + len(piece["text"])]
-        on = re.search(r"read on with id (\S+) and neighbours=(\d+)", said)
-        asked = {"ids": [on[1]], "neighbours": int(on[2])} if on else {}
-
-    assert read == text
-    assert f"which qdrant-get gives whole: id {own}." in full
 
 
 def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, place, tmp_path):
@@ -256,54 +148,3 @@ def test_a_text_of_another_program_or_from_the_web_is_said_to_be(agent, env, pla
     assert [one["id"] for one in filtered] == [theirs]
     assert "by " in listed
     assert sorted(told["collections"][0]["stored_by"]) == ["claude-code", "cursor"]
-
-
-def test_a_note_is_corrected_read_as_it_was_and_brought_back(agent, place):
-    agent.store(DECIDED, place, id="adr-7", tags=["decision"])
-    text, data = agent.ask(
-        "store", information="We stay on SQLite.", id="adr-7", collection_name=place, tags=["old"]
-    )
-    listed, versions = agent.ask("get", ids=["adr-7"], versions=True, collection_name=place)
-    (before,) = agent.get(data["before"])
-    back, _ = agent.ask("store", id=data["before"])
-    (after,) = agent.get("adr-7", collection_name=place)
-
-    assert text.endswith(f"The version before: id {data['before']}, kept 30 days.")
-    assert listed.splitlines()[0] == (
-        f"- {place} (id {data['before']}) · replaced by claude-code · {DECIDED}"
-    )
-    assert [one["id"] for one in versions["versions"]] == [data["before"]]
-    assert (before["text"], before["tags"]) == (DECIDED, ["decision"])
-    assert back.startswith(f"Brought back in collection {place}: id adr-7.")
-    assert (after["text"], after["tags"]) == (DECIDED, ["decision"])
-    assert after["created_at"] == before["created_at"]
-    assert "SQLite" not in str(agent.find("which database?", place))
-
-
-def test_a_deleted_note_is_told_of_and_brought_back(agent, place):
-    text = "The spare key of the boathouse is under the third stone."
-    own = agent.store(text, place, title="Key", metadata={"created_at": "2026-05-04"})
-    gone, _ = agent.ask("delete", ids=[own])
-    told = agent.refused("get", ids=[own])
-    version = re.search(r"reads id (\S+),", told)[1]
-    none = agent.find("where is the spare key?", place)
-    agent.ask("store", id=version)
-    (back,) = agent.get(own)
-
-    assert f"kept 30 days: id {version}; qdrant-store with that id alone" in gone
-    assert none == []
-    assert (back["text"], back["title"], back["created_at"][:10]) == (text, "Key", "2026-05-04")
-
-
-def test_what_a_note_was_before_it_moved_is_found_where_it_is_now(agent, place):
-    own = agent.store("The fountain runs at night.", place)
-    agent.store("The fountain runs at noon.", place, id=own)
-    moved = agent.store(None, elsewhere(place), id=own, create=True)
-    agent.printed.discard(own)  # that of its point, which is another one there
-    (version,) = agent.ask("get", ids=[moved], versions=True)[1]["versions"]
-    _, done = agent.ask("store", id=version["id"])
-    (now,) = agent.get(moved)
-
-    assert moved != own
-    assert version["collection"] == done["collection"] == elsewhere(place)
-    assert now["text"] == "The fountain runs at night."

@@ -58,14 +58,14 @@ async def test_the_memory_of_all_projects_is_searched_too(services, tmp_path):
 
 
 async def test_of_the_memory_texts_of_other_projects_stay_out(services, tmp_path):
-    for project in ("radio", "RADIO", "all", "boats", None):
+    for project in ("radio", "RADIO", "all", "apollo", "boats", None):
         metadata = {"project": project} if project else None
         text = f"Spreading factor chirp, says {project}."
         await remember(services, "memory", text, id=str(project), metadata=metadata)
     page = await said_in(services, tmp_path / "work" / "radio", QUERY)
 
     found = [one for one in ids(page) if not one.endswith("budget")]
-    assert sorted(found) == ["None", "RADIO", "all", "radio"]
+    assert sorted(found) == ["None", "RADIO", "all", "apollo", "radio"]
 
 
 async def test_what_sessions_said_in_the_folder_is_found(services, tmp_path):

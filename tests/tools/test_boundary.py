@@ -7,7 +7,7 @@ from mcp.types import Tool
 from pydantic import BaseModel, ValidationError
 
 from mcp_server_qdrant.core.find import Tuning
-from mcp_server_qdrant.tools.boundary import compact, explain, failure
+from mcp_server_qdrant.tools.boundary import compact_schema, explain, make_error
 from tests.made_secrets import KEYS
 from tests.support import memory_server
 
@@ -38,7 +38,9 @@ async def test_the_tools_are_these_in_this_order():
 def test_an_error_says_no_secret_that_it_was_given():
     key = KEYS["GitHub"]
 
-    assert failure(f"There is no text {key!r}.").content[0].text == "There is no text '[masked]'."
+    assert (
+        make_error(f"There is no text {key!r}.").content[0].text == "There is no text '[masked]'."
+    )
 
 
 async def test_every_tool_is_described_in_a_sentence_or_two():
@@ -120,7 +122,7 @@ class Sample(BaseModel):
 
 
 def test_titles_nulls_and_empty_defaults_are_cut_and_fields_called_title_kept():
-    schema = compact(Sample.model_json_schema())
+    schema = compact_schema(Sample.model_json_schema())
 
     assert schema["properties"] == {
         "title": {"type": "string"},

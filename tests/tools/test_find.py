@@ -9,7 +9,7 @@ from mcp_server_qdrant.core.datatypes import Document, Passage, Result, SearchPa
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import LINES, WHOLE, FilterableField, SearchRequest
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.find import FindArguments, arguments_with, concluded
+from mcp_server_qdrant.tools.find import FindArguments, arguments_with, trim_page
 from mcp_server_qdrant.tools.rendering import as_data, as_meta, as_text
 
 LEAF = {"key": "metadata.a", "match": {"value": 1}}
@@ -74,16 +74,16 @@ LIMITED = SearchRequest(query="q", limit=100)
 
 
 def test_what_is_not_shown_is_told_with_how_to_see_it():
-    assert concluded(page(2, more=5), LIMITED).advice == ["5 more results: raise limit."]
-    assert concluded(page(100, more=5), LIMITED).advice == []
-    assert concluded(page(2), LIMITED).advice == []
+    assert trim_page(page(2, more=5), LIMITED).advice == ["5 more results: raise limit."]
+    assert trim_page(page(100, more=5), LIMITED).advice == []
+    assert trim_page(page(2), LIMITED).advice == []
 
 
 def test_more_passages_of_a_text_are_told_of_the_first_that_has_some():
     found = page(3)
     results = [replace(one, left=left) for one, left in zip(found.results, (0, 1, 7), strict=True)]
 
-    shown = concluded(replace(found, results=results), LIMITED)
+    shown = trim_page(replace(found, results=results), LIMITED)
 
     assert shown.advice == ["1 more passage in result 2: give its id as within."]
 
@@ -92,7 +92,7 @@ def test_a_page_ends_with_a_few_lines_behind_its_last_passage():
     found = page(9, more=1)
     quoted = [replace(one, passages=(Passage("text", one.document),)) for one in found.results[:4]]
 
-    shown = concluded(
+    shown = trim_page(
         replace(found, results=[*quoted, *found.results[4:]]), SearchRequest(query="q")
     )
 
@@ -100,21 +100,21 @@ def test_a_page_ends_with_a_few_lines_behind_its_last_passage():
 
 
 def test_weak_matches_are_not_followed_by_an_offer_of_more():
-    assert concluded(page(2, more=5, weak=True), LIMITED).advice == []
+    assert trim_page(page(2, more=5, weak=True), LIMITED).advice == []
 
 
 def test_nothing_is_ruled_out_while_files_are_still_coming():
     empty = page(0, notes=["b: broken", "Nothing found."], nothing="Nothing found.")
 
-    assert concluded(empty, LIMITED, ["a is being read."]).notes == [
+    assert trim_page(empty, LIMITED, ["a is being read."]).notes == [
         "a is being read.",
         "b: broken",
     ]
-    assert concluded(empty, LIMITED).notes == ["b: broken", "Nothing found."]
+    assert trim_page(empty, LIMITED).notes == ["b: broken", "Nothing found."]
 
 
 def test_a_program_gets_values_where_an_agent_gets_advice():
-    shown = concluded(page(2, more=5, notes=["Said."]), LIMITED)
+    shown = trim_page(page(2, more=5, notes=["Said."]), LIMITED)
 
     assert as_data(shown, "minimal")["notes"] == ["Said.", "5 more results: raise limit."]
     assert as_meta(shown) == {"notes": ["Said."], "more": 5, "weak": False}
@@ -126,7 +126,7 @@ def test_more_passages_of_the_text_that_is_searched_need_a_higher_limit():
 
     for limit, said in ((None, ["51 more passages: raise limit."]), (100, [])):
         asked = SearchRequest(query="q", within="x", limit=limit)
-        assert concluded(found, asked).advice == said
+        assert trim_page(found, asked).advice == said
 
 
 def test_a_page_of_whole_texts_without_a_limit_has_as_many_as_have_room():
@@ -137,12 +137,12 @@ def test_a_page_of_whole_texts_without_a_limit_has_as_many_as_have_room():
     ]
     found = replace(found, results=long)
 
-    shown = concluded(found, SearchRequest(query="q", mode="full"))
+    shown = trim_page(found, SearchRequest(query="q", mode="full"))
     assert (len(shown.results), shown.more) == (6, 3)
     assert tokens(as_text(shown, "full")) <= WHOLE
     assert shown.advice[-1] == "3 more results: raise limit."
-    assert len(concluded(found, SearchRequest(query="q", mode="full", limit=9)).results) == 9
+    assert len(trim_page(found, SearchRequest(query="q", mode="full", limit=9)).results) == 9
     assert (
-        len(concluded(replace(found, weak=True), SearchRequest(query="q", mode="full")).results)
+        len(trim_page(replace(found, weak=True), SearchRequest(query="q", mode="full")).results)
         == 1
     )

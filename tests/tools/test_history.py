@@ -150,18 +150,6 @@ async def test_a_text_that_has_not_changed_since_a_time_is_as_it_was_then(engine
     assert twice == "x is in archive, notes: pass collection_name."
 
 
-async def test_versions_of_hidden_collections_do_not_hide_those_of_others(engine):
-    async with memory_of(engine) as memory:
-        await memory.store("first", "pub")
-        await memory.store("second", "pub")
-        for number in range(22):
-            await memory.store(f"hidden {number}", "priv")
-    async with memory_of(engine, qdrant_collections=("pub",)) as memory:
-        (one,) = await memory.versions("x")
-
-    assert one["text"] == "first"
-
-
 async def test_a_change_that_changes_nothing_keeps_nothing(engine):
     async with memory_of(engine) as memory:
         await memory.store("the boat is red", tags=["sea"])

@@ -126,6 +126,15 @@ async def test_a_text_is_told_once_in_a_session_and_again_after_it_began_anew(tm
         assert PUMP in await one.prompt(ASKED)
 
 
+async def test_what_a_hook_no_longer_waits_for_is_told_to_the_next_one(tmp_path):
+    async with hooks(tmp_path) as one:
+        await remember(one.services, "house", PUMP)
+        hook = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": ASKED}
+        assert await one.recall.tell(hook | {"cwd": str(tmp_path)}, lambda: True) == ""
+
+        assert PUMP in await one.prompt(ASKED)
+
+
 async def test_only_the_last_sessions_are_remembered(tmp_path):
     async with hooks(tmp_path) as one:
         await remember(one.services, "house", PUMP)

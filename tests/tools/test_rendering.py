@@ -23,8 +23,8 @@ from mcp_server_qdrant.core.notation import document_id, part_id, point_id, show
 from mcp_server_qdrant.core.writes import Matching, Named
 from mcp_server_qdrant.tools import collections, get, rendering
 from mcp_server_qdrant.tools.delete import about_documents, about_points
-from mcp_server_qdrant.tools.find import concluded
-from mcp_server_qdrant.tools.rendering import as_data, as_text, details, result
+from mcp_server_qdrant.tools.find import trim_page
+from mcp_server_qdrant.tools.rendering import as_data, as_text, details, render_result
 from tests import answers
 from tests.support import memory_server, said
 
@@ -141,10 +141,10 @@ def test_no_stored_text_makes_a_result_or_a_note(found, notes, reason):
 @given(st.lists(documents, max_size=3), st.lists(texts, max_size=2), st.lists(texts, max_size=2))
 @example([FORGERY], [FORGED[0]], [FORGED[0]])
 def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
-    notes = [*get.torn(found), *get.read_on(found), *get.unseen(failures)]
-    notes += get.fitting(found, 10, 20)[1] if found else []
+    notes = [*get.torn_notes(found), *get.read_on_notes(found), *get.unread_notes(failures)]
+    notes += get.fit(found, 10, 20)[1] if found else []
 
-    text = get.whole_texts(found, missing, notes)
+    text = get.render_texts(found, missing, notes)
 
     assert answers.of(text, "head") == list(map(known, found))
     assert len(answers.of(text, "note")) == len(notes)
@@ -160,7 +160,7 @@ def test_no_whole_text_makes_another_or_a_note(found, missing, failures):
     st.dictionaries(names, texts, max_size=2),
 )
 def test_no_name_makes_a_collection(infos, syncs):
-    lines = [collections.described(info, brief=len(syncs) > 1) for info in infos]
+    lines = [collections.collection_line(info, brief=len(syncs) > 1) for info in infos]
     text = collections.as_text(lines, syncs)
 
     told = [*(info.name for info in infos), *syncs]
@@ -244,8 +244,8 @@ def noted(number: int, letters: int) -> Document:
 
 def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
     found = [noted(1, 300), noted(2, 10), noted(3, 10)]
-    fitting, notes = rendering.described([noted(2, 10), noted(3, 10)], 100)
-    shown, left = rendering.described(found, 100)
+    fitting, notes = rendering.limit_metadata([noted(2, 10), noted(3, 10)], 100)
+    shown, left = rendering.limit_metadata(found, 100)
 
     assert (fitting, notes) == ([noted(2, 10), noted(3, 10)], [])
     assert [one.metadata for one in shown] == [found[0].metadata, None, None]
@@ -254,7 +254,7 @@ def test_metadata_has_room_in_order_and_the_first_text_always_has_its_own():
 
 def test_a_page_of_whole_texts_is_cut_in_its_metadata_alone():
     results = [Result(noted(n, 90), 0.5, 0.5) for n in (1, 2)]
-    page = concluded(
+    page = trim_page(
         SearchPage("q", results, (), ["A note."]), SearchRequest(query="q", mode="full"), room=100
     )
 
@@ -323,7 +323,7 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
         version="v",
         head=whole,
     )
-    line = result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
+    line = render_result(1, Result(part, 0.5, 0.5, (Passage("text", part, section),)), "minimal")
 
     assert line == f"1. [0.50] notes (id home/shed.md:2/9){shown}\n> text"
 
@@ -341,7 +341,7 @@ def test_a_part_is_named_by_its_document_and_number_and_no_title_repeats_the_fil
 def test_who_stored_a_text_is_said_above_its_quote_where_it_was_not_the_reader(stored_by, shown):
     one = Document(7, "notes", "moss", stored_by=stored_by)
     with calling(Caller("ana", frozenset())), speaking(("cursor", "1")):
-        text = get.whole_texts([one], [])
+        text = get.render_texts([one], [])
         page = as_text(SearchPage("q", [Result(one, 0.5, 0.5)], ()), "minimal")
 
     assert text.splitlines()[0] == shown

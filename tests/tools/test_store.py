@@ -62,7 +62,7 @@ async def stored(client: Any, **arguments: Any) -> Any:
 
 class TestPointsOfOtherTools:
     @pytest.mark.parametrize(
-        ("payload", "point"), zip(PAYLOADS, [2, 123456789012345, UUID], strict=True)
+        ("payload", "point"), [*zip(PAYLOADS, (2, 123456789012345, UUID), strict=True)]
     )
     async def test_their_tags_title_and_metadata_change_in_place_and_nothing_else(
         self, engine, payload, point

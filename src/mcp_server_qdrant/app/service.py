@@ -142,7 +142,7 @@ class Service:
         """Do what the hello asks for; returns the exit status of the client's pipe."""
         kind = hello.get("kind")
         if kind == "recall":
-            client.tell(out=await self._recall_for_hook(hello))
+            client.tell(out=await self._recall_for_hook(hello, reader.at_eof))
             return 0
         try:
             env_file = hello.get("env_file")
@@ -206,7 +206,7 @@ class Service:
         self._served.append((settings, served))
         return served
 
-    async def _recall_for_hook(self, hello: Mapping[str, Any]) -> str:
+    async def _recall_for_hook(self, hello: Mapping[str, Any], gone: Callable[[], bool]) -> str:
         """The text for a hook, from the first services with this QDRANT_RECALL_PATH."""
         asked = Path(str(*(hello.get("argv") or [])[:1]))
         open_ones = [(settings, one.opening) for settings, one in self._served if one.opening.users]
@@ -214,7 +214,7 @@ class Service:
             if settings.qdrant_recall_path == asked:
                 recall = self._recalls.setdefault(id(opening), Recall(opening.services))
                 with suppress(QdrantMcpError), contained():
-                    return await recall.tell(hello.get("hook") or {})
+                    return await recall.tell(hello.get("hook") or {}, gone)
         return ""
 
     @contextmanager

@@ -23,26 +23,9 @@ OURS = re.compile("mcp[-_]server[-_]qdrant|qdrant-collections-mcp")
 SECONDS = 120.0  # for a server's first answer; after that it counts as slow, not as broken
 ADDRESS = "an address"
 HOOK_SECONDS = 5  # timeout of a hook in the client
-HELLO = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "doctor", "version": "1"},
-    },
-}
-# Requests that a server answers once its engine does.
-ENGINE = (
-    {"jsonrpc": "2.0", "method": "notifications/initialized"},
-    {
-        "jsonrpc": "2.0",
-        "id": 2,
-        "method": "tools/call",
-        "params": {"name": "qdrant-collections", "arguments": {}},
-    },
-)
+CLIENT = {"name": "doctor", "version": "1"}
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+LIST = {"name": "qdrant-collections", "arguments": {}}  # is answered once the engine answers
 # A string (kept), or what JSON does not allow: comments, then trailing commas.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
@@ -113,7 +96,7 @@ def with_hooks(file: McpClient, held: Config, command: str | None) -> Config:
         groups = section.pop(event, [])
         if not isinstance(groups, list):
             raise ConfigError(f"{file.path} must hold a list in {event!r}: mend it.")
-        others = [group for group in groups if not _recalls(group)]
+        others = [group for group in groups if not _is_ours(group)]
         if found := [*others, *(ours if command else ())]:
             section[event] = found
     if section == held.get(file.section, {}):
@@ -125,14 +108,16 @@ def with_hooks(file: McpClient, held: Config, command: str | None) -> Config:
     return {} if rest == version else rest
 
 
-def _recalls(group: Any) -> bool:
+def _is_ours(group: Any) -> bool:
     """True for one of our hooks, or a group that has only ours."""
     held = group.get("hooks", [group]) if isinstance(group, dict) else None
     said = [str(one.get("command")) for one in held or () if isinstance(one, dict)]
     return bool(said) and all(OURS.search(one) and " recall " in one for one in said)
 
 
-def entries(client: McpClient, read: Mapping[str, Any]) -> Iterator[tuple[str, str | None, Entry]]:
+def find_entries(
+    client: McpClient, read: Mapping[str, Any]
+) -> Iterator[tuple[str, str | None, Entry]]:
     """(name, project of Claude Code or None, entry) of each entry for this server."""
     projects = read.get("projects")
     places = [(None, read), *(projects.items() if isinstance(projects, dict) else ())]
@@ -140,44 +125,47 @@ def entries(client: McpClient, read: Mapping[str, Any]) -> Iterator[tuple[str, s
         servers = place.get(client.section) if isinstance(place, dict) else None
         for name, entry in servers.items() if isinstance(servers, dict) else ():
             if isinstance(entry, dict) and (
-                name == "qdrant" or OURS.search(shlex.join(command(entry)))
+                name == "qdrant" or OURS.search(shlex.join(command_of(entry)))
             ):
                 yield name, project, entry
 
 
-def command(entry: Entry) -> list[str]:
+def command_of(entry: Entry) -> list[str]:
     """The command of an entry with its arguments; empty if it has a URL."""
     arguments = entry.get("args")
     words = [entry.get("command"), *(arguments if isinstance(arguments, list) else ())]
     return [str(word) for word in words if word]
 
 
-def other(entry: Entry) -> str | None:
+def other_program(entry: Entry) -> str | None:
     """The other program that an entry starts, or ADDRESS for a URL; None for this server.
 
     A program that no longer exists on this machine is ignored.
     """
-    words = command(entry)
+    words = command_of(entry)
     if not words:
         return ADDRESS if entry else None
     ours = OURS.search(shlex.join(words)) or shutil.which(words[0]) is None
     return None if ours else words[0]
 
 
-def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False) -> str:
+def try_start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False) -> str:
     """Start the server as a client does; returns its name and version. Raises ConfigError.
 
     It is read-only and stopped at once. A slow server is no error. `engine` tests its engine too,
     and raises EngineUnavailable with the server's message if that fails.
     """
-    sent = (HELLO, *ENGINE) if engine else (HELLO,)
-    env = {**environment, **texts(entry.get("env")), "QDRANT_READ_ONLY": "true"}
+    sent = [{"id": 1, "method": "initialize", "params": HELLO}]
+    if engine:
+        sent.append({"method": "notifications/initialized"})
+        sent.append({"id": 2, "method": "tools/call", "params": LIST})
+    env = {**environment, **as_strings(entry.get("env")), "QDRANT_READ_ONLY": "true"}
     try:
         done = subprocess.run(
-            command(entry),
+            command_of(entry),
             env=env,
             cwd=user_folder(),
-            input="".join(json.dumps(one) + "\n" for one in sent),
+            input="".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in sent),
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -187,7 +175,7 @@ def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False)
     except subprocess.TimeoutExpired:
         return f"a slow server: no answer within {SECONDS:.0f} s"
     except OSError as error:
-        raise ConfigError(f"{command(entry)[0]} cannot be started: {error.strerror}.") from error
+        raise ConfigError(f"{command_of(entry)[0]} cannot be started: {error.strerror}.") from error
     try:
         first, *rest = map(json.loads, done.stdout.splitlines())
         told = first["result"]["serverInfo"]
@@ -200,7 +188,7 @@ def start(entry: Entry, environment: Mapping[str, str], *, engine: bool = False)
         raise ConfigError(said.splitlines()[-1].removeprefix("mcp-server-qdrant: ")) from None
 
 
-def texts(value: Any) -> dict[str, str]:
+def as_strings(value: Any) -> dict[str, str]:
     """The variables of an entry, as strings."""
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
@@ -210,7 +198,7 @@ def read_config(client: McpClient) -> Config:
 
     Raises ConfigError.
     """
-    return _parsed(client, read_text(client.path))
+    return _parse(client, read_text(client.path))
 
 
 def read_text(path: Path) -> str:
@@ -223,13 +211,13 @@ def read_text(path: Path) -> str:
         raise ConfigError(f"{path} cannot be read as text.") from error
 
 
-def _parsed(client: McpClient, text: str) -> Config:
+def _parse(client: McpClient, text: str) -> Config:
     form = "TOML" if client.path.suffix == ".toml" else "JSON"
     try:
         if form == "TOML":
             read = tomllib.loads(text)
         else:
-            read = json.loads(_plain(text) if text.strip() else "{}")
+            read = json.loads(_strict_json(text) if text.strip() else "{}")
     except (ValueError, RecursionError) as error:
         why = f" ({error})" if isinstance(error, ValueError) else ""
         raise ConfigError(f"{client.path} is not {form}{why}: mend it, or move it away.") from error
@@ -241,28 +229,16 @@ def _parsed(client: McpClient, text: str) -> Config:
     return read
 
 
-def _plain(text: str) -> str:
+def _strict_json(text: str) -> str:
     """The text as strict JSON with the same lines; comments and trailing commas become spaces."""
     for pattern in (_COMMENT, _COMMA):
         text = pattern.sub(lambda found: found[1] or re.sub(r"[^\n]", " ", found[0]), text)
     return text
 
 
-def before(client: McpClient, name: str) -> Entry:
-    """A server's entry in the backup of the last change; {} if there is none."""
-    path = client.path.resolve()
-    copies = sorted(path.parent.glob(f"{path.name}.*.bak"))
-    try:
-        held = _parsed(client, copies[-1].read_text("utf-8-sig")) if copies else {}
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return {}
-    found = held.get(client.section, {}).get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def write(client: McpClient, change: Callable[[Config], Config], now: datetime) -> Path | None:
     """Change a configuration; see `rewrite`. Raises ConfigError, also for comments in JSON."""
-    return rewrite(client.path, lambda text: _edited(client, text, change), now)
+    return rewrite(client.path, lambda text: _edit(client, text, change), now)
 
 
 def rewrite(path: Path, change: Callable[[str], str], now: datetime) -> Path | None:
@@ -289,12 +265,12 @@ def rewrite(path: Path, change: Callable[[str], str], now: datetime) -> Path | N
     return backup
 
 
-def _edited(client: McpClient, text: str, change: Callable[[Config], Config]) -> str:
+def _edit(client: McpClient, text: str, change: Callable[[Config], Config]) -> str:
     """The text of a configuration after a change; in TOML the rest keeps its formatting."""
     toml = client.path.suffix == ".toml"
-    if not toml and _plain(text) != text:
+    if not toml and _strict_json(text) != text:
         raise ConfigError(f"{client.path} has comments, which would be lost: edit it by hand.")
-    wanted = change(_parsed(client, text))
+    wanted = change(_parse(client, text))
     if not toml:
         return json.dumps(wanted, indent=2, ensure_ascii=False) + "\n" if wanted else ""
     import tomlkit  # takes 0.1 s to import, and only Codex needs it

@@ -5,15 +5,14 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import clients, frame, sessions, sources, visit
+from mcp_server_qdrant.cli import clients, frame, sources, visit
 from mcp_server_qdrant.core.datatypes import CollectionInfo, NewDocument
 from mcp_server_qdrant.core.errors import (
     AccessRefused,
@@ -45,10 +44,7 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 # Check -> (settings, of which the first that is set may be wrong; fix if none of them is set).
 BEHIND = {
     "settings": ((), "Mend the settings file, or start without it."),
-    "engine": (
-        ("QDRANT_URL", "QDRANT_LOCAL_PATH"),
-        f"export QDRANT_LOCAL_PATH='{WRITABLE}'",
-    ),
+    "engine": (("QDRANT_URL", "QDRANT_LOCAL_PATH"), f"export QDRANT_LOCAL_PATH='{WRITABLE}'"),
     "embedding service": (
         (),  # without its address the texts might go to another service
         "Check the service and the network, or set EMBEDDING_SERVICE_URL to one that answers, "
@@ -72,8 +68,8 @@ def doctor(*, as_json: bool) -> None:
     problems.
     """
     visit.mute()  # the findings say the same as the log
-    with frame.ending():
-        examination = Examination((lambda _: None) if as_json else _printed)
+    with frame.reporting_errors():
+        examination = Examination((lambda _: None) if as_json else _print_finding)
         examination.run(click.get_current_context().meta.get(frame.KEY))
         if as_json:
             click.echo(json.dumps(examination.findings, indent=1, ensure_ascii=False))
@@ -84,7 +80,7 @@ def doctor(*, as_json: bool) -> None:
 
 
 @click.command(hidden=True)
-@frame.runs()
+@frame.as_command()
 async def examine() -> None:
     """Do the part of `doctor` that needs the engine; prints each finding as a line of JSON."""
     visit.mute()
@@ -95,7 +91,7 @@ async def examine() -> None:
     await examination.look_through_services()
 
 
-def _printed(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     click.echo(f"{'ok' if finding['ok'] else 'PROBLEM':7} {finding['check']}: {finding['text']}")
     if finding["fix"]:
         click.echo(f"        -> {finding['fix']}")
@@ -115,14 +111,11 @@ class Examination:
     def run(self, env_file: Path | None) -> None:
         """Run all checks, in the order of their dependencies."""
         if self._read_settings(env_file):
-            status = frame.at_engine(["examine"], self.look_through_services, self._heard)
+            status = frame.run_at_engine(["examine"], self.look_through_services, self._heard)
             if status == frame.INTERRUPTED:
                 raise click.exceptions.Exit(status)
             if status:
                 self._problem("engine", STOPPED, AGAIN)
-        if find_spec("openTSNE") is None:
-            lacking = "A map with regions, which groups similar texts, needs the extra 'map'."
-            self._add("extra", lacking, "pip install opentsne scikit-learn")
         self._clients()
 
     def _add(self, check: str, text: str, fix: str | None = None, *, ok: bool = True) -> None:
@@ -165,7 +158,7 @@ class Examination:
             line = command
         elif check == "model" and UNSTARTED in said:
             line = self._set("QDRANT_CACHE_PATH", WRITABLE)
-        elif isinstance(error, ConfigError) and (named := _first_named(said, self.given)):
+        elif isinstance(error, ConfigError) and (named := _find_named(said, self.given)):
             line = self._set(named)
         elif wrong := next((name for name in behind if name in self.given), None):
             line = f"{self._set(wrong)}  (or repair what it names)"
@@ -196,28 +189,29 @@ class Examination:
 
     async def look_through_services(self) -> None:
         """Run the checks that need the server's services, for no particular tenant."""
-        try:
-            await self._look_through_services()
-        except QdrantMcpError as error:
-            self._failed("engine", error)
-
-    async def _look_through_services(self) -> None:
         scratch = f"doctor-scratch-{os.urandom(6).hex()}"
         allowed = self.settings.qdrant_collections
         shown = (*allowed, scratch) if allowed else ()
         frame.show("Opening the engine …")
-        opened = frame.opened(self.settings, qdrant_collections=shown, tenant_field=None)
-        async with opened as self.services:
-            await self._model()
-            if self.settings.rerank_url:
-                await self._reranker()
-            found = await self.services.catalog.describe()
-            await self._engine()
-            for info in found:
-                self._collection(info)
-                await self._languages(info)
-            await self._default()
-            await self._round_trip(scratch)
+        try:
+            async with frame.open_services(
+                self.settings, qdrant_collections=shown, tenant_field=None
+            ) as self.services:
+                await self._check_services(scratch)
+        except QdrantMcpError as error:
+            self._failed("engine", error)
+
+    async def _check_services(self, scratch: str) -> None:
+        await self._model()
+        if self.settings.rerank_url:
+            await self._reranker()
+        found = await self.services.catalog.describe()
+        await self._engine()
+        for info in found:
+            self._collection(info)
+            await self._languages(info)
+        await self._default()
+        await self._round_trip(scratch)
 
     async def _engine(self) -> None:
         url, said = self.settings.qdrant_url, "A trial"
@@ -235,7 +229,7 @@ class Examination:
         if settings.embedding_provider == "none":
             self._add("model", "None: EMBEDDING_PROVIDER is none, and keywords are searched.")
             return
-        await frame.loaded(encoder, MODEL_SECONDS)
+        await frame.load_model(encoder, MODEL_SECONDS)
         if encoder.state in ("loading", "downloading"):
             self._add("model", f"{encoder.reason} Keywords are searched meanwhile.")
             return
@@ -335,62 +329,51 @@ class Examination:
                 fix = f"Mend {client.path}, then: {AGAIN}"
                 self._problem("client", f"{client.title}: {error}", fix)
                 continue
-            for name, project, entry in clients.entries(client, read):
-                seen += clients.other(entry) in (None, clients.ADDRESS)
+            for name, project, entry in clients.find_entries(client, read):
+                seen += clients.other_program(entry) in (None, clients.ADDRESS)
                 where = f"{client.title}, {name!r} in {client.path}"
                 where += f" for {project}" if project else ""
-                env = clients.texts(entry.get("env"))
+                init = "mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"
+                env = clients.as_strings(entry.get("env"))
                 frame.show(f"Starting the server of {client.title} …")
                 try:
-                    self._add("client", f"{where}: {_tried(entry)}.")
+                    self._add("client", f"{where}: {_try_entry(entry)}.")
                     if not project:
-                        self._followed(flag, where, name, entry)
+                        self._check_followed(where, init, env)
                 except EngineUnavailable as error:
                     named = " or ".join(one for one in BEHIND["engine"][0] if one in env)
                     fix = f"Check that engine, or change {named or 'it'} in {client.path}"
                     self._problem("client", f"{where}: {error}", fix)
                 except ConfigError as error:
                     fix = f"Mend {client.path}, then: {AGAIN}"
-                    if wrong := _first_named(str(error), env):
+                    if wrong := _find_named(str(error), env):
                         fix = f"Remove {wrong} from {client.path}"
                     elif not project:
-                        words = "init", "--client", flag, "--name", name, "--yes"
-                        fix = shlex.join(["mcp-server-qdrant", *words])
+                        fix = shlex.join(init)
                     self._problem("client", f"{where}: {error}", fix)
         if not seen:
             text = "No client here is configured to start this server."
             self._add("client", text, "mcp-server-qdrant init")
 
-    def _followed(self, flag: str, where: str, name: str, entry: clients.Entry) -> None:
-        """Check the folders that a client's server follows or followed before its last change."""
-        init = ["mcp-server-qdrant", "init", "--client", flag, "--name", name, "--yes"]
-        was = clients.before(clients.CLIENTS[flag], name)
-        now, earlier = (
-            sources.keyed([clients.texts(one.get("env")).get(sources.VARIABLE)])
-            for one in (entry, was)
-        )
-        for place, _ in now:
+    def _check_followed(self, where: str, init: Sequence[str], env: Mapping[str, str]) -> None:
+        """Check that the folders exist that a client's server follows."""
+        for place, _ in sources.by_place([env.get(sources.VARIABLE)]):
             if not place.exists():
                 fix = shlex.join([*init, "--remove", str(place)])
                 self._problem("sync", f"{where}: {place}, which it follows, does not exist.", fix)
-        for place, collection in sorted(earlier.keys() - now.keys()):
-            one = earlier[place, collection]
-            told = ["--sessions", one["name"]] if one.get("name") in sessions.CLIENTS else None
-            fix = shlex.join([*init, *(told or ["--folder", f"{place}={collection}"])])
-            self._add("sync", f"{where}: before its last change it followed {place} too.", fix)
 
 
-def _tried(entry: clients.Entry) -> str:
+def _try_entry(entry: clients.Entry) -> str:
     """The result of testing an entry, which is started only if it is this server."""
-    program = clients.other(entry)
+    program = clients.other_program(entry)
     if program == clients.ADDRESS:
         return "an address, which is not called from here"
     if program:
         return f"starts another program ({program}), which is not started here"
     if "${" in json.dumps(entry, default=str):
         return "has variables that only the client knows; not started"
-    return f"starts {clients.start(entry, without_settings(), engine=True)}"
+    return f"starts {clients.try_start(entry, without_settings(), engine=True)}"
 
 
-def _first_named(text: str, given: Iterable[str]) -> str | None:
+def _find_named(text: str, given: Iterable[str]) -> str | None:
     return next((name for name in VARIABLE.findall(text) if name in given), None)

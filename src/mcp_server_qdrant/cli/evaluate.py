@@ -15,16 +15,16 @@ from mcp_server_qdrant.core.notation import printable
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
 
 
-def _names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
+def _split_names(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _algorithms(context: click.Context, option: click.Parameter, text: str) -> list[Algorithm]:
-    named, kind = dict.fromkeys(_names(context, option, text)), click.Choice(ALGORITHMS)
+    named, kind = dict.fromkeys(_split_names(context, option, text)), click.Choice(ALGORITHMS)
     return [kind.convert(one, option, context) for one in named or ALGORITHMS]
 
 
-def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+def _check_folder(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
     if file and not file.parent.is_dir():
         raise click.BadParameter(f"There is no folder {file.parent} to write to.")
     return file
@@ -32,9 +32,7 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 
 @click.command("eval")
 @click.option(
-    "--queries",
-    type=visit.GivenPath(path_type=Path),
-    help="Labelled queries: a JSON list.",
+    "--queries", type=visit.GivenPath(path_type=Path), help="Labelled queries: a JSON list."
 )
 @click.option(
     "--why",
@@ -50,7 +48,7 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
 @click.option(
     "--collections",
     default="",
-    callback=_names,
+    callback=_split_names,
     help="Names or globs, separated by commas, instead of those in the queries.",
 )
 @click.option(
@@ -64,10 +62,10 @@ def _beside_others(_: click.Context, __: click.Parameter, file: Path | None) -> 
     "--json",
     "output",
     type=visit.GivenPath(dir_okay=False, resolve_path=True, path_type=Path),
-    callback=_beside_others,
+    callback=_check_folder,
     help="Write all figures to this file, query by query.",
 )
-@frame.runs()
+@frame.as_command()
 async def evaluate(
     queries: Path | None,
     why: tuple[str, str] | None,
@@ -93,14 +91,12 @@ async def evaluate(
     labels = read_labels(queries)
     if collections:
         labels = [one.model_copy(update={"collections": collections}) for one in labels]
-    settings, total = frame.load(), len(labels) * len(algorithms)
+    settings, total = frame.load_settings(), len(labels) * len(algorithms)
+    progress = frame.Progress()
     frame.leave_folder()
-    async with frame.opened(settings) as services:
+    async with frame.open_services(settings) as services:
         measured = await measure(
-            services,
-            labels,
-            algorithms,
-            searching=lambda done: frame.show(f"{done} of {total} queries"),
+            services, labels, algorithms, searching=lambda done: progress("Queries", done, total)
         )
     frame.show("")
     for warning in measured.warnings:
@@ -115,11 +111,11 @@ async def _explain(
     question: str, wanted: str, collections: tuple[str, ...], *, recall: bool
 ) -> None:
     """Print why a text is or is not a result of a question, or is recalled in this folder."""
-    settings = frame.load()
+    settings = frame.load_settings()
     folder = frame.leave_folder()
     asked = SearchRequest(query=question, collections=collections or None)
-    async with frame.opened(settings) as services:
-        await frame.loaded(services.encoders.default)
+    async with frame.open_services(settings) as services:
+        await frame.load_model(services.encoders.default)
         said = (
             await services.why_not_recalled(question, wanted, folder)
             if recall and folder

@@ -14,7 +14,7 @@ import click
 
 from mcp_server_qdrant.app import logs
 from mcp_server_qdrant.app.opening import open_lazily
-from mcp_server_qdrant.cli import pulse, visit
+from mcp_server_qdrant.cli import visit
 from mcp_server_qdrant.cli.route import ask_service
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError
 from mcp_server_qdrant.core.notation import printable
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 KEY = f"{__name__}.env_file"
 INTERRUPTED = 130
 MINUTES = 90  # seconds from which the time left is shown in minutes
+LOG_SECONDS = 10.0  # between two lines of progress in a log
 LOAD_SECONDS = 900.0  # timeout of a model's download and loading
 GOES_ON = "Interrupted; the same command goes on from here."
 
@@ -35,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
+def reporting_errors(interrupted: str = "Interrupted.") -> Iterator[None]:
     """Turn errors of a command into one sentence and an exit status.
 
     The status is 1 if a backend failed, 2 for a wrong request or setting.
@@ -43,7 +44,7 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
     try:
         yield
     except QdrantMcpError as error:
-        raise click.exceptions.Exit(failed(error)) from None
+        raise click.exceptions.Exit(print_error(error)) from None
     except (KeyboardInterrupt, click.Abort) as error:  # Abort: a prompt was not answered
         if isinstance(error, click.Abort):
             click.echo(err=True)  # end the prompt's line
@@ -52,7 +53,7 @@ def ending(interrupted: str = "Interrupted.") -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def runs(
+def as_command(
     interrupted: str = "Interrupted.",
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
     """Make a command of a coroutine function, with errors handled as in `ending`."""
@@ -60,9 +61,7 @@ def runs(
     def command(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @wraps(work)
         def run(**options: Any) -> None:
-            hidden = (context := click.get_current_context()).command.hidden
-            name = "" if hidden else context.info_name or ""
-            with ending(interrupted), pulse.beating(name):
+            with reporting_errors(interrupted):
                 visit.run(work(**options))
 
         return run
@@ -70,7 +69,7 @@ def runs(
     return command
 
 
-def at_engine(
+def run_at_engine(
     words: Sequence[str],
     work: Callable[[], Coroutine[Any, Any, None]],
     out: Callable[[str], bool] | None = None,
@@ -88,7 +87,7 @@ def at_engine(
     return status or 0
 
 
-def failed(error: QdrantMcpError) -> int:
+def print_error(error: QdrantMcpError) -> int:
     """Print an error and return its exit status."""
     show("")
     say(str(error))
@@ -101,20 +100,18 @@ def say(sentence: str) -> None:
 
 
 def show(text: str) -> None:
-    """Show the current activity: on a terminal in one changing line, otherwise now and then."""
+    """Show the current activity in the changing line of a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\x1b[K{text}", nl=False, err=True)
-    else:
-        pulse.tell(text)
 
 
 class Progress:
-    """Shows progress: on a terminal in one changing line, in a log one line per 10 %."""
+    """Shows progress: on a terminal in one changing line, in a log by a line every 10 seconds."""
 
     def __init__(self) -> None:
         self._label = ""
         self._since = 0.0, 0.0  # start time, and the share done by then
-        self._line = ""
+        self._logged = monotonic()
 
     def __call__(self, text: str, done: float, total: float) -> None:
         """Report that `done` of `total` is finished of the activity `text`."""
@@ -123,19 +120,18 @@ class Progress:
         label, share, now = printable(text), done / total, monotonic()
         if label != self._label:
             self._label, self._since = label, (now, share)
-        if sys.stderr.isatty():
-            began, first = self._since
-            left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
-            about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
-            show(f"{label}: {share:.0%}" + (f", {about} left" if left else ""))
-        elif (line := f"{label}: {10 * int(10 * share)} %") != self._line:
+        began, first = self._since
+        left = (now - began) * (1 - share) / (share - first) if share > first else 0.0
+        about = f"{left / 60:.0f} min" if left > MINUTES else f"{left:.0f} s"
+        line = f"{label}: {share:.0%}" + (f", {about} left" if left else "")
+        show(line)
+        if not sys.stderr.isatty() and now >= self._logged + LOG_SECONDS:
             click.echo(line, err=True)
-            pulse.tell(line, printed=True)
-            self._line = line
+            self._logged = now
 
 
 @asynccontextmanager
-async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
+async def open_services(settings: Settings, **changed: Any) -> "AsyncIterator[Services]":
     """The services of a server with these settings, without background work.
 
     Missing vectors of other texts are left to the server. Raises EngineUnavailable, ConfigError.
@@ -147,7 +143,7 @@ async def opened(settings: Settings, **changed: Any) -> "AsyncIterator[Services]
         await services.close()
 
 
-async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
+async def load_model(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     """Load a model, with a message if it takes long; returns whether it is ready in time."""
     encoder.start()
     if not await encoder.ready(1.0) and encoder.state in ("loading", "downloading"):
@@ -156,7 +152,7 @@ async def loaded(encoder: Any, seconds: float = LOAD_SECONDS) -> bool:
     return bool(encoder.state == "ready")
 
 
-def _noted(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+def _keep_env_file(context: click.Context, _: click.Parameter, path: Path | None) -> None:
     if path is not None:
         context.meta[KEY] = visit.absolute(from_home(path))
 
@@ -166,12 +162,12 @@ ENV_FILE = click.Option(
     ["--env-file"],
     type=click.Path(path_type=Path),
     expose_value=False,
-    callback=_noted,
+    callback=_keep_env_file,
     help="Read settings from this file too. Default: .env in your own configuration folder.",
 )
 
 
-def load(*, serving: bool = False) -> Settings:
+def load_settings(*, serving: bool = False) -> Settings:
     """The settings; notes on them are printed to stderr. Raises ConfigError.
 
     `serving` sets up the server's log.

@@ -12,11 +12,11 @@ from mcp_server_qdrant.core.notation import amount, called, own_id, plain
 @click.option("--collection", help="The text's collection, if several have this ID.")
 @click.option("--restore", is_flag=True, help="Bring the version back.")
 @click.option("--erase", is_flag=True, help="Erase it, or all versions of the text, for good.")
-@frame.runs()
+@frame.as_command()
 async def history(
     wanted: str | None, collection: str | None, *, restore: bool, erase: bool
 ) -> None:
-    """List the earlier versions of the text of this ID, by default the newest of all texts.
+    """List the earlier versions of the text with this ID; without one, the newest of all texts.
 
     With ID@TIME, as in the list, show the text of that version.
     """
@@ -24,10 +24,10 @@ async def history(
         raise click.UsageError("--restore and --erase take an ID, and exclude each other.")
     from mcp_server_qdrant.app.upkeep import check_writable, erase_traces
 
-    read = frame.load()
+    read = frame.load_settings()
     if restore or erase:
         check_writable(read)
-    async with frame.opened(read) as services:
+    async with frame.open_services(read) as services:
         if wanted and erase:
             erased = await services.history.erase(wanted, collection)
             click.echo(f"{amount(erased, 'version')} erased.")
@@ -42,7 +42,7 @@ async def history(
                 click.echo("\n".join(map(plain, one.document.text.splitlines())))
         elif restore:
             raise RequestError(
-                f"There is no version {called(wanted or '')}: give one as it is listed."
+                f"There is no version {called(wanted or '')}: give a listed ID@TIME."
             )
         else:
             found = await services.history.versions(wanted, collection)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcp_server_qdrant.app import logs
-from mcp_server_qdrant.cli.route import HOSTED, command
+from mcp_server_qdrant.cli.route import HOSTED, find_command
 from mcp_server_qdrant.cli.visit import Visit, VisitLog, install_streams
 from mcp_server_qdrant.core.errors import QdrantMcpError, contained
 
@@ -60,7 +60,7 @@ async def serve_command(
             done.set_result(status)
 
     threading.Thread(target=copy_context().run, args=(work,), daemon=True).start()
-    hearing = asyncio.ensure_future(_hear(lines, visit))
+    hearing = asyncio.ensure_future(_await_interrupt(lines, visit))
     try:
         return await asyncio.shield(asyncio.wrap_future(done))
     finally:
@@ -68,7 +68,7 @@ async def serve_command(
         visit.interrupt()  # if it is still running
 
 
-async def _hear(lines: asyncio.StreamReader, visit: Visit) -> None:
+async def _await_interrupt(lines: asyncio.StreamReader, visit: Visit) -> None:
     """Interrupt the command when its visitor says so or disconnects."""
     with suppress(OSError):
         await lines.readline()
@@ -93,7 +93,7 @@ def run_in_service(commands: click.Group, arguments: Sequence[str], visit: Visit
 
 def _run(commands: click.Group, arguments: Sequence[str], columns: int) -> int:
     try:
-        if command(arguments) not in HOSTED:
+        if find_command(arguments) not in HOSTED:
             raise click.UsageError("This command is not run by a service.")
         name = "mcp-server-qdrant"
         done = commands.main([*arguments], name, standalone_mode=False, terminal_width=columns)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcp_server_qdrant.cli import frame, pulse, visit
+from mcp_server_qdrant.cli import frame, visit
 from mcp_server_qdrant.core.datatypes import Selection
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.notation import amount, printable
@@ -53,7 +53,7 @@ _OPTIONS = (
 
 
 @click.command(params=[*_OPTIONS])
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def ingest(**options: Any) -> None:
     """Store files in a collection; unchanged files are skipped.
 
@@ -66,7 +66,7 @@ async def ingest(**options: Any) -> None:
 @click.option("--watch", is_flag=True, help="Follow all changes until interrupted.")
 @click.option("--keep", is_flag=True, help="Keep texts whose files are gone, as for sessions.")
 @click.option("--empty", is_flag=True, help="Remove texts even if no file is left.")
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def sync(*, watch: bool, keep: bool, **options: Any) -> None:
     """Mirror files in a collection: like ingest, but texts of files that are gone are removed.
 
@@ -79,13 +79,13 @@ async def _store(options: dict[str, Any], *, mirror: bool, watch: bool = False) 
     """Run once; with `watch` also after every change, and again some time after a failure."""
     from mcp_server_qdrant.ingest.files.background import follow
 
-    settings = frame.load()
+    settings = frame.load_settings()
     request = _request(options, settings, mirror=mirror)
-    async with frame.opened(settings) as services:
-        report = await once(services, request)
+    async with frame.open_services(settings) as services:
+        report = await sync_once(services, request)
         if watch:
             click.echo("Watching for changes; Ctrl-C ends it.", err=True)
-            again = partial(once, services, request, quiet=True)
+            again = partial(sync_once, services, request, quiet=True)
             with contextlib.suppress(asyncio.CancelledError):  # an interrupt is the normal end
                 await follow(request, again, lambda error: frame.say(str(error)), report)
 
@@ -113,7 +113,7 @@ def _request(options: dict[str, Any], read: "Settings", *, mirror: bool) -> "Syn
     )
 
 
-async def once(
+async def sync_once(
     services: "Services",
     request: "SyncRequest",
     before: "Report | None" = None,
@@ -144,15 +144,13 @@ async def _show(report: "Report") -> None:
     progress = frame.Progress()
     try:
         while True:
-            if report.share and sys.stderr.isatty():
+            if report.share:
                 progress(report.phase, report.share, 1)
             else:
-                share = f": {report.share:.0%}" if report.share else " …"
-                frame.show(printable(f"{report.phase}{share}"))
+                frame.show(printable(f"{report.phase} …"))
             await asyncio.sleep(SHOW_SECONDS)
     finally:
         frame.show("")
-        pulse.rest()
 
 
 def summary(report: "Report", collection: str, *, dry_run: bool) -> Iterator[str]:

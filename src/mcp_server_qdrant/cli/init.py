@@ -15,7 +15,7 @@ import click
 
 from mcp_server_qdrant.cli import agents, clients, frame, sessions, sources, visit
 from mcp_server_qdrant.cli.clients import CLIENTS, HOOKS, Config, McpClient
-from mcp_server_qdrant.cli.ingest import once
+from mcp_server_qdrant.cli.ingest import sync_once
 from mcp_server_qdrant.core.errors import ConfigError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import amount, printable
@@ -88,17 +88,17 @@ def init(
     follows stay. Then it loads the model, reads the folders and searches.
     """
     env_file = click.get_current_context().meta.get(frame.KEY)
-    with frame.ending("Interrupted; run it again."):
-        settings = frame.load()
+    with frame.reporting_errors("Interrupted; run it again."):
+        settings = frame.load_settings()
         others = _write_blocks(files, removed, ask=not yes)
         named = files or len(others) < len(removed)
         if named and not any((chosen, folders, others, told, url, recall is not None)):
             return
         if not yes:
             there = ", ".join(key for key, client in CLIENTS.items() if client.path.exists())
-            chosen = chosen or _listed(f"Clients ({', '.join(CLIENTS)})", there, CLIENTS)
-            folders = folders or _listed("Folders to search, as PATH or PATH=COLLECTION")
-            told = told or _asked_sessions()
+            chosen = chosen or _ask_list(f"Clients ({', '.join(CLIENTS)})", there, CLIENTS)
+            folders = folders or _ask_list("Folders to search, as PATH or PATH=COLLECTION")
+            told = told or _ask_sessions()
             if not (url or settings.qdrant_url):
                 url = click.prompt("URL of a Qdrant server; empty: this disk", "", err=True).strip()
         if not chosen:
@@ -109,27 +109,26 @@ def init(
         if recall:
             first[RECALL_PATH] = str(place)
         without = RECALL_PATH if recall is False else None
-        # Hooks first: `doctor` compares the newest copy of a file, which must be that of the entry.
         steps = _hook_steps(chosen, place, recall=recall, ask=not yes) | {
             CLIENTS[one].title: partial(
                 _configure, one, name, _command(env_file), first, without, others, ask=not yes
             )
             for one in dict.fromkeys(chosen)
         }
-        undone = _done(steps)
-    with frame.ending(STORED_LATER):
+        undone = _run_steps(steps)
+    with frame.reporting_errors(STORED_LATER):
         try:
             _try_out(settings, first)
         finally:
             for error in undone.values():
-                frame.failed(error)
+                frame.print_error(error)
             if len(steps) > 1 and undone:
                 frame.say(f"Not set up: {', '.join(undone)}.")
         if undone:
             raise click.exceptions.Exit(2)
 
 
-def _done(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
+def _run_steps(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
     """Run all steps; returns the errors of those that failed."""
     undone = dict[str, ConfigError]()
     for name, step in steps.items():
@@ -141,7 +140,7 @@ def _done(steps: Mapping[str, Callable[[], None]]) -> dict[str, ConfigError]:
     return undone
 
 
-def _listed(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
+def _ask_list(question: str, default: str = "", known: Collection[str] = ()) -> list[str]:
     """Ask for a comma-separated list; if `known` is given, only of those."""
 
     def split(text: str) -> list[str]:
@@ -154,7 +153,7 @@ def _listed(question: str, default: str = "", known: Collection[str] = ()) -> li
     return list(click.prompt(answer, default, value_proc=split, err=True))
 
 
-def _asked_sessions() -> list[str]:
+def _ask_sessions() -> list[str]:
     """Ask for each client with conversations whether they may be read; returns their names."""
     question = "Read and follow {} (without tool output, secrets masked), into the collection {!r}?"
     return [
@@ -204,7 +203,7 @@ def _configure(
     client = CLIENTS[flag]
     was = clients.read_config(client).get(client.section, {}).get(name)
     before = was if isinstance(was, dict) else {}
-    if program := clients.other(before):
+    if program := clients.other_program(before):
         raise ConfigError(
             f"{client.title} has another server named {name!r} ({program}): give this one a name "
             "of its own with --name."
@@ -212,12 +211,12 @@ def _configure(
     # A client started from a desktop does not have the environment of this shell.
     given = environment.given(click.get_current_context().meta.get(frame.KEY))
     own = {one: text for one, (text, origin) in given.items() if origin == environment.ENVIRONMENT}
-    there = clients.texts(before.get("env"))
+    there = clients.as_strings(before.get("env"))
     env = {one: text for one, text in {**there, **own, **first}.items() if one != without}
     if sources.VARIABLE in env or removed:  # it overrides the settings file
         file = given.get(sources.VARIABLE, (None, ""))[0]
         values = (file, *(one.get(sources.VARIABLE) for one in (there, first)))
-        followed = sources.merged(values, removed)
+        followed = sources.merge(values, removed)
         env[sources.VARIABLE] = json.dumps(followed)
         if not followed and file is None:
             del env[sources.VARIABLE]
@@ -230,7 +229,7 @@ def _configure(
         return
     frame.show(f"Starting the server of {client.title} …")
     try:
-        started = clients.start(entry, environment.without_settings())
+        started = clients.try_start(entry, environment.without_settings())
     except ConfigError as error:
         raise ConfigError(f"Nothing was written: this does not start: {error}") from error
     frame.show("")
@@ -244,13 +243,13 @@ def _configure(
 
     # The old command is not shown, because its arguments may be keys.
     old = {key: one for key, one in before.items() if key not in ("command", "args")}
-    was_shown = _as_lines({name: _shown(old)} if old else {})
+    was_shown = _json_lines({name: _hide_values(old)} if old else {})
     then, write = f"Restart {client.title}.", partial(clients.write, client, change)
-    new = _as_lines({name: _shown(entry)})
+    new = _json_lines({name: _hide_values(entry)})
     _write(client.path, f", {client.section}", was_shown, new, write, then, ask=ask)
 
 
-def _shown(entry: clients.Entry) -> dict[str, Any]:
+def _hide_values(entry: clients.Entry) -> dict[str, Any]:
     """An entry for printing, with the values of foreign variables and keys hidden."""
     known = ("command", "args", "type")
     ours = {one for names in environment.environment_names().values() for one in names}
@@ -258,11 +257,11 @@ def _shown(entry: clients.Entry) -> dict[str, Any]:
     if "env" in entry:
         env: dict[str, Any] = {
             one: environment.shown(one, text) if one in ours else environment.HIDDEN
-            for one, text in clients.texts(entry["env"]).items()
+            for one, text in clients.as_strings(entry["env"]).items()
         }
         with suppress(ConfigError):
             if sources.VARIABLE in env:
-                env[sources.VARIABLE] = sources.read(env[sources.VARIABLE])
+                env[sources.VARIABLE] = sources.parse(env[sources.VARIABLE])
         shown["env"] = env
     return shown
 
@@ -291,7 +290,7 @@ def _set_hooks(file: McpClient, line: str | None, *, ask: bool) -> None:
     if change(held) == held:
         click.echo(f"{file.title} has {'these' if line else 'none of our'} hooks: {file.path}")
         return
-    shown = _as_lines({}), _as_lines(dict.fromkeys(file.events, line or environment.HIDDEN))
+    shown = _json_lines({}), _json_lines(dict.fromkeys(file.events, line or environment.HIDDEN))
     old, new = shown if line else shown[::-1]
     write = partial(clients.write, file, change)
     then = f"Restart {file.title}. {file.then if line else ''}"
@@ -318,7 +317,7 @@ def _write_blocks(files: Sequence[str], removed: Sequence[str], *, ask: bool) ->
     return others
 
 
-def _as_lines(shown: Mapping[str, Any]) -> list[str]:
+def _json_lines(shown: Mapping[str, Any]) -> list[str]:
     return json.dumps(shown, indent=2, ensure_ascii=False).splitlines()
 
 
@@ -351,7 +350,7 @@ def _try_out(settings: Settings, first: Mapping[str, str]) -> None:
     """Do the first search in the process that has the engine."""
     if "QDRANT_URL" in first:  # the service would use the environment's engine
         visit.run(_first_search(settings))
-    elif status := frame.at_engine(
+    elif status := frame.run_at_engine(
         ["first-search", json.dumps(first)], lambda: _first_search(settings)
     ):
         raise click.exceptions.Exit(status)
@@ -359,7 +358,7 @@ def _try_out(settings: Settings, first: Mapping[str, str]) -> None:
 
 @click.command(hidden=True)
 @click.argument("first")
-@frame.runs(STORED_LATER)
+@frame.as_command(STORED_LATER)
 async def first_search(first: str) -> None:
     """Do the last part of `init`, with its new settings as a JSON object."""
     env_file = click.get_current_context().meta.get(frame.KEY)
@@ -372,33 +371,33 @@ async def _first_search(settings: Settings) -> None:
     from mcp_server_qdrant.ingest.files.state import SyncRequest
 
     frame.show("Opening the engine …")
-    async with frame.opened(settings) as services:
+    async with frame.open_services(settings) as services:
         encoder = services.encoders.default
         modelless = settings.embedding_provider == "none"
-        if not modelless and not await frame.loaded(encoder):
+        if not modelless and not await frame.load_model(encoder):
             frame.say(f"{encoder.reason} Until then, searches use keywords only.")
         for source in settings.sync_sources if not settings.qdrant_read_only else ():
-            await once(services, SyncRequest.to_keep(source))
+            await sync_once(services, SyncRequest.to_keep(source))
             # Conversations and memory of all projects belong to no folder.
             if not (source.keep or source.name in sessions.CLIENTS):
                 await settle(services.shared.client, source.collection, source.path)
-        query = _query(settings)
+        query = _choose_query(settings)
         page = await services.pipeline.search(SearchRequest(query=query, limit=3))
         click.echo(f"A first search, {query!r}: {amount(len(page.results), 'result')}.")
         for hit in page.results:
-            click.echo(f"- {hit.document.collection}: {_line(hit.document.title or '', 70)}")
-            click.echo(f"  {_line(hit.passage, 200)}")
+            click.echo(f"- {hit.document.collection}: {_shorten(hit.document.title or '', 70)}")
+            click.echo(f"  {_shorten(hit.passage, 200)}")
 
 
-def _line(text: str, room: int) -> str:
+def _shorten(text: str, room: int) -> str:
     """The beginning of a text as one printable line."""
     return " ".join(printable(text, " ").split())[:room]
 
 
-def _query(settings: Settings) -> str:
-    """A query that should find something: the name of a stored file."""
+def _choose_query(settings: Settings) -> str:
+    """A query that should find something: the name of a stored file, Markdown if there is some."""
     for source in settings.sync_sources:
-        for path in sorted(source.path.rglob("*.*")):
+        for path in sorted(source.path.rglob("*.*"), key=lambda one: (one.suffix != ".md", one)):
             if path.is_file() and not path.name.startswith("."):
                 return path.stem.replace("-", " ").replace("_", " ")
     return "what was decided last?"

@@ -17,6 +17,7 @@ import click
 
 from mcp_server_qdrant import __version__
 from mcp_server_qdrant.cli import frame, visit
+from mcp_server_qdrant.cli.clients import HOOKS
 from mcp_server_qdrant.cli.doctor import doctor, examine
 from mcp_server_qdrant.cli.evaluate import evaluate
 from mcp_server_qdrant.cli.history import history
@@ -65,8 +66,8 @@ def main(context: click.Context, transport: Transport) -> None:
 
 def serve(transport: Transport) -> None:
     """Run the server; an invalid setting ends it with one sentence and status 2."""
-    with frame.ending():
-        read, folder = frame.load(serving=True), frame.leave_folder()
+    with frame.reporting_errors():
+        read, folder = frame.load_settings(serving=True), frame.leave_folder()
 
         def ready(address: str, page: str | None) -> None:
             also = f", the page at {page}" if page else ""
@@ -118,23 +119,24 @@ def viz(port: int, *, browse: bool) -> None:
                 write_atomically(file, f'<meta http-equiv="refresh" content="0;url={page}">')
                 click.launch(file.as_uri())
 
-    with frame.ending():
+    with frame.reporting_errors():
         alone = {"fastmcp_host": "127.0.0.1", "fastmcp_port": port, "qdrant_read_only": True}
-        read = frame.load(serving=True).model_copy(update=alone)
+        read = frame.load_settings(serving=True).model_copy(update=alone)
         frame.leave_folder()
         _serve_http(read, "streamable-http", ready, secrets.token_urlsafe())
 
 
 @main.command()
 @click.argument("folder", metavar="QDRANT_RECALL_PATH")
-def recall(folder: str) -> None:
-    """Read a hook of a coding client from stdin, and print what a running server finds for it.
+@click.argument("client", type=click.Choice([*HOOKS]), default="claude-code")
+def recall(folder: str, client: str) -> None:
+    """Read a hook of a CLIENT from stdin, and print what a running server finds for it.
 
     Prints nothing if no server is running or nothing fits. `init --recall` sets it up.
     """
     from mcp_server_qdrant.cli.recall import run
 
-    run(folder)
+    run(folder, client)
 
 
 COMMANDS = (

@@ -27,22 +27,22 @@ def run(folder: str, client: str = "claude-code") -> None:
         hook = json.loads(sys.stdin.buffer.read())
         # Always in the same order, because the first service knows what it told a session.
         for place in sorted(map(str, Path(folder).glob("recall-*.json"))):
-            if text := ask_recall(place, _asked(hook), until - time.monotonic()):
-                said = _answer(client, hook["hook_event_name"], text)
+            if text := ask_recall(place, _as_claude_hook(hook), until - time.monotonic()):
+                said = _format_for(client, hook["hook_event_name"], text)
                 sys.stdout.buffer.write(said.encode("utf-8", "replace"))
                 break
         sys.stdout.flush()
     os._exit(0)  # there is nothing to clean up
 
 
-def _asked(hook: Mapping[str, Any]) -> dict[str, Any]:
+def _as_claude_hook(hook: Mapping[str, Any]) -> dict[str, Any]:
     """The hook in the format of Claude Code. Cursor sends folders instead of a directory."""
     roots = hook.get("workspace_roots") or [None]
     event = hook["hook_event_name"]
     return {"cwd": roots[0], **hook, "hook_event_name": EVENTS.get(event, event)}
 
 
-def _answer(client: str, event: str, text: str) -> str:
+def _format_for(client: str, event: str, text: str) -> str:
     if client == "claude-code":
         return text
     told = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}

@@ -18,12 +18,12 @@ def run_elsewhere(words: Sequence[str], service: Sequence[str]) -> int | None:
 
     `service` is the command that starts a service.
     """
-    if command(words) not in HOSTED or "--help" in words:
+    if find_command(words) not in HOSTED or "--help" in words:
         return None
     from mcp_server_qdrant.hosting import pipe, reach
 
     try:
-        return pipe.run_command(words, env_file(words), service)
+        return pipe.run_command(words, find_env_file(words), service)
     except reach.Ended as refused:
         return reach.told(refused)
 
@@ -47,7 +47,7 @@ def ask_service(
         return None
 
 
-def command(words: Sequence[str]) -> str | None:
+def find_command(words: Sequence[str]) -> str | None:
     """The command in the arguments."""
     rest = iter(words)
     for word in rest:
@@ -58,7 +58,7 @@ def command(words: Sequence[str]) -> str | None:
     return None
 
 
-def env_file(words: Sequence[str]) -> str | None:
+def find_env_file(words: Sequence[str]) -> str | None:
     """The value of the last --env-file."""
     found = None
     for word, after in zip(words, [*words[1:], ""], strict=True):

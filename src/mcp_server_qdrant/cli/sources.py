@@ -16,7 +16,7 @@ VARIABLE = "SYNC_SOURCES"
 Source = Mapping[str, Any]
 
 
-def read(text: str | None) -> list[Source]:
+def parse(text: str | None) -> list[Source]:
     """The entries of a value of SYNC_SOURCES. Raises ConfigError."""
     try:
         SyncSettings.model_validate({"sync_sources": text or "[]"})
@@ -25,18 +25,18 @@ def read(text: str | None) -> list[Source]:
     return list(entries(text or "[]"))
 
 
-def keyed(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:
+def by_place(values: Iterable[str | None]) -> dict[tuple[Path, str], Source]:
     """The entries of all values by path and collection; later values override earlier ones.
 
     Raises ConfigError.
     """
-    entries = [one for text in values for one in read(text)]
+    entries = [one for text in values for one in parse(text)]
     return {(from_home(Path(one["path"])).absolute(), one["collection"]): one for one in entries}
 
 
-def merged(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Source]:
+def merge(values: Iterable[str | None], removed: Iterable[str] = ()) -> list[Source]:
     """The entries of all values without those `removed` by path or name. Raises ConfigError."""
-    found = keyed(values)
+    found = by_place(values)
     for named in removed:
         place = Path(named).expanduser().absolute()
         gone = [key for key, one in found.items() if key[0] == place or one.get("name") == named]

@@ -68,15 +68,15 @@ def token(name: str | None, file: Path | None, *, listing: bool, **given: Any) -
         raise click.UsageError("Missing argument 'NAME'.")
     if given["revoke"] and asked > {"revoke"}:
         raise click.UsageError("--revoke takes no other option but --file.")
-    with frame.ending():
+    with frame.reporting_errors():
         from mcp_server_qdrant.http.auth import tokens
 
         known = listing or given["revoke"] or given["replace"]
-        place = file or (frame.load().auth_tokens_file if known else None)
+        place = file or (frame.load_settings().auth_tokens_file if known else None)
         if known and place is None:
             raise ConfigError("Which file? Add --file, or set AUTH_TOKENS_FILE.")
         if name is None:
-            _list(tokens.read_tokens(place) if place else ())
+            _print_tokens(tokens.read_tokens(place) if place else ())
             return
         with tokens.editing(place) if place else nullcontext():
             there = tokens.read_tokens(place) if place and place.exists() else ()
@@ -91,16 +91,13 @@ def token(name: str | None, file: Path | None, *, listing: bool, **given: Any) -
                 tokens.change(place, without=name)
                 click.echo(f"{name} has no token in {place} any more.", err=True)
                 return
-            _make(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
+            _create(place, name, _rights(given["scopes"], given["claims"], given["expires"], old))
         if old:
-            click.echo("The old token has ended.", err=True)
+            click.echo("The old token is no longer valid.", err=True)
 
 
 def _rights(
-    scopes: Sequence[str],
-    claims: Sequence[str],
-    expires: datetime | None,
-    old: "TokenEntry | None",
+    scopes: Sequence[str], claims: Sequence[str], expires: datetime | None, old: "TokenEntry | None"
 ) -> dict[str, Any]:
     """The rights in a token's entry; omitted ones come from the `old` token."""
     split = [claim.partition("=") for claim in claims]
@@ -120,7 +117,7 @@ def _rights(
     return {name: value for name, value in rights.items() if value}
 
 
-def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
+def _create(file: Path | None, name: str, rights: dict[str, Any]) -> None:
     """Create a token, replacing those of this name, and print it."""
     from mcp_server_qdrant.http.auth import tokens
 
@@ -139,7 +136,7 @@ def _make(file: Path | None, name: str, rights: dict[str, Any]) -> None:
         click.echo(tokens.line(entry), nl=False)
 
 
-def _list(found: "Sequence[TokenEntry]") -> None:
+def _print_tokens(found: "Sequence[TokenEntry]") -> None:
     """Print a line per token: name, scopes, expiry in UTC, claims."""
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPES", "ENDS", "CLAIMS")]

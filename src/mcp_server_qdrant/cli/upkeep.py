@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Work = Callable[[Any, str], Awaitable[str]]  # (engine, collection) -> sentence on the result
 
 
-def _place(_: click.Context, __: click.Parameter, where: str | None) -> str | None:
+def _absolute_place(_: click.Context, __: click.Parameter, where: str | None) -> str | None:
     """The URL, or the path made absolute."""
     return where if where is None or "://" in where else str(visit.absolute(where))
 
@@ -32,7 +32,7 @@ def _place(_: click.Context, __: click.Parameter, where: str | None) -> str | No
 _PLACE: Any = {
     "metavar": "URL|PATH",
     "help": "Default: the engine of the settings.",
-    "callback": _place,
+    "callback": _absolute_place,
 }
 
 
@@ -47,7 +47,7 @@ _PLACE: Any = {
     metavar="KEY[:TYPE]",
     help="Only index this payload key; TYPE is a Qdrant index type, by default keyword.",
 )
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def upgrade(
     collections: Sequence[str], model: str | None, indexes: Sequence[str], *, drop_old: bool
 ) -> None:
@@ -58,7 +58,7 @@ async def upgrade(
     """
     if drop_old and not model:
         raise click.UsageError("--drop-old goes with --model.")
-    settings = _load()
+    settings = _load_settings()
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.app.models import described, open_encoders
     from mcp_server_qdrant.app.process import local_models
@@ -74,15 +74,15 @@ async def upgrade(
             return f"{called(name)}: {indexed or 'indexed already.'}"
         upgrades = upkeep.upgrades_of(settings, engine, progress)
         if model:
-            await frame.loaded(encoders.of(model))
+            await frame.load_model(encoders.of(model))
             metadata = described(settings, encoders, model)
             done = await upgrades.model(name, encoders.of(model), metadata, drop=drop_old)
         else:
             done = await upgrades.keywords(name)
-        return f"{upgraded(done, model, encoders.mapped(name))} {indexed}".rstrip()
+        return f"{describe_upgrade(done, model, encoders.mapped(name))} {indexed}".rstrip()
 
     try:
-        await _own(settings, collections, work)
+        await _run_on_own_engine(settings, collections, work)
     finally:
         await encoders.close()
 
@@ -91,19 +91,19 @@ async def upgrade(
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
 @click.option("--from", "origin", **_PLACE)
 @click.option("--to", "goal", **_PLACE)
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def copy(collections: Sequence[str], origin: str | None, goal: str | None) -> None:
     """Copy collections between engines, with ids, payloads and vectors unchanged.
 
     A PATH is a folder of this server, or of qdrant-client's local mode. After an interruption the
     next run continues.
     """
-    settings = _load()
+    settings = _load_settings()
     from mcp_server_qdrant.app import upkeep
     from mcp_server_qdrant.ingest.collections import copying
 
     if upkeep.place(origin, settings) == upkeep.place(goal, settings):
-        raise RequestError("--from and --to must differ.")
+        raise RequestError("--from and --to must differ: name another engine with one of them.")
     if goal is None:
         upkeep.check_writable(settings)
     progress = frame.Progress()
@@ -120,12 +120,12 @@ async def copy(collections: Sequence[str], origin: str | None, goal: str | None)
                 return f"{called(name)}: both hold the same {amount(total, 'point')}."
             return f"{called(name)}: {amount(written, 'point')} copied; both hold {total:,}."
 
-        await _each(source, collections, settings if None in (origin, goal) else None, work)
+        await _run_on_each(source, collections, settings if None in (origin, goal) else None, work)
 
 
 @click.command()
 @click.argument("collections", nargs=-1, required=True, metavar="COLLECTION...")
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def accept_loss(collections: Sequence[str]) -> None:
     """Accept that points are missing on the disk, and stop reporting them.
 
@@ -133,24 +133,24 @@ async def accept_loss(collections: Sequence[str]) -> None:
     """
 
     async def work(engine: Any, name: str) -> str:
-        return accepted(name, *await engine.accept_loss(name))
+        return describe_loss(name, *await engine.accept_loss(name))
 
-    await _own(_load(), collections, work)
+    await _run_on_own_engine(_load_settings(), collections, work)
 
 
 @click.command()
-@frame.runs("Interrupted; the engine goes on with it.")
+@frame.as_command("Interrupted; the engine goes on with it.")
 async def rebuild() -> None:
     """Rebuild a damaged store of the embedded engine from everything that is still readable.
 
     The damaged files are kept in the folder `damaged` of QDRANT_LOCAL_PATH.
     """
-    settings = _load()
+    settings = _load_settings()
     from mcp_server_qdrant.app import upkeep
 
     done = await upkeep.rebuild(settings)
     for name, (left, lost) in done.items():
-        click.echo(rebuilt(called(name), left, lost))
+        click.echo(describe_rebuild(called(name), left, lost))
     kept = printable(str(settings.local_path / "damaged"))
     click.echo(f"The damaged files are kept in {kept}: delete them once you miss nothing.")
 
@@ -166,7 +166,7 @@ async def rebuild() -> None:
     help="A folder that it belongs to. Repeatable. Empty: none.",
 )
 @click.option("--expires", metavar="TIME", help="When its texts expire: 90 days, 1 year, never.")
-@frame.runs(frame.GOES_ON)
+@frame.as_command(frame.GOES_ON)
 async def describe(
     collection: str, text: str | None, folders: Sequence[str], expires: str | None
 ) -> None:
@@ -178,7 +178,7 @@ async def describe(
     if text is None and not folders and expires is None:
         raise click.UsageError("Give a text, --folder or --expires.")
     ends = expiry(expires or "", datetime.now(UTC))
-    places = [_existing(one) for one in folders if one]
+    places = [_existing_folder(one) for one in folders if one]
 
     async def work(engine: Any, name: str) -> str:
         said = []
@@ -195,10 +195,10 @@ async def describe(
             said.append(f"new texts expire: {printable(after or NEVER)}")
         return f"{called(name)}: {', '.join(said)}."
 
-    await _own(_load(), [collection], work)
+    await _run_on_own_engine(_load_settings(), [collection], work)
 
 
-def _existing(folder: str) -> Path:
+def _existing_folder(folder: str) -> Path:
     place = visit.absolute(folder).resolve()
     if not place.is_dir():
         raise click.UsageError(f"{place} is not a folder.")
@@ -218,29 +218,29 @@ _OF_BACKUPS = (
 
 
 @click.command(params=[*_OF_BACKUPS])
-@frame.runs("Interrupted; nothing was kept.")
+@frame.as_command("Interrupted; nothing was kept.")
 async def backup(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Copy collections (default: all) into FOLDER, while they are in use.
 
     The folder appears when it is complete. For a Qdrant server, use its snapshots.
     """
-    settings, tell, now = _load(), frame.Progress(), datetime.now(UTC)
+    settings, tell, now = _load_settings(), frame.Progress(), datetime.now(UTC)
     from mcp_server_qdrant.app import upkeep
 
-    _done(await upkeep.back_up(settings, folder, collections, now, tell, replace=overwrite))
+    _print_points(await upkeep.back_up(settings, folder, collections, now, tell, replace=overwrite))
 
 
 @click.command(params=[*_OF_BACKUPS])
-@frame.runs("Interrupted; run it again with --overwrite.")
+@frame.as_command("Interrupted; run it again with --overwrite.")
 async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) -> None:
     """Restore collections (default: all) from the FOLDER of a backup, while others are in use.
 
     Each is restored as a whole. Without --overwrite, existing ones are skipped.
     """
-    settings, tell = _load(), frame.Progress()
+    settings, tell = _load_settings(), frame.Progress()
     from mcp_server_qdrant.app import upkeep
 
-    _done(await upkeep.restore(settings, folder, collections, tell, replace=overwrite))
+    _print_points(await upkeep.restore(settings, folder, collections, tell, replace=overwrite))
 
 
 @click.command()
@@ -255,47 +255,47 @@ async def restore(folder: Path, collections: Sequence[str], *, overwrite: bool) 
     help="One Markdown file per text, or JSON lines.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing export.")
-@frame.runs("Interrupted; nothing was kept.")
+@frame.as_command("Interrupted; nothing was kept.")
 async def export(collection: str, folder: Path, form: "Form", *, overwrite: bool) -> None:
     """Write the texts of a COLLECTION into FOLDER, for other programs, or to ingest them again.
 
     Ids, titles, tags, dates, metadata and supersessions are included. The folder appears when it
     is complete.
     """
-    settings, tell = _load(), frame.Progress()
+    settings, tell = _load_settings(), frame.Progress()
     from mcp_server_qdrant.app import upkeep
 
     done = await upkeep.export_collection(
         settings, collection, folder, form, tell, replace=overwrite
     )
     frame.show("")
-    click.echo(exported(collection, done))
+    click.echo(describe_export(collection, done))
 
 
-def _done(points: Mapping[str, int]) -> None:
+def _print_points(points: Mapping[str, int]) -> None:
     frame.show("")
     for name, number in points.items():
         click.echo(f"{called(name)}: {amount(number, 'point')}")
     click.echo(f"Done: {amount(len(points), 'collection')}.")
 
 
-def _load() -> Settings:
+def _load_settings() -> Settings:
     """Load the settings, and import qdrant-client without what is not needed."""
-    settings = frame.load()
+    settings = frame.load_settings()
     import_qdrant_client()
     return settings
 
 
-async def _own(settings: Settings, collections: Sequence[str], work: Work) -> None:
+async def _run_on_own_engine(settings: Settings, collections: Sequence[str], work: Work) -> None:
     """Do the work on collections of the settings' engine."""
     from mcp_server_qdrant.app import upkeep
 
     upkeep.check_writable(settings)
     async with upkeep.engine(None, settings) as engine:
-        await _each(engine, collections, settings, work)
+        await _run_on_each(engine, collections, settings, work)
 
 
-async def _each(
+async def _run_on_each(
     engine: Any, collections: Sequence[str], visible: Settings | None, work: Work
 ) -> None:
     """Do the work on every collection, even if others fail, and print each result.
@@ -317,12 +317,12 @@ async def _each(
             frame.show("")
             click.echo(done)
         except QdrantMcpError as error:
-            status = status or frame.failed(error)
+            status = status or frame.print_error(error)
     if status:
         raise click.exceptions.Exit(status)
 
 
-def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:
+def describe_upgrade(done: "Upgraded", model: str | None, mapped: str | None = None) -> str:
     """The result of an upgrade; `mapped` is the collection's model in the settings."""
     got = f"the vectors of {model}" if model else "keywords"
     place = called(done.collection)
@@ -343,7 +343,7 @@ def upgraded(done: "Upgraded", model: str | None, mapped: str | None = None) -> 
     return " ".join(said)
 
 
-def exported(name: str, done: "Exported") -> str:
+def describe_export(name: str, done: "Exported") -> str:
     """The result of an export."""
     said = [f"{called(name)}: {amount(done.texts, 'text')} in {amount(done.files, 'file')}."]
     if done.textless:
@@ -353,14 +353,14 @@ def exported(name: str, done: "Exported") -> str:
     return " ".join(said)
 
 
-def accepted(name: str, lost: int, left: int) -> str:
-    """The result of accepting a loss."""
+def describe_loss(name: str, lost: int, left: int) -> str:
+    """The result of `accept-loss`."""
     if not lost:
         return f"{name}: no points are missing; it has {left:,}."
     return f"{name}: goes on with {amount(left, 'point')}, without the {lost:,} that are missing."
 
 
-def rebuilt(name: str, left: int, lost: int) -> str:
+def describe_rebuild(name: str, left: int, lost: int) -> str:
     """The result of a rebuild for a collection."""
     gone = f"{lost:,} {'is' if lost == 1 else 'are'} lost" if lost else "none is lost"
     return f"{name}: {amount(left, 'point')}, {gone}."

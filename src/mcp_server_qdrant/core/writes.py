@@ -149,13 +149,10 @@ class Version:
     document: Document
     parts: tuple[Document, ...] = ()
     own: str = ""
-    expired: bool = False
 
     @property
     def ended(self) -> str:
-        """Whether it was deleted or replaced, and by whom, or expired."""
-        if self.expired:
-            return "expired"
+        """Whether it was deleted or replaced, and by whom."""
         who = self.by.get("caller") or self.by.get("client")
         return f"{'deleted' if self.deleted else 'replaced'}{f' by {called(who)}' if who else ''}"
 

@@ -12,11 +12,11 @@ from mcp_server_qdrant.core.context import client_folder
 from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import MAX_WORD
 from mcp_server_qdrant.core.notation import called, line
-from mcp_server_qdrant.tools.boundary import answer
+from mcp_server_qdrant.tools.boundary import make_result
 from mcp_server_qdrant.tools.services import Services
 
 KEYS = {"description": str, "folder": str, "follow": bool}
-WANTED = "about takes description and folder, both texts ('' takes back), and follow, true or false"
+WANTED = 'about takes description and folder, which are texts ("" removes), and follow, a boolean'
 
 FOLLOWED = "It is followed from now on; the same call with follow=false ends that."
 
@@ -36,7 +36,9 @@ async def tell_about(
     (text,), _ = services.store.masked(about.get("description"))
     if len(text or "") > MAX_WORD:
         raise RequestError(f"The description is longer than {MAX_WORD:,} characters: shorten it.")
-    folder = await asyncio.to_thread(_place, about["folder"]) if about.get("folder") else None
+    folder = (
+        await asyncio.to_thread(_resolve_folder, about["folder"]) if about.get("folder") else None
+    )
     if about.get("follow") is not None and folder is None:
         raise RequestError('follow needs the folder: "." is the one that you work in.')
     await services.tell_about(
@@ -56,10 +58,10 @@ async def tell_about(
             given = ["--folder", f"{folder}={collection}"] if follow else ["--remove", str(folder)]
             values["command"] = shlex.join(["mcp-server-qdrant", "init", *given])
             said.append(f"The person decides which folders are followed, with: {values['command']}")
-    return answer(" ".join(said), values)
+    return make_result(" ".join(said), values)
 
 
-def _place(folder: str) -> Path:
+def _resolve_folder(folder: str) -> Path:
     """The folder, relative to the client's. Raises RequestError if there is none."""
     here = client_folder()
     if here is None:

@@ -51,7 +51,7 @@ async def services_of_tool() -> Services:
     return await services()
 
 
-def answer(
+def make_result(
     text: str, structured: Mapping[str, Any], meta: Mapping[str, Any] | None = None
 ) -> CallToolResult:
     """A result as text and as structured content; `meta` is for programs only."""
@@ -62,28 +62,28 @@ def answer(
     )
 
 
-def failure(sentence: str) -> CallToolResult:
+def make_error(sentence: str) -> CallToolResult:
     """An error for the client: one line that says what to do."""
     text, _ = masked(line(sentence, None))
     return CallToolResult(is_error=True, content=[TextContent(type="text", text=text)])
 
 
-def _refused(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
+def _error_result(tool: str, error: ToolError, ending: Ending) -> CallToolResult:
     """The result of a failed call: our message, or a general one for unexpected errors."""
     ending.outcome = "rejected"
     match error.__cause__:
         case ValidationError() as cause:
-            return failure(explain(cause))
+            return make_error(explain(cause))
         case QdrantMcpError() as cause:
             if not isinstance(cause, RequestError):
                 ending.outcome = "failed"
-            return failure(str(cause))
+            return make_error(str(cause))
         case ToolError():  # raised by the SDK; its message has names of our functions
-            return failure("The answer does not fit the question: nothing was done. Call again.")
+            return make_error("The person's answer cannot be read: nothing was done. Call again.")
         case cause:
             ending.outcome = "crashed"
             logger.error("%s failed unexpectedly", tool, exc_info=cause)
-            return failure("The server failed unexpectedly; its log says how. Try again.")
+            return make_error("The server failed unexpectedly; its log says how. Try again.")
 
 
 class _Metadata(FuncMetadata):
@@ -126,15 +126,15 @@ class ClosedTool(Tool):
                 given, ignored = self._given(arguments)
             except RequestError as error:
                 ending.outcome = "rejected"
-                return failure(str(error))
+                return make_error(str(error))
             try:
                 with holding(_SERVICES, self.services):
                     result = await super().run(given, context, convert_result)
                 ending.outcome = "ok"
             except ToolError as error:
-                result = _refused(self.name, error, ending)
+                result = _error_result(self.name, error, ending)
             if ignored and isinstance(result, CallToolResult):
-                _note(result, f"ignored, since this tool has no such argument: {ignored}.")
+                _add_note(result, f"ignored, since this tool has no such argument: {ignored}.")
             return result
 
     def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +198,9 @@ class ClosedTool(Tool):
         tool.fn_metadata = _Metadata(**dict(tool.fn_metadata))
         if arguments is not None:
             tool.fn_metadata.arg_model = arguments
-        tool.parameters = compact(tool.fn_metadata.arg_model.model_json_schema(by_alias=False))
+        tool.parameters = compact_schema(
+            tool.fn_metadata.arg_model.model_json_schema(by_alias=False)
+        )
         tool.parameters.pop(
             "additionalProperties", None
         )  # Google's SDK rejects schemas that have it
@@ -206,13 +208,13 @@ class ClosedTool(Tool):
             del tool.parameters["properties"][name]
         tool.unlisted = unlisted
         if tool.fn_metadata.output_schema:
-            output = compact(tool.fn_metadata.output_schema)
+            output = compact_schema(tool.fn_metadata.output_schema)
             output.pop("description", None)  # the same as the tool's
             tool.fn_metadata.output_schema = output
         return tool
 
 
-def _note(result: CallToolResult, note: str) -> None:
+def _add_note(result: CallToolResult, note: str) -> None:
     """Add a note to the text and to the structured content of a result."""
     texts = [block for block in result.content if isinstance(block, TextContent)]
     if texts:
@@ -228,28 +230,28 @@ def _resembles(name: str, taken: Set[str]) -> bool:
     return not words.isdisjoint(theirs) or bool(near_names(name, taken, _ALIKE))
 
 
-def compact(schema: Any) -> Any:
+def compact_schema(schema: Any) -> Any:
     """The schema without titles, null alternatives and empty defaults, which no model needs.
 
     All tools accept null and treat it as omitted.
     """
     if isinstance(schema, list):
-        return [compact(item) for item in schema]
+        return [compact_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _NAMED:
-            kept[key] = {name: compact(item) for name, item in value.items()}
+            kept[key] = {name: compact_schema(item) for name, item in value.items()}
         elif key == "anyOf":
             kept |= _without_null(value)
         elif key != "title" and (key, value) not in _SAID_ANYWAY:
-            kept[key] = compact(value)
+            kept[key] = compact_schema(value)
     return kept
 
 
 def _without_null(choices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    others = [compact(choice) for choice in choices if choice != {"type": "null"}]
+    others = [compact_schema(choice) for choice in choices if choice != {"type": "null"}]
     return others[0] if len(others) == 1 else {"anyOf": others}
 
 

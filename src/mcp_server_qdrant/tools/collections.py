@@ -12,8 +12,8 @@ from mcp_server_qdrant.core.datatypes import CollectionInfo
 from mcp_server_qdrant.core.fields import Word, without_null
 from mcp_server_qdrant.core.notation import amount, called, line, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import noted
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
+from mcp_server_qdrant.tools.rendering import as_notes
 
 COLLECTIONS = "List the collections that can be searched."
 MAX_LISTED = 80  # collections described for a list at most
@@ -34,7 +34,7 @@ async def collections(pattern: Pattern = None, after: After = None) -> CallToolR
     names = await catalog.matching(pattern)
     first = bisect_right(names, after) if after else 0
     infos = await services.described(names[first : first + MAX_LISTED])
-    lines = _listed(infos, syncs)
+    lines = _fit_lines(infos, syncs)
     infos = infos[: len(lines)]
     coming = {} if pattern or after else {n: s for n, s in syncs.items() if n not in names}
     notes = [f"{fault}." for fault in services.faults()]
@@ -42,14 +42,14 @@ async def collections(pattern: Pattern = None, after: After = None) -> CallToolR
         shown, last = f"{len(infos)} of {len(names):,} collections", called(infos[-1].name)
         notes.append(f"{shown}: go on with after={last}, or give a pattern.")
     if pattern and not names:
-        notes.append(f"No collection matches {called(pattern)}.")
+        notes.append(f"No collection matches {called(pattern)}: leave pattern out for all.")
     elif names and not infos:
         notes.append(f"No name comes after {called(after or '')}.")
     shown_infos = [as_data(info, syncs.get(info.name), dead.get(info.name)) for info in infos]
     structured: dict[str, Any] = {"collections": shown_infos}
     if notes:
         structured["notes"] = notes
-    return answer(as_text(lines, coming, notes), structured)
+    return make_result(as_text(lines, coming, notes), structured)
 
 
 def make_collections() -> ClosedTool:
@@ -57,14 +57,14 @@ def make_collections() -> ClosedTool:
     return ClosedTool.make(collections, "qdrant-collections", COLLECTIONS, write=False)
 
 
-def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
+def _fit_lines(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[str]:
     """One line per collection: in full if all fit, otherwise in brief as many as fit."""
-    full = [described(info, syncs.get(info.name)) for info in infos]
+    full = [collection_line(info, syncs.get(info.name)) for info in infos]
     if sum(tokens(one) + 1 for one in full) <= LIST_ROOM:
         return full
     lines, room = list[str](), LIST_ROOM
     for info in infos:
-        lines.append(described(info, brief=True))
+        lines.append(collection_line(info, brief=True))
         room -= tokens(lines[-1]) + 1
         if room < 0:
             break
@@ -74,10 +74,10 @@ def _listed(infos: Sequence[CollectionInfo], syncs: Mapping[str, str]) -> list[s
 def as_text(lines: Sequence[str], syncs: Mapping[str, str], notes: Sequence[str] = ()) -> str:
     """The lines of the collections, of those that do not exist yet, and the notes."""
     coming = [f"- {called(name)}: {line(sync, SYNC_LINE)}" for name, sync in syncs.items()]
-    return "\n".join([*lines, *coming, *noted(notes)] or ["There is no collection yet."])
+    return "\n".join([*lines, *coming, *as_notes(notes)] or ["There is no collection yet."])
 
 
-def described(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
+def collection_line(info: CollectionInfo, sync: str | None = None, *, brief: bool = False) -> str:
     """The line of a collection; `brief`: only its size, description and problems."""
     legs = " + ".join(info.legs) or "not searchable"
     model = f", {line(info.model)}" if info.model else ""

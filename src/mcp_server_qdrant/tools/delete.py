@@ -14,8 +14,8 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.fields import Id, JsonObject, Word, one_or_many
 from mcp_server_qdrant.core.notation import amount, called, document_id, line, shown_id, some
 from mcp_server_qdrant.core.writes import Kept, Matching, Named
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import kept_versions, noted
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
+from mcp_server_qdrant.tools.rendering import as_notes, kept_versions
 
 MAX_IDS = 50
 LINE = 80
@@ -40,7 +40,7 @@ class Consent(BaseModel):
     delete: bool = Field(description="Delete them")
 
 
-async def _found(
+async def _resolve(
     ids: Ids, query_filter: Filter, collection_name: Name, seen: Seen
 ) -> Named | Matching:
     """The documents with these ids, or the points that currently match the filter."""
@@ -59,10 +59,12 @@ async def _found(
     return found
 
 
-Found = Annotated[Named | Matching, Resolve(_found)]
+Found = Annotated[Named | Matching, Resolve(_resolve)]
 
 
-async def _consent(found: Found, confirm_count: Count, ctx: Context[Any]) -> Elicit[Consent] | None:
+async def _ask_person(
+    found: Found, confirm_count: Count, ctx: Context[Any]
+) -> Elicit[Consent] | None:
     """The confirmation for a person, if the client supports it."""
     if isinstance(found, Named):
         question = about_documents(found)
@@ -73,7 +75,7 @@ async def _consent(found: Found, confirm_count: Count, ctx: Context[Any]) -> Eli
 
 async def delete(  # the resolvers read the other arguments
     found: Found,
-    said: Annotated[ElicitationResult[Consent], Resolve(_consent)],
+    said: Annotated[ElicitationResult[Consent], Resolve(_ask_person)],
     ids: Ids = None,  # noqa: ARG001
     query_filter: Filter = None,
     collection_name: Name = None,  # noqa: ARG001
@@ -84,20 +86,20 @@ async def delete(  # the resolvers read the other arguments
     asked = not isinstance(said, AcceptedElicitation) or said.data is not None
     agreed = isinstance(said, AcceptedElicitation) and said.data is not None and said.data.delete
     if asked and not agreed:
-        return answer(DECLINED, _structured(found))
+        return make_result(DECLINED, _structured(found))
     deletion = (await services_of_tool()).deletion
     if isinstance(found, Named):
-        return _gone(found, await deletion.by_ids(found))
+        return _deleted_result(found, await deletion.by_ids(found))
     count = found.count if asked else confirm_count
     if not found.count or found.going == 0 or count is None:
-        return _matching(found)
+        return _count_result(found)
     done = await deletion.by_filter(query_filter or {}, found.collection, count)
     lines = [
         f"Deleted {amount(done.points, 'point')} of {called(found.collection)}.",
-        *noted([*kept_versions(done.kept), *_staying(done.partly, done.changed)]),
+        *as_notes([*kept_versions(done.kept), *_explain_kept(done.partly, done.changed)]),
     ]
     versions = [one.id for one in done.kept if one.id][:MAX_IDS]
-    return answer(
+    return make_result(
         "\n".join(lines), {"deleted": done.points} | ({"versions": versions} if versions else {})
     )
 
@@ -131,7 +133,7 @@ def about_documents(found: Named) -> str | None:
         return None
     count = len(found.documents)
     question = f"Delete {amount(count, 'document')}?"
-    return "\n".join([question, *(f"- {_described(one)}" for one in found.documents)])
+    return "\n".join([question, *(f"- {_document_line(one)}" for one in found.documents)])
 
 
 def about_points(found: Matching, confirm_count: int | None) -> str | None:
@@ -141,11 +143,11 @@ def about_points(found: Matching, confirm_count: int | None) -> str | None:
     place = called(found.collection)
     sure = "" if found.days else " for good"
     question = f"Delete {amount(found.count, 'point')} of the collection {place}{sure}? Such as:"
-    examples = [f"- {_name(one)}" for one in found.examples]
-    return "\n".join([question, *examples, *_staying(found.partly)])
+    examples = [f"- {_summarize(one)}" for one in found.examples]
+    return "\n".join([question, *examples, *_explain_kept(found.partly)])
 
 
-def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
+def _explain_kept(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     """Sentences on what a filter matches and is not deleted, and how to delete it."""
     if partly is None:
         return ["Texts of which only some parts match stay whole."]
@@ -159,59 +161,62 @@ def _staying(partly: Sequence[Document] | None, changed: int = 0) -> list[str]:
     return said
 
 
-def _gone(done: Named, kept: Sequence[Kept]) -> CallToolResult:
+def _deleted_result(done: Named, kept: Sequence[Kept]) -> CallToolResult:
     if not done.documents:
+        missing = _missing_ids(done)
         raise RequestError(
-            f"Nothing was deleted: not found: {_missing(done)}. Use ids that qdrant-find returned."
+            f"Nothing was deleted: not found: {missing}. Use ids that qdrant-find returned."
         )
-    lines = [f"Deleted: {_described(one)}" for one in done.documents]
-    lines += noted(kept_versions(kept))
+    lines = [f"Deleted: {_document_line(one)}" for one in done.documents]
+    lines += as_notes(kept_versions(kept))
     if done.missing:
-        lines.append(f"Not found: {_missing(done)}.")
+        lines.append(f"Not found: {_missing_ids(done)}.")
     documents = [
         {"collection": one.collection, "id": document_id(one), "points": one.chunks}
         | ({"version": held.id} if held.id else {})
         for one, held in zip(done.documents, kept, strict=True)
     ]
-    return answer("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
+    return make_result("\n".join(lines), {"documents": documents, "missing": list(done.missing)})
 
 
-def _missing(done: Named) -> str:
+def _missing_ids(done: Named) -> str:
     return ", ".join(repr(line(one)) for one in done.missing)
 
 
-def _matching(found: Matching) -> CallToolResult:
+def _count_result(found: Matching) -> CallToolResult:
     """The result if nothing was deleted: nothing matches, or the count must be confirmed."""
     place = called(found.collection)
     if not found.count:
-        return answer(f"No point of {place} matches: nothing to delete.", _structured(found))
+        return make_result(f"No point of {place} matches: nothing to delete.", _structured(found))
     if found.going == 0:
-        staying = _staying(found.partly) or ["They are left of texts that were replaced."]
-        return answer("\n".join(["Nothing would be deleted.", *noted(staying)]), _structured(found))
+        staying = _explain_kept(found.partly) or ["They are orphans of replaced texts."]
+        return make_result(
+            "\n".join(["Nothing would be deleted.", *as_notes(staying)]), _structured(found)
+        )
     sure = f"delete; they are kept {found.days} days" if found.days else "delete for good"
     lines = [
         f"{amount(found.count, 'point')} of {place} would be deleted; nothing is yet. Such as:",
-        *(f"- id {called(shown_id(one))} · {_name(one)}" for one in found.examples),
+        *(f"- id {called(shown_id(one))} · {_summarize(one)}" for one in found.examples),
         f"Call again with confirm_count={found.count} to {sure}.",
-        *noted(_staying(found.partly)),
+        *as_notes(_explain_kept(found.partly)),
     ]
-    return answer("\n".join(lines), _structured(found))
+    return make_result("\n".join(lines), _structured(found))
 
 
 def _structured(found: Named | Matching) -> dict[str, Any]:
     """The structured content if nothing was deleted."""
     if isinstance(found, Named):
         return {"documents": [], "missing": [*found.missing]}
-    examples = [{"id": shown_id(one), "text": _name(one)} for one in found.examples]
+    examples = [{"id": shown_id(one), "text": _summarize(one)} for one in found.examples]
     return {"deleted": 0, "count": found.count, "examples": examples}
 
 
-def _described(one: Document) -> str:
+def _document_line(one: Document) -> str:
     parts = f", {one.chunks} parts" if one.chunks > 1 else ""
-    return f"{called(one.collection)} (id {called(document_id(one))}{parts}) · {_name(one)}"
+    return f"{called(one.collection)} (id {called(document_id(one))}{parts}) · {_summarize(one)}"
 
 
-def _name(one: Document) -> str:
+def _summarize(one: Document) -> str:
     """The title and the beginning of the text, since all parts of a document share the title."""
     described = f"{one.title}: {one.text}" if one.title else one.text
     return line(described, LINE)

@@ -36,13 +36,13 @@ from mcp_server_qdrant.core.find import (
 )
 from mcp_server_qdrant.core.notation import amount, called, document_id, listed_in, some
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     MAX_METADATA,
     as_data,
     as_meta,
     as_text,
-    described,
+    limit_metadata,
 )
 from mcp_server_qdrant.tools.services import Services
 
@@ -54,8 +54,7 @@ _TYPES = {"keyword": str, "integer": int, "float": float, "boolean": bool}
 _RANGES = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
 
 Found = Annotated[
-    dict[str, Any],
-    WithJsonSchema({"type": "object", "required": ["id", "collection"]}),
+    dict[str, Any], WithJsonSchema({"type": "object", "required": ["id", "collection"]})
 ]
 
 
@@ -80,7 +79,7 @@ def _in_words(name: str) -> str:
     return f"{name} {values}".rstrip() + f" ({described})"
 
 
-def _said(value: Any) -> Any:
+def _parse_tuning(value: Any) -> Any:
     """The object in a JSON string, without null values."""
     value = json_object(value)
     return without_null(value) if isinstance(value, dict) else value
@@ -96,7 +95,7 @@ class FindArguments(SearchRequest, ArgModelBase):
 
     tuning: Annotated[
         Tuning | None,
-        BeforeValidator(_said),
+        BeforeValidator(_parse_tuning),
         WithJsonSchema({"type": "object", "description": f"Seldom needed: {_SELDOM}"}),
     ] = None
     collection_name: Word | None = None  # the official server's argument
@@ -114,9 +113,9 @@ class FindArguments(SearchRequest, ArgModelBase):
             said |= {name: getattr(tuning, name) for name in tuning.model_fields_set}
         said.pop("point_ids", None)
         one = said.pop("collection_name", None)
-        said["collections"] = _wanted(self.collections, one)
+        said["collections"] = _merge_names(self.collections, one)
         values = {field: said.pop(field.name, None) for field in self.filterable}
-        said["query_filter"] = _filtered(self.query_filter, values)
+        said["query_filter"] = _add_conditions(self.query_filter, values)
         request = SearchRequest.model_construct(**said)
         if not request.query.strip() and request.within:
             raise RequestError(
@@ -155,7 +154,7 @@ def _argument(field: FilterableField) -> tuple[Any, Any]:
     return annotation, ... if field.required else None
 
 
-def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
+def _merge_names(collections: Sequence[str] | None, one: str | None) -> tuple[str, ...] | None:
     if collections and one and list(collections) != [one]:
         raise RequestError("Give collections or collection_name, not both.")
     if collections is not None and not collections:
@@ -164,7 +163,7 @@ def _wanted(collections: Sequence[str] | None, one: str | None) -> tuple[str, ..
     return tuple(names) if names else None
 
 
-def _filtered(
+def _add_conditions(
     raw: dict[str, Any] | None, values: dict[FilterableField, Any]
 ) -> dict[str, Any] | None:
     """The filter plus a condition for each field that has a value."""
@@ -172,7 +171,8 @@ def _filtered(
     for field, value in values.items():
         if value is not None:
             where, clause = conditions(field, value)
-            made[where] = [*_listed(made.get(where)), clause]
+            held = made.get(where) or []
+            made[where] = [*(held if isinstance(held, list) else [held]), clause]
     return made or None
 
 
@@ -196,26 +196,20 @@ def conditions(field: FilterableField, value: Any) -> tuple[str, dict[str, Any]]
     return where, {"key": key, "match": {"value": value}}
 
 
-def _listed(clauses: Any) -> list[Any]:
-    if clauses is None:
-        return []
-    return list(clauses) if isinstance(clauses, list) else [clauses]
-
-
 async def find(asked: FindArguments) -> Annotated[CallToolResult, FindOutput]:
     """Search."""
     request = asked.request()
     services = await services_of_tool()
-    coming = await _coming(services, request.collections)
+    coming = await _find_unfinished(services, request.collections)
     try:
         page = await services.pipeline.search(request)
     except UnknownCollection as error:
         if error.name not in coming:
             raise
         raise RequestError(f"{coming[error.name]} Search again in a moment.") from error
-    page = concluded(page, request, coming.values())
+    page = trim_page(page, request, coming.values())
     data = as_data(page, request.mode, points=asked.point_ids)
-    return answer(as_text(page, request.mode), data, as_meta(page))
+    return make_result(as_text(page, request.mode), data, as_meta(page))
 
 
 def make_find(
@@ -236,7 +230,7 @@ def make_find(
     return tool
 
 
-async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
+async def _find_unfinished(services: Services, wanted: Sequence[str] | None) -> Mapping[str, str]:
     """Collections of the search that are still being filled -> a sentence on each."""
     if not (coming := services.coming()):
         return {}
@@ -244,7 +238,7 @@ async def _coming(services: Services, wanted: Sequence[str] | None) -> Mapping[s
     return {name: coming[name] for name in coming if listed_in(names, name)}
 
 
-def concluded(
+def trim_page(
     page: SearchPage, request: SearchRequest, coming: Collection[str] = (), room: int = MAX_METADATA
 ) -> SearchPage:
     """Trim the page to an affordable size, with advice on what is not shown.
@@ -253,13 +247,13 @@ def concluded(
     whole texts as fit. The metadata of whole texts is cut to `room` characters. While files are
     still `coming`, the page does not say that nothing was found.
     """
-    results, notes = _fitting(page, request), [*coming, *page.notes]
+    results, notes = _fit(page, request), [*coming, *page.notes]
     advice: list[str] = []
     more = page.more + len(page.results) - len(results)
     if coming and not results:
         notes = [note for note in notes if note != page.nothing]
     if request.mode == "full":
-        documents, left = described([one.document for one in results], room)
+        documents, left = limit_metadata([one.document for one in results], room)
         results = [replace(one, document=new) for one, new in zip(results, documents, strict=True)]
         parts = [called(document_id(one)) for one in documents if one.chunks > 1]
         advice += left
@@ -280,7 +274,7 @@ def concluded(
     return replace(page, results=results, more=more, notes=notes, advice=advice)
 
 
-def _fitting(page: SearchPage, request: SearchRequest) -> list[Result]:
+def _fit(page: SearchPage, request: SearchRequest) -> list[Result]:
     """The results that fit; all if the caller gave a limit or asked for explanations."""
     results, full = list(page.results), request.mode == "full"
     if request.limit is not None or request.explain:

@@ -12,7 +12,7 @@ from mcp_server_qdrant.core.context import local
 from mcp_server_qdrant.core.datatypes import Document, Earlier
 from mcp_server_qdrant.core.errors import BackendError, QdrantMcpError, RequestError
 from mcp_server_qdrant.core.expiry import expired
-from mcp_server_qdrant.core.fields import Id, Word, one_or_many
+from mcp_server_qdrant.core.fields import Id, Word, one_or_many, without_null
 from mcp_server_qdrant.core.notation import (
     amount,
     begins,
@@ -26,17 +26,17 @@ from mcp_server_qdrant.core.notation import (
     shown_id,
 )
 from mcp_server_qdrant.core.writes import LISTED, Version
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
 from mcp_server_qdrant.tools.rendering import (
     BACK,
-    described,
+    as_notes,
     details,
+    document_data,
     heading,
-    in_versions,
-    noted,
-    quoted,
-    structured,
-    superseded,
+    limit_metadata,
+    quote,
+    successor_line,
+    version_data,
 )
 from mcp_server_qdrant.tools.services import Services
 
@@ -52,10 +52,7 @@ Ids = Annotated[
     Field(min_length=1, max_length=MAX_IDS, description="Found or own ids"),
 ]
 Place = Annotated[Word | None, Field(description="Default: all collections")]
-Size = Annotated[
-    int,
-    Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters"),
-]
+Size = Annotated[int, Field(ge=1_000, le=MAX_CHARACTERS, description="Most characters")]
 Versions = Annotated[bool, Field(description="List earlier versions")]
 Neighbours = Annotated[
     int, Field(ge=0, le=MAX_NEIGHBOURS, description="Parts before and after to add")
@@ -77,32 +74,32 @@ async def get(
     found, missing, failures = await services.lookup.get(
         ids, neighbours=neighbours, collection=collection_name, room=size
     )
-    earlier, said = await _earlier(services, missing, collection_name, size)
+    earlier, said = await _find_earlier(services, missing, collection_name, size)
     missing = [one for one in missing if one not in earlier]
     found += [one for one, _ in earlier.values()]
     if missing and collection_name:
         said += filter(None, [await services.lookup.elsewhere(missing, collection_name)])
     if not found:
-        said += unseen(failures)
-        raise RequestError(whole_texts([], missing, said))
-    shown, notes = fitting(found, size)
-    shown, more = described(shown)
+        said += unread_notes(failures)
+        raise RequestError(render_texts([], missing, said))
+    shown, notes = fit(found, size)
+    shown, more = limit_metadata(shown)
     now = services.store.now()
-    said += [over(one) for one in shown if expired(one, now)]
+    said += [expired_note(one) for one in shown if expired(one, now)]
     present = [one for one in shown if one.document not in earlier]
     changed = {place_of(one): one for one in present}
     before = await services.history.earlier(present)
-    since = [_since(changed[place], one) for place, one in before.items()]
-    notes += [*said, *more, *torn(shown), *read_on(shown), *unseen(failures)]
+    since = [_unchanged_note(changed[place], one) for place, one in before.items()]
+    notes += [*said, *more, *torn_notes(shown), *read_on_notes(shown), *unread_notes(failures)]
     ends = {one.document: ended for one, ended in earlier.values()}
     texts = [
-        structured(one, points=point_ids)
-        | in_versions(before.get(place_of(one)))
+        document_data(one, points=point_ids)
+        | version_data(before.get(place_of(one)))
         | ends.get(one.document, {})
         for one in shown
     ]
     content = {"documents": texts, "missing": missing, "notes": notes}
-    return answer(whole_texts(shown, missing, [*since, *notes]), content)
+    return make_result(render_texts(shown, missing, [*since, *notes]), content)
 
 
 def make_get() -> ClosedTool:
@@ -110,7 +107,7 @@ def make_get() -> ClosedTool:
     return ClosedTool.make(get, "qdrant-get", GET, write=False, unlisted={"point_ids"})
 
 
-def fitting(
+def fit(
     found: Sequence[Document], room: int, most: int = MAX_CHARACTERS
 ) -> tuple[list[Document], list[str]]:
     """The first documents that fit, in order, and notes on what is left out.
@@ -139,24 +136,26 @@ def fitting(
     return shown, notes
 
 
-def whole_texts(found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()) -> str:
+def render_texts(
+    found: Sequence[Document], missing: Sequence[str], more: Sequence[str] = ()
+) -> str:
     """Whole texts, the ids that were not found, and notes."""
     blocks = []
     for document in found:
-        lines = [heading(document), *quoted(document.text), *details(document)]
+        lines = [heading(document), *quote(document.text), *details(document)]
         if heir_id(document):
-            lines.append(superseded(document))
+            lines.append(successor_line(document))
         if document.chunks > 1 and document.document is not None and not begins(document):
             lines.append(f"whole text: id {called(document_id(document))}")
         blocks.append("\n".join(lines))
     if missing:
         names = ", ".join(repr(line(one)) for one in missing)
         blocks.append(f"Not found: {names}. Use ids that qdrant-find returned.")
-    blocks += noted(more)
+    blocks += as_notes(more)
     return "\n\n".join(blocks)
 
 
-def torn(shown: Sequence[Document]) -> list[str]:
+def torn_notes(shown: Sequence[Document]) -> list[str]:
     """Notes on incomplete texts, and how to repair them."""
     return [
         f"id {called(document_id(one))} has parts of two versions, or lacks some: an"
@@ -166,7 +165,7 @@ def torn(shown: Sequence[Document]) -> list[str]:
     ]
 
 
-def read_on(shown: Sequence[Document]) -> list[str]:
+def read_on_notes(shown: Sequence[Document]) -> list[str]:
     """Notes on how to read on after texts whose document continues: as many parts again."""
     notes = []
     for one in shown:
@@ -182,7 +181,7 @@ def read_on(shown: Sequence[Document]) -> list[str]:
     return notes
 
 
-def unseen(failures: Sequence[str]) -> list[str]:
+def unread_notes(failures: Sequence[str]) -> list[str]:
     """Notes on the collections that could not be read."""
     return [f"not looked in {failure}" for failure in failures]
 
@@ -192,21 +191,16 @@ async def _versions(
 ) -> CallToolResult:
     """List the versions of some texts. Raises RequestError if there are none."""
     each = [await services.history.versions(wanted, collection) for wanted in ids]
-    over = [await lapsed(services, wanted, collection) for wanted in ids]
-    found = [
-        version
-        for one, versions in zip(over, each, strict=True)
-        for version in (*([_last(one)] if one else []), *versions)
-    ]
+    found = [version for versions in each for version in versions]
     if not found:
         raise RequestError(f"No earlier version of {every(ids)} is kept.")
     lines = [f"- {one.line}" for one in found]
     older = ["older ones by ID@TIME"] if max(map(len, each)) >= LISTED else []
-    lines += noted([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
-    return answer("\n".join(lines), {"versions": [_structured(one) for one in found]})
+    lines += as_notes([", ".join([f"qdrant-get reads one by its id, {BACK}", *older]) + "."])
+    return make_result("\n".join(lines), {"versions": [_version_with_text(one) for one in found]})
 
 
-def _since(one: Document, earlier: Earlier) -> str:
+def _unchanged_note(one: Document, earlier: Earlier) -> str:
     """A note on a text that was changed."""
     when = local(datetime.fromisoformat(earlier.since)).date()
     count = amount(earlier.number, "earlier version")
@@ -214,7 +208,7 @@ def _since(one: Document, earlier: Earlier) -> str:
     return f"id {own} is unchanged since {when}; {count}: versions=true lists them."
 
 
-async def _earlier(
+async def _find_earlier(
     services: Services, missing: Sequence[str], collection: str | None, room: int
 ) -> tuple[dict[str, tuple[Document, dict[str, Any]]], list[str]]:
     """Earlier versions for the missing ids: id -> (text, how it ended); and notes.
@@ -225,24 +219,24 @@ async def _earlier(
     try:
         for wanted in missing:
             if one := await services.history.version(wanted, collection):
-                found[wanted] = one.document, _ended(one)
+                found[wanted] = one.document, _version_data(one)
                 notes.append(f"id {called(one.id)} is an earlier version, {one.ended}.")
                 asked, first = services.history.at_time(wanted), moment(one.document.created_at)
                 if asked and first and first > asked[1] and not one.document.dated:
                     notes.append(f"At that time there was no text with the id {called(asked[0])}.")
             elif named := services.history.at_time(wanted):
-                present, said = await _unchanged(services, *named, collection, room)
+                present, said = await _find_unchanged(services, *named, collection, room)
                 notes += said
                 if present:
                     found[wanted] = present, {}
             else:
-                notes += await gone(services, wanted, collection)
+                notes += await explain_missing(services, wanted, collection)
     except BackendError as error:
         notes.append(f"not looked for earlier versions: {error}")
     return found, notes
 
 
-async def _unchanged(
+async def _find_unchanged(
     services: Services, own: str, when: datetime, collection: str | None, room: int
 ) -> tuple[Document | None, list[str]]:
     """The text with this id if it has not changed since that time, and notes.
@@ -256,7 +250,7 @@ async def _unchanged(
         places = every(sorted({one.collection for one in found}))
         raise RequestError(f"{own} is in {places}: pass collection_name.")
     if not found:
-        return None, unseen(failures)
+        return None, unread_notes(failures)
     # A file's time, or a stated date, is not when the text was stored.
     known = found[0].file is None and found[0].updated_at != found[0].created_at
     since = moment(found[0].updated_at) if known else None
@@ -267,7 +261,7 @@ async def _unchanged(
     ]
 
 
-async def gone(services: Services, wanted: str, collection: str | None) -> list[str]:
+async def explain_missing(services: Services, wanted: str, collection: str | None) -> list[str]:
     """A note on a text that was deleted or moved, and how to restore it."""
     versions = await services.history.versions(wanted, collection)
     if not versions:
@@ -281,7 +275,7 @@ async def gone(services: Services, wanted: str, collection: str | None) -> list[
     return [f"{called(wanted)} was {last.ended}: qdrant-get reads id {called(last.id)}, {BACK}."]
 
 
-async def lapsed(services: Services, wanted: str, collection: str | None) -> Document | None:
+async def find_expired(services: Services, wanted: str, collection: str | None) -> Document | None:
     """The text with this id, or ID@TIME, if it has expired since."""
     named = services.history.at_time(wanted)
     with suppress(QdrantMcpError):
@@ -294,24 +288,17 @@ async def lapsed(services: Services, wanted: str, collection: str | None) -> Doc
     return None
 
 
-def over(one: Document) -> str:
+def expired_note(one: Document) -> str:
     """A note on an expired text."""
     version = called(f"{document_id(one)}@{one.expires}")
     return f"id {called(document_id(one))} has expired: no search finds it; id {version}: {BACK}."
 
 
-def _last(one: Document) -> Version:
-    """An expired text, as a version."""
-    name, end = f"{document_id(one)}@{one.expires}", one.expires or ""
-    shown = one._replace(document=name, head=None)
-    return Version(name, one.collection, end, {}, deleted=False, document=shown, expired=True)
-
-
-def _ended(one: Version) -> dict[str, Any]:
+def _version_data(one: Version) -> dict[str, Any]:
     """Structured content on a version, without its text."""
     return {"id": one.id, "until": one.until, "by": dict(one.by), "deleted": one.deleted}
 
 
-def _structured(one: Version) -> dict[str, Any]:
-    about = {"title": one.document.title, "text": one.document.text}
-    return _ended(one) | {"collection": one.collection} | {k: v for k, v in about.items() if v}
+def _version_with_text(one: Version) -> dict[str, Any]:
+    about = {"title": one.document.title, "text": one.document.text or None}
+    return _version_data(one) | {"collection": one.collection} | without_null(about)

@@ -15,8 +15,8 @@ from mcp_server_qdrant.core.fields import Text, Words
 from mcp_server_qdrant.core.find import MAX_QUERY, SearchRequest
 from mcp_server_qdrant.core.notation import amount, called, line
 from mcp_server_qdrant.projection.shapes import USUAL_POINTS, Group, Panel, Place, View
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.rendering import noted
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
+from mcp_server_qdrant.tools.rendering import as_notes
 
 APP = "ui://qdrant/map.html"
 MOST_POINTS = 10_000
@@ -60,7 +60,7 @@ async def project(
     structured = output(view, dimensions)
     if drawn:
         structured["map"] = await projector.encoded(view)
-    made = answer(described(view, dimensions), structured)
+    made = make_result(as_text(view, dimensions), structured)
     if image and view.map.panels:
         png = base64.b64encode(await projector.picture(view)).decode("ascii")
         made.content.append(ImageContent(type="image", data=png, mime_type="image/png"))
@@ -130,10 +130,10 @@ def _at(position: Sequence[float], axes: int) -> list[float]:
     return [round(value, 3) for value in position[:axes]]
 
 
-def described(shown: View, axes: int) -> str:
+def as_text(shown: View, axes: int) -> str:
     """The text: panels, nearest collections of the query, regions, notes, collections."""
     if not shown.map.panels:
-        return _as_fits(["No map: there is nothing to draw.", *noted(_notes(shown))])
+        return _fit_lines(["No map: there is nothing to draw.", *as_notes(_notes(shown))])
     queries = {one.panel: one for one in shown.queries}
     heads, groups = list[str](), list[str]()
     for index, panel in enumerate(shown.map.panels):
@@ -144,7 +144,7 @@ def described(shown: View, axes: int) -> str:
         if named:
             heads.append(f"Regions: {'; '.join(named)}.")
         groups += [_group(group) for group in panel.groups]
-    return _as_fits([*heads, *noted(_notes(shown)), *groups])
+    return _fit_lines([*heads, *as_notes(_notes(shown)), *groups])
 
 
 def _head(panel: Panel, axes: int) -> str:
@@ -178,7 +178,7 @@ def _notes(shown: View) -> list[str]:
     return [*shown.map.notes, *shown.notes, *(shown.page.notes if shown.page else ())]
 
 
-def _as_fits(lines: Sequence[str]) -> str:
+def _fit_lines(lines: Sequence[str]) -> str:
     """The first lines that fit, and the number of lines left out."""
     left = ROOM
     for number, one in enumerate(lines):

@@ -7,7 +7,7 @@ text can neither open nor close a tag of the client.
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
@@ -20,7 +20,7 @@ from mcp_server_qdrant.core.errors import RequestError
 from mcp_server_qdrant.core.find import SearchRequest
 from mcp_server_qdrant.core.notation import clipped, shown_id, visible
 from mcp_server_qdrant.core.sentences import tokens
-from mcp_server_qdrant.tools.rendering import result, web
+from mcp_server_qdrant.tools.rendering import render_result, web
 from mcp_server_qdrant.tools.services import Open, Services
 
 START, PROMPT = "SessionStart", "UserPromptSubmit"
@@ -56,22 +56,27 @@ class Recall:
         self._services = services
         self._told: OrderedDict[str, set[str]] = OrderedDict()  # session -> ids of texts shown
 
-    async def tell(self, hook: Mapping[str, Any]) -> str:
-        """The text for the agent; "" if nothing fits. Raises QdrantMcpError."""
+    async def tell(self, hook: Mapping[str, Any], gone: Callable[[], bool] = lambda: False) -> str:
+        """The text for the agent; "" if nothing fits. Raises QdrantMcpError.
+
+        Texts do not count as shown if the hook is `gone` by then, for instance after its timeout.
+        """
         said = {name: one for name, one in hook.items() if isinstance(one, str)}
         event, session = said.get("hook_event_name"), said.get("session_id", "")
         if event not in (START, PROMPT) or not (folder := said.get("cwd")):
             return ""
         services = await self._services()
         known = None if event == START else self._told.get(session)
-        told = known or set()
+        told = {*(known or ())}
         found: list[tuple[str, Result]] = []
         if event == PROMPT:
             parts = await asyncio.to_thread(asks, said.get("prompt", ""), ASKED)
-            found += await fitting(services, Path(folder), parts)
+            found += await find_fitting(services, Path(folder), parts)
         if known is None:
-            found += await _current(services, Path(folder))
-        page = _page([one for one in found if not _is_of(one[1].document, session)], told)
+            found += await _find_current(services, Path(folder))
+        page = _make_page([one for one in found if not _is_of(one[1].document, session)], told)
+        if gone():
+            return ""
         self._told[session] = told
         self._told.move_to_end(session)
         if len(self._told) > SESSIONS:
@@ -79,26 +84,26 @@ class Recall:
         return str(visible(page))
 
 
-async def fitting(
+async def find_fitting(
     services: Services, folder: Path, parts: Sequence[str]
 ) -> list[tuple[str, Result]]:
     """The texts that fit one of these parts of a prompt, best first."""
     home = await services.catalog.home(folder)
-    pages = await asyncio.gather(*(searched(services, folder, part) for part in parts))
+    pages = await asyncio.gather(*(search_part(services, folder, part) for part in parts))
     fitting = [one for page in pages if not page.weak for one in page.results if fits(one)]
     fitting.sort(key=lambda one: -(one.relevance or 0.0))
     best: dict[str, Result] = {}
-    for one in _told_unasked(fitting, home):
-        best.setdefault(shown_id(one.document), _short(one, QUOTE))
+    for one in _recallable(fitting, home):
+        best.setdefault(shown_id(one.document), _shorten(one, QUOTE))
     return [("Fits this prompt", one) for one in [*best.values()][:FEW]]
 
 
-async def searched(services: Services, folder: Path, part: str) -> SearchPage:
+async def search_part(services: Services, folder: Path, part: str) -> SearchPage:
     """The texts that may fit a part of a prompt."""
-    return await services.pipeline.search(request(part), ROOM * 4, folder)
+    return await services.pipeline.search(make_request(part), ROOM * 4, folder)
 
 
-def request(part: str) -> SearchRequest:
+def make_request(part: str) -> SearchRequest:
     """The search for a part of a prompt."""
     return SearchRequest(query=part, limit=LOOK, score_threshold=LEAST, rerank=False, explain=True)
 
@@ -110,12 +115,14 @@ def fits(one: Result) -> bool:
     return (words or 0.0) >= WORDS if meaning is None else meaning >= MEANING
 
 
-def _told_unasked(found: Iterable[Result], home: Sequence[str]) -> list[Result]:
+def _recallable(found: Iterable[Result], home: Sequence[str]) -> list[Result]:
     """The results that may be told without a search."""
-    return [one for one in found if not one.elsewhere and not kept_back(one.document, home)]
+    return [
+        one for one in found if not one.elsewhere and not why_not_recallable(one.document, home)
+    ]
 
 
-def kept_back(document: Document, home: Sequence[str]) -> str:
+def why_not_recallable(document: Document, home: Sequence[str]) -> str:
     """Why a text is not told without a search; "" if it is.
 
     Told are texts of the person or an agent, sessions, and files of the folder's own collections
@@ -130,7 +137,7 @@ def kept_back(document: Document, home: Sequence[str]) -> str:
     return ""
 
 
-async def _current(services: Services, folder: Path) -> list[tuple[str, Result]]:
+async def _find_current(services: Services, folder: Path) -> list[tuple[str, Result]]:
     """Texts pinned or open anywhere, then open and new texts of the folder's collections."""
     home = await services.catalog.home(folder)
     wanted: list[tuple[str, Sequence[str], tuple[str, ...] | None]] = [
@@ -145,10 +152,10 @@ async def _current(services: Services, folder: Path) -> list[tuple[str, Result]]
             page = await services.pipeline.search(
                 SearchRequest(collections=names, tags=tags, limit=LOOK), ROOM * 4
             )
-            some = _told_unasked(page.results, home)
+            some = _recallable(page.results, home)
             if label == "Open":  # the folder's own are listed as "Open here"
                 some = [one for one in some if one.document.collection not in home]
-            groups.append([(label, _short(one)) for one in some])
+            groups.append([(label, _shorten(one)) for one in some])
     # Round-robin, so that each label gets a share of the room.
     seen: dict[str, tuple[str, Result]] = {}
     for row in zip_longest(*groups):
@@ -157,7 +164,7 @@ async def _current(services: Services, folder: Path) -> list[tuple[str, Result]]
     return [*seen.values()]
 
 
-def _short(one: Result, length: int = LINE) -> Result:
+def _shorten(one: Result, length: int = LINE) -> Result:
     """The result with only the beginning of its best passage."""
     passages = [one._replace(text=clipped(one.text, length)) for one in one.passages[:1]]
     return replace(one, passages=tuple(passages), why=None)
@@ -169,7 +176,7 @@ def _is_of(document: Document, session: str) -> bool:
     return bool(session) and session in [PurePath(name).stem for name in names if name]
 
 
-def _page(found: Sequence[tuple[str, Result]], told: set[str]) -> str:
+def _make_page(found: Sequence[tuple[str, Result]], told: set[str]) -> str:
     """The first texts that fit, without those in `told`; their ids are added to `told`.
 
     They are grouped by label in the order of ORDER, at most FEW per label.
@@ -193,4 +200,4 @@ def _page(found: Sequence[tuple[str, Result]], told: set[str]) -> str:
 
 
 def _block(number: int, one: Result) -> str:
-    return _TAG.sub("&lt;", result(number, one, "minimal"))
+    return _TAG.sub("&lt;", render_result(number, one, "minimal"))

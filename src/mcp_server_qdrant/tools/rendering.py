@@ -52,12 +52,12 @@ _HASH = re.compile("[0-9a-f]{32}")  # a generated id
 REPEATED = ("title", "tags", "source", "created_at")  # metadata keys that have their own lines
 
 
-def noted(said: Iterable[str]) -> list[str]:
+def as_notes(said: Iterable[str]) -> list[str]:
     """Notes, one per line."""
     return [f"Note: {line(note, None)}" for note in said]
 
 
-def quoted(text: str) -> list[str]:
+def quote(text: str) -> list[str]:
     """A stored text, with `>` before each line."""
     return [f"> {plain(one)}" if one else ">" for one in text.splitlines()]
 
@@ -139,7 +139,7 @@ def details(document: Document) -> list[str]:
         if key not in REPEATED or value not in shown
     }
     pairs = {
-        "metadata": compact(more) if more else None,
+        "metadata": compact_json(more) if more else None,
         "tags": every(document.tags),
         "source": line(document.source or "", None),
         "created": line(document.created_at or ""),
@@ -154,7 +154,7 @@ def _changed(one: Document) -> str | None:
     return one.updated_at if changed_at(one) else None
 
 
-def superseded(document: Document) -> str:
+def successor_line(document: Document) -> str:
     """A line with the successor of a superseded text."""
     return f"superseded by: id {called(heir_id(document) or '')}"
 
@@ -171,7 +171,7 @@ def kept_versions(done: Sequence[Kept]) -> list[str]:
     return said
 
 
-def described(
+def limit_metadata(
     found: Sequence[Document], room: int = MAX_METADATA
 ) -> tuple[list[Document], list[str]]:
     """The documents with as much metadata as fits, and a note on what is left out.
@@ -183,7 +183,7 @@ def described(
     used = 0
     for document in found:
         if document.metadata and used <= room:
-            used += len(compact(document.metadata))
+            used += len(compact_json(document.metadata))
         if document.metadata and shown and used > room:
             left.append(called(shown_id(document)))
             document = document._replace(metadata=None)  # noqa: PLW2901
@@ -192,15 +192,15 @@ def described(
     return shown, [many] if left else []
 
 
-def compact(value: Mapping[str, Any]) -> str:
+def compact_json(value: Mapping[str, Any]) -> str:
     """Metadata on one line."""
     return plain(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
-def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
+def document_data(one: Document, *, points: bool = False) -> dict[str, Any]:
     """A text as structured content; `points`: with its point's id, for programs."""
     values = {
-        "id": identified(one, points=points),
+        "id": id_for(one, points=points),
         "collection": one.collection,
         "document": document_id(one),  # never a hash of something hidden from the caller
         "text": one.text,
@@ -219,7 +219,7 @@ def structured(one: Document, *, points: bool = False) -> dict[str, Any]:
     return without_null(values)
 
 
-def identified(one: Document, *, points: bool) -> str:
+def id_for(one: Document, *, points: bool) -> str:
     """The id that all tools show, or that of the point."""
     return str(one.id) if points else shown_id(one)
 
@@ -233,10 +233,10 @@ def as_text(page: SearchPage, mode: Mode) -> str:
     """A page of results, followed by notes."""
     days = {day(one.document) for one in page.results}
     dated = mode == "full" or len(days) > 1 or len(page.results) < SAME_DAY
-    lines = [result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
+    lines = [render_result(n, one, mode, dated=dated) for n, one in enumerate(page.results, 1)]
     same = "" if dated else days.pop()
     dates = [f"all are dated {same}."] if same else []
-    lines += noted([*dates, *page.notes, *page.advice])
+    lines += as_notes([*dates, *page.notes, *page.advice])
     if page.corrections:
         said = "; ".join(f"{called(one.word)} → {called(one.to)}" for one in page.corrections)
         lines.insert(0, f"Corrected: {said}")
@@ -250,7 +250,7 @@ def _reranked(outcome: Reranked) -> str:
     return f"Not reranked: {line(outcome.reason or '', None)}"
 
 
-def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
+def render_result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     """One result: relevance, collection, id, title, its passages (or the whole text)."""
     document = one.document
     relevance = "" if one.relevance is None else f"[{one.relevance:.2f}] "
@@ -258,15 +258,15 @@ def result(number: int, one: Result, mode: Mode, *, dated: bool = True) -> str:
     mark = "elsewhere: " if one.elsewhere else ""
     lines = [f"{number}. {relevance}{mark}{place}"]
     if mode == "full":
-        lines += [*quoted(document.text), *details(document)]
+        lines += [*quote(document.text), *details(document)]
     else:
-        lines += _passages(one.passages)
+        lines += _passage_lines(one.passages)
     if mode == "full" and (said := _in_time(one)):
         lines.append(f"in time: {', '.join(said)}")
     if one.supersedes:
         lines.append(f"supersedes: id {called(one.supersedes)}")
     if heir_id(document):
-        lines.append(superseded(document))
+        lines.append(successor_line(document))
     if one.also:
         lines.append(f"also in: {some(one.also, shown=placed)}")
     return "\n".join([*lines, *([_why(one.why, one.relevance or 0.0)] if one.why else [])])
@@ -293,16 +293,16 @@ def _brief(one: Result, *, dated: bool) -> str:
     return f"{placed(document, about)}{titled(title, SHORT_LINE)}"
 
 
-def _passages(shown: Sequence[Passage]) -> list[str]:
+def _passage_lines(shown: Sequence[Passage]) -> list[str]:
     """The lines of a text's passages; each further one has its own id and section."""
-    lines = quoted(shown[0].text) if shown else []
+    lines = quote(shown[0].text) if shown else []
     section = shown[0].section if shown else None
     for one in shown[1:]:
         own = f":{one.part.chunk + 1}/{one.part.chunks}"
         own = own if is_numbered(one.part) else called(shown_id(one.part))
         named = one.section if one.section != section else None
         lines.append(f"+ {own}{titled(named, SHORT_LINE)}")
-        lines += quoted(one.text)
+        lines += quote(one.text)
         section = one.section
     return lines
 
@@ -328,7 +328,7 @@ def _why(why: Mapping[str, Any], relevance: float) -> str:
 def as_data(page: SearchPage, mode: str, *, points: bool = False) -> dict[str, Any]:
     """A page as structured content."""
     output: dict[str, Any] = {
-        "results": [_result(one, full=mode == "full", points=points) for one in page.results],
+        "results": [_result_data(one, full=mode == "full", points=points) for one in page.results],
         "notes": [*page.notes, *page.advice],
     }
     failed = [status for status in page.statuses if status.state != "ok"]
@@ -348,15 +348,15 @@ def as_meta(page: SearchPage) -> dict[str, Any]:
     return {"notes": list(page.notes), "more": page.more, "weak": page.weak}
 
 
-def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
+def _result_data(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
     document = one.document
     found: dict[str, Any] = {"date": day(document)}
-    found |= structured(document) if full else {"source": source(document) or None}
+    found |= document_data(document) if full else {"source": source(document) or None}
     copies = [
-        {"collection": each.collection, "id": identified(each, points=points)} for each in one.also
+        {"collection": each.collection, "id": id_for(each, points=points)} for each in one.also
     ]
     found |= {
-        "id": identified(document, points=points),
+        "id": id_for(document, points=points),
         "document": document_id(document) if points or full else None,
         "collection": document.collection,
         "relevance": None if one.relevance is None else round(one.relevance, 3),
@@ -364,13 +364,13 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
         "title": document.heading,
         "stored_by": written_by(document),
         "part": part_of(document),
-        "passages": [_passage(each, points=points) for each in one.passages[1:]] or None,
+        "passages": [_passage_data(each, points=points) for each in one.passages[1:]] or None,
         "more_passages": one.left or None,
         "supersedes": one.supersedes,
         "elsewhere": one.elsewhere or None,
         "in_time": one.in_time,
         "as_of": one.as_of,
-        **in_versions(one.earlier),
+        **version_data(one.earlier),
         "why": _rounded(one.why) if one.why else None,
         "superseded_by": heir_id(document),
         "also_in": copies or None,
@@ -378,13 +378,13 @@ def _result(one: Result, *, full: bool, points: bool) -> dict[str, Any]:
     return without_null(found)
 
 
-def in_versions(earlier: Earlier | None) -> dict[str, Any]:
+def version_data(earlier: Earlier | None) -> dict[str, Any]:
     """Structured content on a text's earlier versions; empty without any."""
     return {"earlier_versions": earlier.number, "since": earlier.since} if earlier else {}
 
 
-def _passage(one: Passage, *, points: bool) -> dict[str, Any]:
-    shown = {"id": identified(one.part, points=points), "part": part_of(one.part)}
+def _passage_data(one: Passage, *, points: bool) -> dict[str, Any]:
+    shown = {"id": id_for(one.part, points=points), "part": part_of(one.part)}
     return without_null(shown | {"section": one.section, "text": one.text})
 
 

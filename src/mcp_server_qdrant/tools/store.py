@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any
 
 from mcp.types import CallToolResult
@@ -26,26 +26,25 @@ from mcp_server_qdrant.core.notation import (
     iso,
     line,
     made_here,
-    moment,
     own_id,
     part_of,
     short_id,
 )
-from mcp_server_qdrant.core.writes import Changes, Kept, Stored
+from mcp_server_qdrant.core.writes import Changes, Stored
 from mcp_server_qdrant.ingest.attributes import MAX_TEXT
 from mcp_server_qdrant.ingest.edits import check
 from mcp_server_qdrant.qdrant.read.scope import MEMORY
 from mcp_server_qdrant.tools.about import tell_about
-from mcp_server_qdrant.tools.boundary import ClosedTool, answer, services_of_tool
-from mcp_server_qdrant.tools.get import gone, lapsed
+from mcp_server_qdrant.tools.boundary import ClosedTool, make_result, services_of_tool
+from mcp_server_qdrant.tools.get import explain_missing, find_expired
 from mcp_server_qdrant.tools.services import Services
 from mcp_server_qdrant.tools.supersession import (
     check_free,
-    followed,
-    linked,
-    said_of_links,
-    said_of_near,
-    structured_near,
+    describe_links,
+    describe_near,
+    link,
+    name_successor,
+    near_data,
 )
 
 STORE = (
@@ -57,8 +56,7 @@ MAX_OLD = 50  # texts superseded by one call
 ELSEWHERE_SECONDS = 1.0  # for searching other collections for an id
 
 Where = Annotated[
-    Word | None,
-    Field(description="A new name makes a collection; id's text elsewhere moves here"),
+    Word | None, Field(description="A new name makes a collection; id's text elsewhere moves here")
 ]
 Information = Annotated[Text | None, Field(description="Text to remember")]
 Seen = Annotated[Word | None, Field(description="Revision of the text; no other is changed")]
@@ -119,7 +117,7 @@ async def store(
         raise RequestError("edit needs the id of a stored text, and no information.")
     now = services.store.now()
     metadata = lasting(metadata, now)
-    created_at = _created_at(metadata)
+    created_at = _parse_created_at(metadata)
     ends = None if expires is None else expiry(expires, now)
     words = None if tags is None else tuple(dict.fromkeys(t for t in tags if t.strip()))
     if information is None and supersedes and id is None:
@@ -144,7 +142,7 @@ async def store(
     return await _remember(
         services,
         NewDocument(
-            text=_checked(information),
+            text=_check_text(information),
             metadata=metadata,
             id=id,
             title=title,
@@ -173,14 +171,17 @@ async def _change(
     seen: str | None,
 ) -> CallToolResult:
     """Change a stored text or its attributes, or restore an earlier version."""
-    one = await _located(services, id, named, moved_from)
-    if edit:
-        one, at = await _edited(services, id, named, one, seen)
-        seen = seen or at
+    one = await _find_text(services, id, named, moved_from)
+    if one is None and edit:
+        said = await explain_missing(services, id, None)
+        none = f"There is no text {called(id)}: edit takes the id of a stored one."
+        raise RequestError(" ".join([none, *said]))
     if one is None:
         bare = changes == Changes() and supersedes is None
         return await _restore(services, id, named, bare=bare)
-    olds = None if supersedes is None else await _outdated(services, supersedes, None)
+    if edit and not seen and await services.store.points.heir(one):
+        raise RequestError(name_successor(one, "edit that one."))
+    olds = None if supersedes is None else await _find_outdated(services, supersedes, None)
     await check_free(services, olds or (), one.document, None)
     first = (one.head or one.id,)
     done = Stored(one.collection, one.document or str(one.id), first, updated=True)
@@ -192,7 +193,7 @@ async def _change(
         done = await services.revision.revise(
             one, changes, to=named, create=create, seen=seen, edit=edit
         )
-    return _answer(await linked(services, done, olds))
+    return _store_result(await link(services, done, olds))
 
 
 async def _remember(
@@ -216,59 +217,13 @@ async def _remember(
             await _check_id(services, str(new.id), collection, seen)
         else:
             new = replace(new, id=None)
-    olds = await _outdated(services, supersedes or (), collection)
+    olds = await _find_outdated(services, supersedes or (), collection)
     await check_free(services, olds, new.id, new.text)
     done = await services.store.store(new, collection, create=create, supersedes=olds, seen=seen)
     if supersedes == []:
-        done = await linked(services, done, [])
+        done = await link(services, done, [])
     renamed = [] if named else await services.catalog.renamed()
-    return _answer(done, renamed)
-
-
-async def _edited(
-    services: Services,
-    id: str,  # noqa: A002
-    collection: str | None,
-    one: Document | None,
-    seen: str | None,
-) -> tuple[Document, str | None]:
-    """The text that is to be edited, by its id or ID@TIME; for the latter its revision.
-
-    Raises RequestError where there is none, where it was changed after that time, or superseded.
-    """
-    named = None if one else services.history.at_time(id)
-    if named:
-        one = await _located(services, named[0], collection)
-    if one is None:
-        said = await gone(services, named[0] if named else id, None)
-        none = f"There is no text {called(id)}: edit takes the id of a stored one."
-        raise RequestError(" ".join([none, *said]))
-    if named and await _changed_since(services, id, named[1], one):
-        own = called(document_id(one))
-        raise RequestError(
-            f"The text was changed after that time: nothing was changed now. Read id {own} again "
-            "with qdrant-get, then repeat the edit with the time that it was updated."
-        )
-    if not seen and await services.store.points.heir(one):
-        raise RequestError(followed(one, "edit that one."))
-    return one, str(one.revision) if named else None
-
-
-async def _changed_since(
-    services: Services,
-    id: str,  # noqa: A002
-    when: datetime,
-    one: Document,
-) -> bool:
-    """Whether a text was changed after it was seen at that time, given by `ID@TIME`."""
-    version = await services.history.version(id, one.collection)
-    written = moment(one.updated_at) if one.updated_at != one.created_at else None
-    if version and moment(version.until) == when:
-        return True  # what was seen is an earlier version
-    if written is None:
-        return version is not None
-    # A first version is known by its `created_at`, which is to the second.
-    return written > when + timedelta(seconds=0 if version else 1)
+    return _store_result(done, renamed)
 
 
 async def _restore(
@@ -280,15 +235,15 @@ async def _restore(
 ) -> CallToolResult:
     """Bring back an earlier version; where the id is of none, say of what it may be."""
     version = await services.history.version(id, collection)
-    if version is None and bare and (one := await lapsed(services, id, collection)):
-        return _answer(await services.revision.revise(one, Changes(expires="")))
+    if version is None and bare and (one := await find_expired(services, id, collection)):
+        return _store_result(await services.revision.revise(one, Changes(expires="")))
     if version is None:
-        said = await gone(services, id, None)
+        said = await explain_missing(services, id, None)
         none = f"There is no text {called(id)}: give information to store one, or the id of a"
         raise RequestError(" ".join([none, "found text to change it.", *said]))
     if not bare:
         raise RequestError("An earlier version comes back as it was: give its id alone.")
-    return _answer(await services.revision.restore(version))
+    return _store_result(await services.revision.restore(version))
 
 
 def make_store(description: str | None) -> ClosedTool:
@@ -303,7 +258,7 @@ def make_store(description: str | None) -> ClosedTool:
     )
 
 
-def _checked(information: str | None) -> str:
+def _check_text(information: str | None) -> str:
     if information is None or not information.strip():
         raise RequestError(
             "information is empty: give the text to remember, or the id of a stored one to change "
@@ -314,7 +269,7 @@ def _checked(information: str | None) -> str:
     return information
 
 
-def _created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
+def _parse_created_at(metadata: Mapping[str, Any] | None) -> datetime | None:
     said = (metadata or {}).get("created_at")
     when = stated(said)
     if said is not None and when is None:
@@ -349,21 +304,21 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
         found, _ = await services.lookup.located([id], collection)
         if found:
             if not seen and await services.store.points.heir(found[0]):
-                raise RequestError(followed(found[0], "store the correction under that id."))
+                raise RequestError(name_successor(found[0], "store the correction under that id."))
             return
     said, point = list[str](), as_point_id(id)
     if made_here(id) or point is not None:
-        said = await gone(services, id, None)
+        said = await explain_missing(services, id, None)
     versions = await services.history.versions(id) if said and not made_here(id) else []
     theirs = point is not None and versions and versions[0].id.startswith(f"{short_id(point)}@")
     if versions and versions[0].own == id and not theirs:
         return  # a name chosen by the caller can be reused
     part, earlier = part_of(id), await services.history.version(id)
-    if part and (whole := await _located(services, part[0], collection)):
+    if part and (whole := await _find_text(services, part[0], collection)):
         said = [f"The text {called(part[0])} has {amount(whole.chunks, 'part')} now."]
     elif earlier and earlier.id == id:
         said = ["It is an earlier version: give the id alone to bring it back."]
-    elif made_here(id) and (other := await _located(services, id, None)):
+    elif made_here(id) and (other := await _find_text(services, id, None)):
         said = [f"It is of {called(other.collection)}."]
     if said or made_here(id):
         none = (
@@ -372,7 +327,7 @@ async def _check_id(services: Services, id: str, collection: str, seen: str | No
         raise RequestError(" ".join([f"{none}or give the id of a found one.", *said]))
 
 
-async def _located(
+async def _find_text(
     services: Services,
     id: str,  # noqa: A002
     collection: str | None,
@@ -387,24 +342,22 @@ async def _located(
     return None
 
 
-async def _outdated(
-    services: Services,
-    ids: Sequence[str],
-    collection: str | None,
+async def _find_outdated(
+    services: Services, ids: Sequence[str], collection: str | None
 ) -> list[Document]:
     """The superseded texts, from this collection or any other."""
     olds: list[Document] = []
     for id in ids:  # noqa: A001
-        found = await _located(services, id, collection)
+        found = await _find_text(services, id, collection)
         if found is None:
-            said = await gone(services, id, None)
+            said = await explain_missing(services, id, None)
             none = f"supersedes: there is no text {called(id)}: use the id of a found one."
             raise RequestError(" ".join([none, *said]))
         olds.append(found)
     return olds
 
 
-def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
+def _store_result(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     """The result of a store as text and as structured content."""
     values: dict[str, Any] = {
         "collection": done.collection,
@@ -418,7 +371,7 @@ def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
     if done.lines:
         values["lines"] = list(done.lines)
     if done.near:
-        values["near"] = structured_near(done)
+        values["near"] = near_data(done)
     if done.heir:
         values["superseded_by"] = document_id(done.heir)
     text = as_text(done)
@@ -428,49 +381,54 @@ def _answer(done: Stored, renamed: Sequence[str] = ()) -> CallToolResult:
             "new name: name that collection, or have its owner run mcp-server-qdrant describe "
             f"{called(renamed[0])} --folder with the new path."
         )
-    return answer(text, values)
+    return make_result(text, values)
 
 
 def as_text(done: Stored) -> str:
-    """The result of storing, on one line."""
+    """The result of storing, on one line; similar texts follow on lines of their own."""
     verb = "Moved" if done.moved else "Updated" if done.updated else "Remembered"
     verb = "Brought back" if done.restored else verb
-    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     made = " (new collection)" if done.created_collection else ""
-    later = " Found by keywords now, by meaning once the model is there." if done.pending else ""
-    if done.lacking:
-        later = f" Found by keywords only, until this is mended: {line(done.lacking, None)}"
-    if done.without_vector:
-        why = line(done.without_vector.removeprefix("keywords only: "), None)
-        later = f" Found by keywords only: {why}."
-    kept = f" Kept as before: {', '.join(done.kept)}." if done.kept else ""
+    parts = f" in {len(done.ids)} parts" if len(done.ids) > 1 else ""
     if done.replaced > 1:
         parts += f" instead of all its {done.replaced} parts"
-    shown = own_id(done.collection, done.ids[0], done.document)
-    place = f"collection {called(done.collection)}{made}{parts}: id {called(shown)}"
-    where = f"{'to' if done.moved else 'in'} {place}"
-    secret = f" {amount(done.masked, 'secret')} in it masked." if done.masked else ""
-    old = said_of_links(done)
+    place = f"collection {called(done.collection)}{made}{parts}"
+    own = called(own_id(done.collection, done.ids[0], done.document))
+    said = [f"{verb} {'to' if done.moved else 'in'} {place}: id {own}."]
+    if done.masked:
+        said.append(f"{amount(done.masked, 'secret')} in it masked.")
+    if done.kept:
+        said.append(f"Kept as before: {', '.join(done.kept)}.")
+    said += [*_how_found(done), *describe_links(done)]
     if done.expires:
-        old += f" Expires {done.expires}: it is kept then, and found no more."
+        said.append(f"Expires {done.expires}: from then on it is kept, but not found.")
     if done.lines:
         first, last = done.lines
-        old += (
-            f" Changed: line {first:,}."
-            if first == last
-            else f" Changed: lines {first:,}-{last:,}."
-        )
-    back, hint = "", f" {done.hint}." if done.hint else ""
+        said.append(f"Changed: line{f's {first:,}-' if first < last else ' '}{last:,}.")
+    said += [*_previous_notes(done), *([f"{done.hint}."] if done.hint else [])]
+    return " ".join([*said, *describe_near(done)])
+
+
+def _how_found(done: Stored) -> list[str]:
+    """A sentence if the text has no vector."""
+    if done.without_vector:
+        why = line(done.without_vector.removeprefix("keywords only: "), None)
+        return [f"Found by keywords only: {why}."]
+    if done.lacking:
+        return [f"Found by keywords only, until this is mended: {line(done.lacking, None)}"]
+    later = "Found by keywords now, by meaning once the model is there."
+    return [later] if done.pending else []
+
+
+def _previous_notes(done: Stored) -> list[str]:
+    """What the next sync does with the text of a file; the previous version, and how long."""
+    said, before = [], done.before
     if done.moved and done.moved.file:
-        back = " It is from a file: the next sync of its folder stores it where it was, too."
-    elif done.before.file:
-        back = " It is from a file: the next sync of its folder brings the file's text back."
-    back += f"{_before(done.before)}{hint}"
-    return f"{verb} {where}.{secret}{kept}{later}{old}{back}{said_of_near(done)}"
-
-
-def _before(done: Kept) -> str:
-    """The previous version, and how long it is kept."""
-    if done.fault:
-        return f" The version before was not kept: {line(done.fault, None)}"
-    return f" The version before: id {called(done.id)}, kept {done.days} days." if done.id else ""
+        said.append("It is from a file: the next sync of its folder stores it where it was, too.")
+    elif before.file:
+        said.append("It is from a file: the next sync of its folder brings the file's text back.")
+    if before.fault:
+        said.append(f"The version before was not kept: {line(before.fault, None)}")
+    elif before.id:
+        said.append(f"The version before: id {called(before.id)}, kept {before.days} days.")
+    return said

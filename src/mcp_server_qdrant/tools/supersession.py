@@ -6,20 +6,13 @@ from typing import Any
 
 from mcp_server_qdrant.core.datatypes import Document
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.core.notation import (
-    called,
-    document_id,
-    every,
-    heir_id,
-    line,
-    own_id,
-)
+from mcp_server_qdrant.core.notation import called, document_id, every, heir_id, line, own_id
 from mcp_server_qdrant.core.writes import Stored
 from mcp_server_qdrant.tools.rendering import day
 from mcp_server_qdrant.tools.services import Services
 
 
-def followed(one: Document, advice: str) -> str:
+def name_successor(one: Document, advice: str) -> str:
     """The sentence that names the successor of a text."""
     heir, place = heir_id(one) or "", one.superseded_in or one.collection
     return (
@@ -41,10 +34,10 @@ async def check_free(
         if heir is None or (heir.collection, heir.document) in listed or heir.document == own:
             continue
         if text is None or not text.strip().startswith(heir.text.strip()):
-            raise RequestError(f"supersedes: {followed(one, 'give that id.')}")
+            raise RequestError(f"supersedes: {name_successor(one, 'give that id.')}")
 
 
-async def linked(services: Services, done: Stored, olds: Sequence[Document] | None) -> Stored:
+async def link(services: Services, done: Stored, olds: Sequence[Document] | None) -> Stored:
     """Mark these texts as superseded by the stored one; [] lifts its links, None changes nothing.
 
     Raises RequestError.
@@ -59,35 +52,35 @@ async def linked(services: Services, done: Stored, olds: Sequence[Document] | No
     lifted = await store.lift(own)
     if not lifted and await points.heir(own):
         what = "to lift that, give the other one's id with supersedes=[]."
-        raise RequestError(f"It supersedes nothing. {followed(own, what)}")
+        raise RequestError(f"It supersedes nothing. {name_successor(own, what)}")
     return replace(done, lifted=tuple(lifted))
 
 
-def said_of_links(done: Stored) -> str:
+def describe_links(done: Stored) -> list[str]:
     """The texts that it supersedes now, those it no longer supersedes, and its successor."""
-    said = ""
+    said = []
     if done.retired:
-        said += f" Superseded: id {every(map(document_id, done.retired))}."
+        said.append(f"Superseded: id {every(map(document_id, done.retired))}.")
     if done.lifted:
-        said += f" Superseded no more: id {every(map(document_id, done.lifted))}."
+        said.append(f"Superseded no more: id {every(map(document_id, done.lifted))}.")
     elif done.lifted is not None:
-        said += " It superseded nothing."
+        said.append("It superseded nothing.")
     if done.heir:
-        own, heir = _own(done), called(document_id(done.heir))
-        said += (
-            f" It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
+        own, heir = _own_id(done), called(document_id(done.heir))
+        said.append(
+            f"It stays superseded by id {heir} of {called(done.heir.collection)}: if it holds "
             f"again, call with id={own} and supersedes={heir}."
         )
     return said
 
 
-def said_of_near(done: Stored) -> str:
+def describe_near(done: Stored) -> list[str]:
     """Memories about the same subject, one per line, and how to retire outdated ones."""
     if not done.near:
-        return ""
+        return []
     lines = [
-        f" Same subject; what is outdated: call with id={_own(done)} and its id as supersedes; "
-        "to keep one text only, delete the other."
+        f"On the same subject; if one is outdated, call with id={_own_id(done)} and its id as "
+        "supersedes; to keep only one of them, delete the other:"
     ]
     for known, cosine, heir in done.near:
         where = f" in {called(known.collection)}" if known.collection != done.collection else ""
@@ -95,10 +88,10 @@ def said_of_near(done: Stored) -> str:
         about += f", superseded by id {called(document_id(heir))}" if heir else ""
         own = called(document_id(known))
         lines += [f"- [{cosine:.2f}] id {own}{where}{about}", f"> {line(known.text)}"]
-    return "\n".join(lines)
+    return ["\n".join(lines)]
 
 
-def structured_near(done: Stored) -> list[dict[str, Any]]:
+def near_data(done: Stored) -> list[dict[str, Any]]:
     """The same as data."""
     return [
         {"id": document_id(known), "relevance": round(cosine, 3), "collection": known.collection}
@@ -107,5 +100,5 @@ def structured_near(done: Stored) -> list[dict[str, Any]]:
     ]
 
 
-def _own(done: Stored) -> str:
+def _own_id(done: Stored) -> str:
     return called(own_id(done.collection, done.ids[0], done.document))

@@ -55,23 +55,24 @@ async def why_not(
     Raises RequestError if no text or several have the id, UnknownCollection, and BackendError if a
     search fails.
     """
-    text = await _located(services, wanted, collection or _only(asked.collections))
+    named = asked.collections or ()
+    text = await _find_text(services, wanted, collection or (named[0] if len(named) == 1 else None))
     search = partial(services.pipeline.search, folder=folder)
     page, scope = await search(asked), await services.catalog.scope(folder)
     names = scope.names if scope and asked.collections is None else asked.collections
     searched = [target.collection for target in await services.catalog.resolve(names)]
-    said, change = _shown(page, text), Change()
+    said, change = _found_sentence(page, text), Change()
     if not said:
-        said, change = await _held_back(search, asked, page, text, searched)
+        said, change = await _explain_gates(search, asked, page, text, searched)
     faults = [one for one in page.statuses if one.collection == text.collection]
     # Rank and words are those without what hides the text.
     opened = asked.model_copy(update=change)
     return [
         *said,
-        *_state(text),
-        await _legs(search, opened, text),
-        *await _words(services, opened, text),
-        *_numbers(await _best_part(search, opened, text)),
+        *_state_sentences(text),
+        await _leg_ranks(search, opened, text),
+        *await _compare_words(services, opened, text),
+        *_relevance_sentence(await _find_best_part(search, opened, text)),
         *(f"{called(one.collection)}: {one.reason}" for one in faults if one.state != "ok"),
         f"The page has {amount(len(page.results), 'result')}; "
         f"notes: {' '.join(page.notes) or 'none'}",
@@ -83,14 +84,14 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
 
     Raises as `why_not` does.
     """
-    text = await _located(services, wanted, None)
+    text = await _find_text(services, wanted, None)
     parts = await asyncio.to_thread(asks, prompt, recall.ASKED)
     if not parts:
         return [
             "Nothing is searched for this prompt: recall looks for its sentences, of more than two "
             "words, and not for code, logs, quoted lines or paths."
         ]
-    found = [one.document for _, one in await recall.fitting(services, folder, parts)]
+    found = [one.document for _, one in await recall.find_fitting(services, folder, parts)]
     said = [f"Searched: {every(parts)}."]
     if place := next((n for n, one in enumerate(found, 1) if key_of(one) == key_of(text)), 0):
         said.append(f"Recalled: it is text {place} of {len(found)}; each session gets it once.")
@@ -98,20 +99,16 @@ async def why_not_recalled(services: Services, prompt: str, wanted: str, folder:
     said.append(f"Not recalled; {amount(len(found), 'other text')} would be.")
     scope, home = await services.catalog.scope(folder), await services.catalog.home(folder)
     outside = scope is not None and text.collection not in scope.names
-    if (why := recall.kept_back(text, home)) or outside:
+    if (why := recall.why_not_recallable(text, home)) or outside:
         said += [why] if why else []
         command = shlex.join(["mcp-server-qdrant", "describe", text.collection])
         said.append(f"Scope: `{command} --folder {shlex.quote(str(folder))}` adds its collection.")
     for part in parts:
-        said += await _part(services, part, text, folder)
-    return [*said, *_state(text)]
+        said += await _explain_part(services, part, text, folder)
+    return [*said, *_state_sentences(text)]
 
 
-def _only(names: Sequence[str] | None) -> str | None:
-    return names[0] if names and len(names) == 1 else None
-
-
-async def _located(services: Services, wanted: str, collection: str | None) -> Document:
+async def _find_text(services: Services, wanted: str, collection: str | None) -> Document:
     """A part of the text with this id, preferably in that collection."""
     known = collection if collection in await services.catalog.names() else None
     for place in dict.fromkeys((known, None)):
@@ -127,7 +124,7 @@ async def _located(services: Services, wanted: str, collection: str | None) -> D
     raise RequestError(f"No text has the id {wanted!r}{within if allowed else ''}.")
 
 
-def _place(page: SearchPage, text: Document) -> int | None:
+def _rank_of(page: SearchPage, text: Document) -> int | None:
     """The index of the text on a page, or of the result that has it as a copy; None: absent."""
     for place, one in enumerate(page.results):
         if key_of(text) in map(key_of, (one.document, *one.also)):
@@ -135,9 +132,9 @@ def _place(page: SearchPage, text: Document) -> int | None:
     return None
 
 
-def _shown(page: SearchPage, text: Document) -> list[str]:
+def _found_sentence(page: SearchPage, text: Document) -> list[str]:
     """A sentence on the rank of the text on the page; empty if it is not there."""
-    if (place := _place(page, text)) is None:
+    if (place := _rank_of(page, text)) is None:
         return []
     one = page.results[place]
     if key_of(one.document) != key_of(text):
@@ -147,12 +144,8 @@ def _shown(page: SearchPage, text: Document) -> list[str]:
     return [f"{said}." if one.passages else f"{said}, {room}."]
 
 
-async def _held_back(
-    search: Search,
-    asked: SearchRequest,
-    page: SearchPage,
-    text: Document,
-    searched: Sequence[str],
+async def _explain_gates(
+    search: Search, asked: SearchRequest, page: SearchPage, text: Document, searched: Sequence[str]
 ) -> tuple[list[str], Change]:
     """Sentences on the gates that hide the text, and the change that finds it."""
     gates = _gates(asked, text, searched)
@@ -162,7 +155,7 @@ async def _held_back(
             deep = await search(asked.model_copy(update={**change, "limit": MAX_LIMIT}))
         except RequestError:  # no such tag, or no such key of the filter
             return None
-        at = _place(deep, text)
+        at = _rank_of(deep, text)
         return None if at is None else (at, deep.results[at].relevance or 0.0)
 
     def without(closed: Collection[str]) -> Change:
@@ -181,7 +174,7 @@ async def _held_back(
         change["score_threshold"] = math.floor(100 * relevance) / 100
     for limit in (asked.limit, at + 1, MAX_LIMIT):  # only a limit that was tried is named
         change |= {} if limit == asked.limit else {"limit": limit}
-        if (now := _place(await search(asked.model_copy(update=change)), text)) is not None:
+        if (now := _rank_of(await search(asked.model_copy(update=change)), text)) is not None:
             break
     last = page.results[-1].relevance if page.results else None
     beside = "" if last is None else f", and that of the last result {last:.2f}"
@@ -239,13 +232,13 @@ def _gates(
     }
 
 
-async def _legs(search: Search, asked: SearchRequest, text: Document) -> str:
+async def _leg_ranks(search: Search, asked: SearchRequest, text: Document) -> str:
     """A sentence on the rank by meaning only and by keywords only."""
     ranks = []
     for leg, algorithm in LEGS.items():
         alone = {"algorithm": algorithm, "limit": MAX_LIMIT, "score_threshold": 0.0}
         try:
-            place = _place(await search(asked.model_copy(update=alone)), text)
+            place = _rank_of(await search(asked.model_copy(update=alone)), text)
         except BackendError:  # no collection has this leg
             ranks.append(f"{leg} not searched")
             continue
@@ -253,7 +246,7 @@ async def _legs(search: Search, asked: SearchRequest, text: Document) -> str:
     return f"Rank by one leg alone: {', '.join(ranks)}."
 
 
-async def _words(services: Services, asked: SearchRequest, text: Document) -> list[str]:
+async def _compare_words(services: Services, asked: SearchRequest, text: Document) -> list[str]:
     """Sentences on the words of the query that the text has and lacks."""
     asked = asked.model_copy(update={"query": question(asked.query)})
     query = await services.pipeline.understanding.query(asked)
@@ -271,7 +264,7 @@ async def _words(services: Services, asked: SearchRequest, text: Document) -> li
     return said
 
 
-async def _best_part(search: Search, asked: SearchRequest, text: Document) -> Result | None:
+async def _find_best_part(search: Search, asked: SearchRequest, text: Document) -> Result | None:
     """The best result of a search within the text."""
     own = {"within": str(text.document or text.id), "collections": [text.collection]}
     opened = {**OPEN, **own, "explain": True, "limit": None, "score_threshold": 0.0}
@@ -279,7 +272,7 @@ async def _best_part(search: Search, asked: SearchRequest, text: Document) -> Re
     return next(iter(found.results), None)
 
 
-def _numbers(one: Result | None) -> list[str]:
+def _relevance_sentence(one: Result | None) -> list[str]:
     """A sentence on how the relevance adds up; empty if a successor takes the text's place."""
     if one is None or one.why is None:
         return ["It has neither a vector nor words that this search could compare."]
@@ -293,7 +286,7 @@ def _numbers(one: Result | None) -> list[str]:
     return [f"Its best part has relevance {one.relevance or 0:.2f}{of}."]
 
 
-def _state(text: Document) -> list[str]:
+def _state_sentences(text: Document) -> list[str]:
     """Sentences on the text's state: superseded, expired, without a vector or a text."""
     said = []
     if heir := heir_id(text):
@@ -307,11 +300,11 @@ def _state(text: Document) -> list[str]:
     return said
 
 
-async def _part(services: Services, part: str, text: Document, folder: Path) -> list[str]:
+async def _explain_part(services: Services, part: str, text: Document, folder: Path) -> list[str]:
     """Sentences on how the text fits one part of a prompt, and why it is not recalled for it."""
-    page = await recall.searched(services, folder, part)
-    one = await _best_part(services.pipeline.search, recall.request(part), text)
-    said = [f"For {part!r}: {' '.join(_numbers(one))}".rstrip()]
+    page = await recall.search_part(services, folder, part)
+    one = await _find_best_part(services.pipeline.search, recall.make_request(part), text)
+    said = [f"For {part!r}: {' '.join(_relevance_sentence(one))}".rstrip()]
     if page.weak:
         said.append("Even the best match is weak: nothing is recalled for this.")
     elif one is None or (one.relevance or 0.0) < recall.LEAST:
@@ -321,6 +314,6 @@ async def _part(services: Services, part: str, text: Document, folder: Path) -> 
             f"Its meaning is below {recall.MEANING}, the least to be recalled; without vectors "
             f"its words are below {recall.WORDS}."
         )
-    elif _place(page, text) is None:
+    elif _rank_of(page, text) is None:
         said.append(f"It is not among the best {recall.LOOK} of what this folder covers.")
     return said
