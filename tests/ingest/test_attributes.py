@@ -6,7 +6,7 @@ import pytest
 
 from mcp_server_qdrant.core.datatypes import Document, NewDocument
 from mcp_server_qdrant.core.errors import RequestError
-from mcp_server_qdrant.ingest.attributes import check, fault, kept
+from mcp_server_qdrant.ingest.attributes import check, fault, keep_omitted
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def before(**fields) -> Document:
 def test_a_first_version_keeps_nothing():
     new = NewDocument("new", title="T")
 
-    assert kept(new, None) == (new, ())
+    assert keep_omitted(new, None) == (new, ())
 
 
 def test_what_is_left_out_stays_and_what_is_given_counts():
     old = before(metadata={"a": 1}, title="Old", tags=("x",), source="s")
 
-    assert kept(NewDocument("new", title="New", tags=()), old) == (
+    assert keep_omitted(NewDocument("new", title="New", tags=()), old) == (
         NewDocument("new", title="New", tags=(), metadata={"a": 1}, source="s"),
         ("metadata", "source"),
     )
@@ -85,8 +85,11 @@ def test_what_the_old_metadata_said_goes_with_it():
     said = {"name": "Old", "url": "s", "tags": ["x"]}
     old = before(metadata=said, title="Old", tags=("x",), source="s")
 
-    assert kept(NewDocument("new", metadata={"b": 2}), old) == (
+    assert keep_omitted(NewDocument("new", metadata={"b": 2}), old) == (
         NewDocument("new", metadata={"b": 2}),
         (),
     )
-    assert kept(NewDocument("new"), old) == (NewDocument("new", metadata=said), ("metadata",))
+    assert keep_omitted(NewDocument("new"), old) == (
+        NewDocument("new", metadata=said),
+        ("metadata",),
+    )

@@ -173,12 +173,8 @@ def _guessed(data: bytes, error: UnicodeDecodeError) -> tuple[str, list[str]]:
     alike = [one for one in found if (one.chaos, one.coherence) == (best.chaos, best.coherence)]
     western = any(WESTERN in one.could_be_from_charset for one in alike)
     encoding = WESTERN if western else best.encoding
-    return data.decode(encoding, "replace"), [f"is not UTF-8: it was read as {_called(encoding)}"]
-
-
-def _called(encoding: str) -> str:
-    """The usual name of an encoding."""
-    return encoding.upper().replace("CP", "Windows-").replace("_", "-")
+    usual = encoding.upper().replace("CP", "Windows-").replace("_", "-")
+    return data.decode(encoding, "replace"), [f"is not UTF-8: it was read as {usual}"]
 
 
 def readable(text: str) -> str:
@@ -212,13 +208,13 @@ def _storable(value: Any, depth: int, left: Iterator[int]) -> Any:
         return {_text(key): _storable(one, depth + 1, left) for key, one in value.items()}
     if isinstance(value, list | tuple | set):
         return [_storable(one, depth + 1, left) for one in value]
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return value
-    if isinstance(value, int) and FEWEST <= value <= MOST:
-        return value
-    return _text(value)
+    plain = (
+        value is None
+        or isinstance(value, bool)
+        or (isinstance(value, float) and math.isfinite(value))
+        or (isinstance(value, int) and FEWEST <= value <= MOST)
+    )
+    return value if plain else _text(value)
 
 
 def _text(value: Any) -> str:
@@ -291,14 +287,15 @@ def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) 
 def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
     """The title of a text, and its marks; the one that repeats the title loses its name.
 
-    The title is the given one, else the only outermost heading, else the file's name. If several
-    headings are versions, as in a changelog, none of them is the title.
+    The title is the given one, else the only outermost heading, else the file's name with its
+    folder. If several headings are versions, as in a changelog, none of them is the title.
     """
     level = min((mark.level for mark in marks), default=0)
     outermost = [mark for mark in marks if mark.level == level]
     versions = [mark for mark in marks if VERSION.match(mark.name)]
     alone = len(outermost) == 1 and (len(versions) < 2 or outermost[0] not in versions)
-    title = given or (outermost[0].name if alone else _file(path))
+    file = "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
+    title = given or (outermost[0].name if alone else file)
     if not outermost or f" {_words(outermost[0].name)} " not in f" {_words(title)} ":
         return title, tuple(marks)
     return title, tuple(replace(one, name="") if one is outermost[0] else one for one in marks)
@@ -306,11 +303,6 @@ def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tupl
 
 def _words(text: str) -> str:
     return " ".join(WORD.findall(text.casefold()))
-
-
-def _file(path: str) -> str:
-    """The name of a file without its suffix, preceded by its folder."""
-    return "/".join(PurePosixPath(name_of(path)).with_suffix("").parts[-2:])
 
 
 def edited(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:

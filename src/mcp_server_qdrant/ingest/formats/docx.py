@@ -25,7 +25,7 @@ def read(path: str, data: bytes) -> Contents:
 
     archive = ZipFile(io.BytesIO(data))
     about = dublin_core(archive, "docProps/core.xml")
-    settled, beside, broken = _settled(archive)
+    settled, beside, broken = _rearrange(archive)
     made = mammoth.convert_to_html(settled, style_map=HEADINGS, convert_image=lambda _: [])
     page = html.parsed(made.value + "".join(f"<p>{escape(one)}</p>" for one in beside))
     for link in page.select("a[href*=note-ref]"):  # back from a note to its reference
@@ -35,7 +35,7 @@ def read(path: str, data: bytes) -> Contents:
     return document(text, about, left_out)
 
 
-def _settled(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
+def _rearrange(archive: ZipFile) -> tuple[io.BytesIO, Iterable[str], int]:
     """(document rearranged for mammoth, texts of other parts, number of damaged parts).
 
     If mammoth needs a damaged part, it fails later.

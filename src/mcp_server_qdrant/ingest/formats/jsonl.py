@@ -53,7 +53,7 @@ def _loaded(path: str, line: bytes) -> tuple[Loaded, list[str]]:
 def loaded(path: str, row: dict[str, Any]) -> tuple[Loaded, list[str]]:
     """The text of a line, or a row, and notes on what could not be read."""
     if exported.is_record(row.get(exported.KEY)):
-        return exported.of_row(path, row, headings)
+        return exported.restore_row(path, row, headings)
     when, notes = created({key: row.pop(key) for key in TIMES if key in row})
     row = storable(row)
     key = next((key for key in TEXTS if isinstance(row.get(key), str)), None)

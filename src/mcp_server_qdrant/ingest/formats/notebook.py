@@ -28,15 +28,14 @@ def read(path: str, text: str) -> Contents:
     if not isinstance(cells, list):
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")
     about = mapping(notebook.get("metadata"))
-    language = _joined(mapping(about.get("language_info")).get("name")) or ""
+    language = _join(mapping(about.get("language_info")).get("name")) or ""
     faults: list[tuple[str, int]] = []
     text, found, starts = "", list[Mark](), list[Mark]()
     for number, cell in enumerate(cells, 1):
-        source = _joined(mapping(cell).get("source"))
+        source = _join(mapping(cell).get("source"))
         if source is None:
             faults.append(("has no source", number))
-            continue
-        if not source.strip():
+        if not (source and source.strip()):
             continue
         within = list(headings(source)) if cell.get("cell_type") == "markdown" else []
         found += [replace(mark, start=len(text) + mark.start) for mark in within]
@@ -45,12 +44,12 @@ def read(path: str, text: str) -> Contents:
         if cell.get("cell_type") == "code":
             source = "\n\n".join([f"```{language}\n{source}\n```", *_outputs(cell)])
         text += f"{source}\n\n"
-    title, marks = titled(path, found, (_joined(about.get("title")) or "").strip())
-    marks = tuple(sorted([*marks, *starts], key=lambda mark: mark.start))
+    title, sections = titled(path, found, (_join(about.get("title")) or "").strip())
+    marks = tuple(sorted([*sections, *starts], key=lambda mark: mark.start))
     return Contents([Loaded(text, title, marks=marks)], fault_notes("cell", faults))
 
 
-def _joined(value: Any) -> str | None:
+def _join(value: Any) -> str | None:
     """A string, which may be stored as a list of lines; None for anything else."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         value = "".join(value)
@@ -61,7 +60,7 @@ def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
     """The text outputs of a cell, without pictures and HTML."""
     outputs = cell.get("outputs")
     for output in map(mapping, outputs if isinstance(outputs, list) else ()):
-        shown = _joined(output.get("text") or mapping(output.get("data")).get("text/plain"))
+        shown = _join(output.get("text") or mapping(output.get("data")).get("text/plain"))
         if output.get("output_type") == "error":
             shown = readable(f"{output.get('ename')}: {output.get('evalue')}")
         if shown and shown.strip():
