@@ -87,8 +87,8 @@ def test_the_file_counts_as_it_is_when_it_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "size", "reason"),
     [
-        ("a.md", 10_001, "is larger than 0 MB: it has 0.0"),
-        ("a.jsonl", 200_001, "is larger than 0 MB: it has 0.2"),
+        ("a.md", 10_001, "has 10,001 bytes, more than the 10,000 that are read"),
+        ("a.jsonl", 200_001, "has 200,001 bytes, more than the 200,000 that are read"),
     ],
 )
 def test_a_file_too_large_is_not_read(name, size, reason, tmp_path):

@@ -245,7 +245,7 @@ class Sync(Outcomes[FileJob]):
             data = file.read(most + 1) if status.st_size <= most else b""
         size = max(len(data), status.st_size)
         if size > most:
-            raise UnusableFile(f"is larger than {most / MB:,.0f} MB: it has {size / MB:,.1f}")
+            raise UnusableFile(f"has {size:,} bytes, more than the {most:,} that are read")
         return replace(found, size=status.st_size, mtime=status.st_mtime_ns), data
 
     def _owned(self, found: Found, texts: Sequence[Loaded]) -> tuple[list[Loaded], list[str]]:
