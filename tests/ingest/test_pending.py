@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import pytest
-from qdrant_client import models
 
 from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
@@ -53,8 +52,7 @@ async def with_pending(engine: Engine, encoder: FakeEncoder, count: int) -> Asyn
         yield services
 
 
-async def test_a_text_that_the_model_cannot_read_waits_for_no_vector(engine):
-    encoder = FakeEncoder()
+async def test_a_text_that_the_model_cannot_read_waits_for_no_vector(engine, encoder):
     encoder.unread = {"1"}
     async with with_pending(engine, encoder, 3) as services:
         await backfill_of(services).fill_all()
@@ -132,13 +130,6 @@ async def test_a_text_that_is_stored_while_one_is_encoded_never_gets_its_vector(
     assert "pending" not in record.payload["doc"]
     expected = dense("boats lie still")
     assert record.vector["fast-bag-of-words"] == pytest.approx(expected, abs=1e-6)
-
-
-async def test_marks_of_earlier_versions_are_filled_too(engine):
-    async with with_pending(engine, FakeEncoder(), 2) as services:
-        await engine.set_payload("notes", {"pending": "dense"}, models.Filter(), key="doc")
-        assert await backfill_of(services).fill_all() == 2
-        assert await pending(engine) == 0
 
 
 async def pending(engine: Engine, collection: str = "notes") -> int:
