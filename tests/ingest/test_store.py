@@ -53,9 +53,6 @@ def test_a_points_id_is_a_uuid5_of_collection_document_and_chunk():
 
     assert point_id("notes", "d1", 3) == str(expected)
     assert str(NAMESPACE) == "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"  # never to be changed
-
-
-def test_ids_of_different_places_differ():
     assert len({point_id(*place) for place in [("a", "b", 1), ("ab", "", 1), ("a", "b", 11)]}) == 3
 
 
@@ -168,15 +165,22 @@ async def test_the_same_text_twice_is_one_memory(engine, services):
     assert len(await stored(engine)) == 1
 
 
-async def test_an_id_updates_what_it_names_and_keeps_what_is_left_out(engine, services):
+async def test_an_id_updates_what_it_names_keeps_what_is_left_out_and_removes_what_is_given_empty(
+    engine, services
+):
     given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
+    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
     await remember(services, "notes", "roses", id="plan", **given)
     (done,) = await remember(services, "notes", "moss", id="plan")
     (record,) = await stored(engine)
+    (emptied,) = await remember(services, "notes", "roses", id="plan", **empty)
+    (bare,) = await stored(engine)
 
     assert (done.updated, done.kept) == (True, ("metadata", "title", "source", "tags"))
     payload = {name: record.payload[name] for name in ("document", *given)}
     assert payload == {"document": "moss", **given, "tags": ["bed"]}
+    assert (emptied.kept, bare.payload["metadata"]) == ((), {})
+    assert not {"title", "tags", "source"} & set(bare.payload)
 
 
 @pytest.mark.parametrize("point", [17, "6f1ca6a5-6dd5-5d1b-9f0e-4b1f3cf0a2a7"])
@@ -199,18 +203,6 @@ async def test_the_id_of_another_tools_point_updates_that_point(engine, services
     assert (found.text, found.metadata) == ("moss", {"v": 1})
 
 
-async def test_what_is_given_empty_is_removed(engine, services):
-    given = {"metadata": {"v": 1}, "title": "Plan", "tags": ("bed",), "source": "a.md"}
-    empty = {"metadata": {}, "title": "", "tags": (), "source": ""}
-    await remember(services, "notes", "roses", id="plan", **given)
-    (done,) = await remember(services, "notes", "roses", id="plan", **empty)
-    (record,) = await stored(engine)
-
-    assert done.kept == ()
-    assert record.payload["metadata"] == {}
-    assert not {"title", "tags", "source"} & set(record.payload)
-
-
 async def test_a_long_text_becomes_chunks_that_name_their_document(engine, services):
     (done,) = await remember(services, "notes", LONG, id="d")
     records = sorted(await stored(engine), key=lambda r: r.payload["doc"]["chunk"])
@@ -226,7 +218,7 @@ async def test_a_long_text_becomes_chunks_that_name_their_document(engine, servi
     )
 
 
-async def test_a_shorter_text_drops_the_chunks_it_no_longer_has(engine, services):
+async def test_a_shorter_text_drops_the_chunks_that_it_lacks(engine, services):
     (before,) = await remember(services, "notes", LONG, id="d")
     await remember(services, "notes", "another", id="other")
     (after,) = await remember(services, "notes", SHORTER, id="d")
@@ -290,32 +282,29 @@ async def test_a_store_reads_the_first_part_before_and_after_the_commit_and_asks
     assert asked == {case: [call.split()[0] for call in calls] for case, calls in CALLS.items()}
 
 
-async def test_an_update_keeps_when_it_was_created(engine, services):
+SAID = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+
+
+@pytest.mark.parametrize(
+    ("said", "created", "words"), [(None, "2026-01-01", []), (SAID, "2020-05-01", ["May"])]
+)
+async def test_an_update_keeps_when_it_was_created_which_a_caller_may_say(
+    engine, services, said, created, words
+):
     at(services, datetime(2026, 1, 1, tzinfo=UTC))
-    await remember(services, "notes", "roses", id="d")
+    await remember(services, "notes", "roses", id="d", created_at=said)
+    (first,) = await stored(engine)
     at(services, datetime(2026, 2, 1, tzinfo=UTC))
     await remember(services, "notes", "moss", id="d")
-    (record,) = await stored(engine)
-
-    assert record.payload["created_at"] == "2026-01-01T00:00:00Z"
-    assert record.payload["updated_at"] == "2026-02-01T00:00:00Z"
-    assert list(record.vector["bm25"].indices) == Bm25Encoder().tokens("moss"), "no date's words"
-
-
-async def test_a_caller_may_say_when_it_was_created(engine, services):
-    when = datetime(2020, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
-    await remember(services, "notes", "roses", id="plan", created_at=when)
-    (first,) = await stored(engine)
-    services.store.now = lambda: datetime(2026, 1, 2, tzinfo=UTC)
-    await remember(services, "notes", "roses and moss", id="plan")
-    (corrected,) = await stored(engine)
+    (second,) = await stored(engine)
 
     times = [
-        [one.payload[key] for key in ("created_at", "updated_at")] for one in (first, corrected)
+        [one.payload[f"{key}_at"][:10] for key in ("created", "updated")] for one in (first, second)
     ]
-    assert times == [["2020-05-01T00:00:00Z"] * 2, ["2020-05-01T00:00:00Z", "2026-01-02T00:00:00Z"]]
-    (may,) = Bm25Encoder().tokens("May")
-    assert all(may in one.vector["bm25"].indices for one in (first, corrected))
+    assert times == [[created] * 2, [created, "2026-02-01"]]
+    tokens = {*Bm25Encoder().tokens(" ".join(["moss", *words]))}
+    assert tokens <= {*second.vector["bm25"].indices}
+    assert said or tokens == {*second.vector["bm25"].indices}, "no date's words"
 
 
 async def test_a_new_collection_knows_its_model(engine, services):
@@ -360,14 +349,17 @@ async def test_a_name_near_an_existing_one_is_refused_and_that_one_named(engine,
     )
 
 
-async def test_a_name_that_shares_its_beginning_with_another_is_a_name_of_its_own(services):
-    for name in ("about-taxes", "about-maps", "about-trains"):
+async def test_names_that_share_a_beginning_or_differ_by_a_number_or_a_last_letter_are_no_slips(
+    services,
+):
+    names = {"about-taxes", "about-maps", "about-trains", "n-2023", "n-2024", "proj-a", "proj-b"}
+    for name in sorted(names):
         await services.store.store(NewDocument(name), name)
 
     with pytest.raises(RequestError, match="into 'about-maps', if that"):
         await services.store.store(NewDocument("moss"), "about_maps")
 
-    assert {*await services.catalog.names()} == {"about-maps", "about-taxes", "about-trains"}
+    assert {*await services.catalog.names()} == names
 
 
 async def test_the_officials_collection_is_written_with_its_own_vector_only(engine, services):
@@ -464,15 +456,6 @@ async def test_texts_without_any_word_are_stored_too(engine, services):
     await remember(services, "notes", "!!! ??? ...", "🦄🦄")
 
     assert len(await stored(engine)) == 2
-
-
-@pytest.mark.parametrize(("one", "other"), [("notes-2023", "notes-2024"), ("proj-a", "proj-b")])
-async def test_names_that_differ_by_a_number_or_a_letter_at_the_end_are_no_slips(
-    services, one, other
-):
-    await remember(services, one, "roses")
-
-    assert (await services.store.store(NewDocument("moss"), other)).created_collection
 
 
 async def test_the_configured_default_collection_is_made_however_it_is_named():

@@ -159,7 +159,9 @@ async def test_what_changed_is_stored_and_what_is_gone_removed_exactly(
     assert counts(again) == (0, 0, 0, 7, 0)
 
 
-async def test_of_a_changed_file_only_the_changed_parts_are_encoded(encoder, services, notes):
+async def test_only_changed_parts_are_encoded_and_a_new_time_alone_embeds_nothing(
+    encoder, services, notes, monkeypatch
+):
     await sync(services, notes)
     whole, encoder.documents = list(encoder.documents), []
     file = notes / "sub/long.md"
@@ -170,11 +172,7 @@ async def test_of_a_changed_file_only_the_changed_parts_are_encoded(encoder, ser
     assert not {*encoder.documents} & {*whole}
     assert len(encoder.documents) < report.texts
 
-
-async def test_a_new_time_alone_embeds_nothing(encoder, services, notes, monkeypatch):
-    await sync(services, notes)
     encoder.documents = []
-    file = notes / "sub/long.md"
     rewrite(file, file.read_text())
     report = await sync(services, notes)
     known = report.stored["notes/sub/long.md"]
@@ -187,7 +185,8 @@ async def test_a_new_time_alone_embeds_nothing(encoder, services, notes, monkeyp
 
     monkeypatch.setattr(Sync, "_read", read)
     assert counts(await sync(services, notes)) == (0, 0, 0, 7, 0)
-    assert await services.history.versions("notes/sub/long.md") == []
+    versions = await services.history.versions("notes/sub/long.md")
+    assert versions == [], "what nobody edited is not kept"
 
 
 async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
@@ -214,27 +213,21 @@ async def test_a_file_that_cannot_be_read_is_left_alone_until_it_changes(
     assert read.count("notes/bad.pdf") == 2
 
 
-async def test_lines_of_a_list_come_and_go(engine, services, notes):
+async def test_lines_of_a_list_come_and_go_and_stay_when_it_is_renamed(engine, services, notes):
     await sync(services, notes)
     rewrite(notes / "list.jsonl", '{"id": "two", "text": "second"}\n{"id": "x", "text": "y"}\n')
     await sync(services, notes)
-    found = await stored(engine)
-
-    assert point_id("things", "one", 0) not in found
-    assert found[point_id("things", "two", 0)][0]["document"] == "second"
-    assert point_id("things", "x", 0) in found
-
-
-async def test_a_list_that_is_renamed_keeps_its_texts(engine, services, notes):
-    await sync(services, notes)
+    before = await stored(engine)
     (notes / "list.jsonl").rename(notes / "renamed.jsonl")
     report = await sync(services, notes)
     again = await sync(services, notes)
-    found = await stored(engine)
+    after = await stored(engine)
 
+    one, two, x = (point_id("things", name, 0) for name in ("one", "two", "x"))
+    assert (one in before, before[two][0]["document"], x in before) == (False, "second", True)
     assert (report.new, report.removed) == (["notes/renamed.jsonl"], ["notes/list.jsonl"])
     assert counts(again) == (0, 0, 0, 7, 0)
-    assert found[point_id("things", "one", 0)][0]["doc"]["file"]["path"] == "notes/renamed.jsonl"
+    assert after[two][0]["doc"]["file"]["path"] == "notes/renamed.jsonl"
 
 
 @pytest.mark.parametrize("first", ["a.jsonl", "z.jsonl"])
@@ -262,21 +255,17 @@ async def test_a_mirror_leaves_alone_what_is_of_other_folders_and_tools(
     await services.store.store(NewDocument("by hand", id="hand"), "things")
     await sync(services, other)
     await sync(services, notes)
+    rewrite(notes / "n1.md", "other")
+    report = await sync(services, notes / "n1.md")
     (notes / "n2.md").unlink()
     await sync(services, notes, selection=Selection(include=("*.md",)))
     found = await stored(engine)
 
+    assert (report.changed, report.removed) == (["notes/n1.md"], []), "a file without the others"
+
     assert point_id("things", "hand", 0) in found
     assert point_id("things", "other/n2.md", 0) in found
     assert point_id("things", "notes/n2.md", 0) not in found
-
-
-async def test_a_single_file_is_mirrored_without_the_others_of_its_folder(services, notes):
-    await sync(services, notes)
-    rewrite(notes / "n1.md", "other")
-    report = await sync(services, notes / "n1.md")
-
-    assert (report.changed, report.removed) == (["notes/n1.md"], [])
 
 
 async def test_a_folder_that_holds_nothing_of_before_is_refused(engine, services, notes):
@@ -358,17 +347,6 @@ async def test_a_collection_that_was_deleted_elsewhere_is_filled_anew(
 
     assert after.keys() == before.keys()
     assert counts(report) == (7, 0, 0, 0, 0)
-
-
-async def test_texts_that_were_deleted_elsewhere_come_back_with_the_next_run(
-    engine, services, notes
-):
-    first = await sync(services, notes)
-    before = await stored(engine)
-    await engine.delete("things", [point_id("things", "notes/n1.md", 0)])
-    report = await sync(services, notes, before=first)
-
-    assert (await stored(engine), counts(report)) == (before, (1, 0, 0, 6, 0))
 
 
 async def test_a_dry_run_says_what_would_be_and_does_nothing(engine, encoder, services, notes):
@@ -473,21 +451,25 @@ async def test_two_runs_at_once_make_what_one_makes(engine, services, notes):
     await engine.delete_collection("things")
     services.catalog.forget("things")
     await services.store.ensure("things", create=True)
-    await asyncio.gather(*(sync(services, notes) for _ in range(2)))
+    await asyncio.gather(sync(services, notes), sync(services, notes))
 
     assert await stored(engine) == expected
 
 
-async def test_a_run_that_stopped_half_way_is_taken_up(engine, encoder, services, notes):
-    await sync(services, notes)
+async def test_a_run_that_stopped_half_way_is_taken_up_and_what_was_deleted_elsewhere_comes_back(
+    engine, services, notes
+):
+    first = await sync(services, notes)
     expected = await stored(engine)
-    some = sorted(expected)[::2]
-    await engine.delete("things", some)
-    encoder.documents = []
+    await engine.delete("things", sorted(expected)[::2])
     report = await sync(services, notes)
 
     assert await stored(engine) == expected
     assert 0 < report.texts < len(expected)
+
+    await engine.delete("things", [point_id("things", "notes/n1.md", 0)])
+    report = await sync(services, notes, before=first)
+    assert (await stored(engine), counts(report)) == (expected, (1, 0, 0, 6, 0))
 
 
 @pytest.mark.parametrize("state", ["failed", "downloading", "loading"])
