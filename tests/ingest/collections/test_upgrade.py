@@ -79,6 +79,8 @@ async def test_a_dense_collection_gets_keywords_and_keeps_all_it_had(engine):
     done = await upgrades(engine, lambda *line: told.append(line)).keywords("notes")
     after = await stored(engine)
 
+    assert (await upgrades(engine).keywords("notes")).points == 0, "it is done"
+    assert await stored(engine) == after
     assert (done.points, done.textless) == (len(TEXTS), 0)
     assert told[-1] == ("notes", len(TEXTS), len(TEXTS))
     assert after.keys() == before.keys()
@@ -99,16 +101,6 @@ async def test_the_upgraded_collection_is_searched_by_words(engine, services):
 
     assert texts(page)[0] == TEXTS[37]
     assert page.results[0].why["words"] > 0
-
-
-async def test_upgrading_again_changes_nothing(engine):
-    await upgrades(engine).keywords("notes")
-    before = await stored(engine)
-
-    done = await upgrades(engine).keywords("notes")
-
-    assert done.points == 0
-    assert await stored(engine) == before
 
 
 async def test_while_it_is_filled_searches_go_on_as_before_and_none_fails(engine, services):
@@ -315,36 +307,27 @@ async def test_a_server_of_the_new_model_does_not_search_its_vector_before_it_is
         assert (await services.catalog.target("notes")).dense.vector == "fast-other"
 
 
-async def test_the_old_vectors_are_dropped_when_asked(engine):
+async def test_old_and_never_filled_vectors_are_dropped_when_asked(engine):
+    bulk = Bulk(engine, CONTENT_FIELDS)
+    await bulk.begin("notes", "fast-half", 8)
     new = FakeEncoder("fake/Other", size=32)
-
     done = await upgrades(engine).model("notes", new, SAYS, drop=True)
 
-    assert (done.kept, done.dropped) == ((), (VECTOR,))
+    assert (done.kept, {*done.dropped}) == ((), {VECTOR, "fast-half"})
     assert set((await stored(engine))[1].vector) == {"fast-other"}
+    assert (await bulk.shape("notes")).filling == frozenset()
 
 
-async def test_a_model_that_cannot_encode_changes_nothing(engine):
+async def test_a_model_that_cannot_encode_or_is_of_another_size_changes_nothing(engine):
     new = FakeEncoder("fake/Other", size=32)
     new.be("failed")
     before = await Bulk(engine, CONTENT_FIELDS).shape("notes")
     with pytest.raises(EncoderUnavailable):
         await upgrades(engine).model("notes", new, SAYS)
-
-    assert await Bulk(engine, CONTENT_FIELDS).shape("notes") == before
-
-
-async def test_a_vector_that_was_never_filled_is_dropped_with_its_mark(engine):
-    bulk = Bulk(engine, CONTENT_FIELDS)
-    await bulk.begin("notes", "fast-half", 8)
-    await upgrades(engine).model("notes", FakeEncoder("fake/Other", size=32), SAYS, drop=True)
-
-    assert (await bulk.shape("notes")).filling == frozenset()
-
-
-async def test_a_model_of_another_size_under_the_same_name_is_refused(engine):
     with pytest.raises(RequestError, match="another size: 64, and fake/Bag-of-Words makes 32"):
         await upgrades(engine).model("notes", FakeEncoder(size=32), SAYS)
+
+    assert await Bulk(engine, CONTENT_FIELDS).shape("notes") == before
 
 
 class Old:

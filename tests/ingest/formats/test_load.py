@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import decode, storable, tags_of
-from mcp_server_qdrant.ingest.formats.load import load
+from mcp_server_qdrant.ingest.formats.load import BROKEN, load
 from mcp_server_qdrant.ingest.secrets import MASK
+from tests.ingest.formats.archives import BROKEN_ARCHIVES, refused
 from tests.made_secrets import KEYS
 
 
@@ -127,10 +128,13 @@ def test_a_file_is_read_as_its_name_says(path, data, title):
     ],
 )
 def test_a_file_without_text_or_of_no_encoding_is_refused_with_the_reason(path, data, reason):
-    with pytest.raises(UnusableFile) as caught:
-        load(path, data)
+    assert refused(path, data) == reason
 
-    assert str(caught.value) == reason
+
+@pytest.mark.parametrize("ending", ["docx", "odt", "pptx", "epub", "xlsx"])
+@pytest.mark.parametrize("data", BROKEN_ARCHIVES)
+def test_an_archive_that_is_broken_locked_or_another_one_is_refused(ending, data):
+    assert refused(f"n/x.{ending}", data) == BROKEN
 
 
 def test_dates_large_numbers_odd_keys_and_half_a_surrogate_pair_become_text():

@@ -4,11 +4,10 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 import xlsxwriter
 
 from mcp_server_qdrant.ingest.formats.load import load
-from tests.ingest.formats.archives import REFUSED, refused
+from tests.ingest.formats.archives import refused
 
 
 def book(**sheets: list[list[Any]]) -> bytes:
@@ -56,6 +55,5 @@ def test_a_sheet_that_is_no_table_and_ids_that_recur_are_named():
     ]
 
 
-@pytest.mark.parametrize(("data", "reason"), [*REFUSED, (book(A=[]), "has no text")])
-def test_what_cannot_be_read_is_refused_with_the_reason(data, reason):
-    assert refused("n/x.xlsx", data) == reason
+def test_one_without_text_is_refused_with_the_reason():
+    assert refused("n/x.xlsx", book(A=[])) == "has no text"
