@@ -273,7 +273,7 @@ async def test_a_folder_that_holds_nothing_of_before_is_refused(engine, services
     shutil.rmtree(notes)
     notes.mkdir()
     (notes / "unlike.md").write_text("another folder")
-    with pytest.raises(RequestError, match="None of the 7 files of 'notes'"):
+    with pytest.raises(RequestError, match="holds 7 files of 'notes'"):
         await sync(services, notes)
     before = len(await stored(engine))
     report = await sync(services, notes, empty=True)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mcp_server_qdrant.ingest.formats import html
 from mcp_server_qdrant.ingest.formats.base import Contents
-from mcp_server_qdrant.ingest.formats.html import declared
+from mcp_server_qdrant.ingest.formats.html import find_encoding
 from mcp_server_qdrant.ingest.formats.load import load
 
 
@@ -72,7 +72,7 @@ def test_without_a_title_the_first_heading_is_it(text, title):
 def test_a_declaration_counts_where_it_can_be_true(head, encoding):
     page = "<meta charset='windows-1252'><p>grüße".encode("windows-1252")
 
-    assert declared(head) == encoding
+    assert find_encoding(head) == encoding
     assert load("n/p.html", page).texts[0].text == "grüße"
 
 

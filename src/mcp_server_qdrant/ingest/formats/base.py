@@ -102,7 +102,7 @@ def fault_notes(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
     return notes
 
 
-def collected(
+def collect(
     unit: str,
     items: Iterable[tuple[int, Any]],
     loaded: Callable[[Any], tuple[Loaded, list[str]]],
@@ -182,7 +182,7 @@ def readable(text: str) -> str:
     return SURROGATE.sub("\ufffd", text).replace("\0", "")
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The value of a JSON file. Raises UnusableFile."""
     try:
         return json.loads(text)
@@ -227,27 +227,27 @@ def mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def changed(value: Any, change: Callable[[str], str]) -> Any:
+def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     """Metadata with a function applied to each string value."""
     if isinstance(value, Mapping):
-        return {key: changed(one, change) for key, one in value.items()}
+        return {key: map_strings(one, change) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(changed(one, change) for one in value)
+        return type(value)(map_strings(one, change) for one in value)
     return change(value) if isinstance(value, str) else value
 
 
-def described(words: str) -> str:
+def describe(words: str) -> str:
     """A picture's description; "" if it is a file name or has no words."""
     words = " ".join(words.split())
     return "" if NO_WORDS.fullmatch(words) else words
 
 
-def unread(count: int, what: str) -> list[str]:
+def note_unread(count: int, what: str) -> list[str]:
     """A note on things that were left out, if there are any."""
     return [f"{count:,} {what}{'s were' if count > 1 else ' was'} not read"] if count else []
 
 
-def created(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
+def find_date(times: Mapping[str, Any]) -> tuple[datetime | None, list[str]]:
     """The first valid time among the values, and a note on each impossible one."""
     found = next((when for when in map(stated, times.values()) if when), None)
     faults = [f"has {name!r} that is {CALENDAR}" for name in times if impossible(times[name])]
@@ -276,7 +276,7 @@ def dublin_core(archive: ZipFile, name: str) -> dict[str, str]:
     return {term: value for term, value in about.items() if value}
 
 
-def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
+def as_document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) -> Contents:
     """A document with its declared author, language and date."""
     known = {"author": about.get("creator"), "language": about.get("language")}
     when = about.get("modified") or about.get("date") or about.get("created")
@@ -284,7 +284,7 @@ def document(text: Loaded, about: Mapping[str, str], notes: Sequence[str] = ()) 
     return Contents([replace(text, metadata=metadata or None, created_at=stated(when))], [*notes])
 
 
-def titled(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
+def choose_title(path: str, marks: Sequence[Mark], given: str = "") -> tuple[str, tuple[Mark, ...]]:
     """The title of a text, and its marks; the one that repeats the title loses its name.
 
     The title is the given one, else the only outermost heading, else the file's name with its
@@ -305,7 +305,7 @@ def _words(text: str) -> str:
     return " ".join(WORD.findall(text.casefold()))
 
 
-def edited(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:
+def replace_spans(text: Loaded, spans: Sequence[Span], put: str = "") -> Loaded:
     """The text with these spans replaced by `put`, and its marks moved accordingly."""
     marks, at, moved, last = [], 0, 0, 0
     for mark in text.marks:

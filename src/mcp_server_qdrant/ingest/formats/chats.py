@@ -16,9 +16,9 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    collected,
+    collect,
     name_of,
-    parsed,
+    parse_json,
     readable,
 )
 
@@ -58,10 +58,10 @@ class Turn:
 
 def read(path: str, text: str) -> Contents:
     """The chats of an export; another file with this name is one plain text."""
-    rows = parsed(text)
+    rows = parse_json(text)
     objects = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if any("chat_messages" in row or "mapping" in row for row in objects):
-        return collected("conversation", enumerate(rows, 1), partial(_load_chat, path))
+        return collect("conversation", enumerate(rows, 1), partial(_load_chat, path))
     return Contents([Loaded(text, name_of(path))])
 
 
@@ -73,7 +73,7 @@ def _load_chat(path: str, row: Any) -> tuple[Loaded, list[str]]:
         if not turns:
             raise UnusableFile("has no text")
         given = next(row[key] for key in ("uuid", "conversation_id", "id") if row.get(key))
-        text = conversation(turns, readable(str(row.get("name" if claude else "title") or "")))
+        text = join_turns(turns, readable(str(row.get("name" if claude else "title") or "")))
         when = moment(row.get("created_at" if claude else "create_time")) or text.created_at
         metadata = {"chat": "Claude" if claude else "ChatGPT"}
         text = replace(text, id=readable(f"{path}#{given}"), created_at=when, metadata=metadata)
@@ -124,7 +124,7 @@ def _find_name(mark: re.Match[str]) -> str:
     return mark[0]
 
 
-def conversation(turns: Sequence[Turn], title: str) -> Loaded:
+def join_turns(turns: Sequence[Turn], title: str) -> Loaded:
     """The turns in order; each question begins a section, each day a level-0 mark."""
     pieces, marks, days = list[str](), list[Mark](), set[str]()
     length, before = 0, ""

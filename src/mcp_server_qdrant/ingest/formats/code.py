@@ -35,10 +35,12 @@ TAB = "    "
 def read(path: str, text: str) -> Contents:
     """The text unchanged, with its definitions as marks."""
     found = _python(text) if path.endswith((".py", ".pyi")) else None
-    return Contents([Loaded(text, name_of(path), marks=marks(text) if found is None else found)])
+    return Contents(
+        [Loaded(text, name_of(path), marks=find_marks(text) if found is None else found)]
+    )
 
 
-def marks(text: str) -> tuple[Mark, ...]:
+def find_marks(text: str) -> tuple[Mark, ...]:
     """The definitions in order, with the indentation as level.
 
     A definition ends at a closing brace or `end` on a line of its own that is not indented deeper.

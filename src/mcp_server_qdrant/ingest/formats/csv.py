@@ -10,7 +10,7 @@ from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats import jsonl
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collected
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, collect
 
 SIGNS = ",;\t|"
 
@@ -59,7 +59,7 @@ def table(path: str, rows: Iterator[list[str] | None]) -> Contents:
     names: dict[str, None] = {}  # missing and duplicate ones get the column's number
     for number, cell in enumerate(map(str.strip, first), 1):
         names[f"{cell or 'column'} {number}" if not cell or cell in names else cell] = None
-    return collected("row", filled, partial(_load_row, path, names))
+    return collect("row", filled, partial(_load_row, path, names))
 
 
 def _load_row(
@@ -74,7 +74,7 @@ def _load_row(
     row |= {name: given[name] for name in ("title", *jsonl.TEXTS) if name in given}
     if not any(name in names for name in jsonl.TEXTS):
         row["text"] = "\n".join(f"{name}: {cell.strip()}" for name, cell in given.items())
-    return jsonl.loaded(path, row)
+    return jsonl.load_row(path, row)
 
 
 def _number(cell: str) -> str | int | float:

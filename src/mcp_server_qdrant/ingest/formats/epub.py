@@ -14,10 +14,10 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    document,
+    as_document,
+    choose_title,
     dublin_core,
     fault_notes,
-    titled,
 )
 
 PAGES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
@@ -51,8 +51,8 @@ def read(path: str, data: bytes) -> Contents:
                 for mark in page.marks or (Mark(0, 1, f"chapter {number}"),)
             ]
             text += f"{page.text}\n\n"
-    title, sections = titled(path, marks, about.get("title", ""))
-    return document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
+    title, sections = choose_title(path, marks, about.get("title", ""))
+    return as_document(Loaded(text, title, marks=sections), about, fault_notes("chapter", faults))
 
 
 def _list_pages(package: bytes) -> Iterator[str]:

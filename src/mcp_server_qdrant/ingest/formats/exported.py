@@ -18,11 +18,11 @@ from mcp_server_qdrant.core.errors import UnusableFile
 from mcp_server_qdrant.ingest.formats.base import (
     Loaded,
     Mark,
-    created,
+    choose_title,
+    find_date,
     readable,
     storable,
     tags_of,
-    titled,
 )
 
 KEY = "mcp_server_qdrant"
@@ -114,7 +114,7 @@ def restore(
     title, tags, held = fields.get("title"), fields.get("tags"), record.get("metadata")
     if not isinstance(tags, list) or not all(isinstance(one, str) for one in tags):
         tags = tags_of(tags)  # edited by a person
-    when, notes = created({"timestamp": fields.get("timestamp")})
+    when, notes = find_date({"timestamp": fields.get("timestamp")})
     metadata = dict(held) if isinstance(held, Mapping) else {}
     metadata |= {key: value for key, value in fields.items() if key not in SHOWN}
     kept = {key: _string(record, key) for key in KEPT}
@@ -129,7 +129,7 @@ def restore(
         kept={**kept, "source": _string(fields, "resource")},
     )
     if record.get("sections"):
-        made = replace(made, marks=titled(path, tuple(headings), made.title or " ")[1])
+        made = replace(made, marks=choose_title(path, tuple(headings), made.title or " ")[1])
     return made, notes
 
 

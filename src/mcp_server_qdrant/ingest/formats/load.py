@@ -30,10 +30,10 @@ from mcp_server_qdrant.ingest.formats import (
 from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
-    changed,
     content_id,
     decode,
-    edited,
+    map_strings,
+    replace_spans,
 )
 from mcp_server_qdrant.ingest.pictures import pictures
 from mcp_server_qdrant.ingest.secrets import MASK, is_secret, masked, spans
@@ -112,10 +112,10 @@ def load(path: str, data: bytes, *, mask: bool = True) -> Contents:
 
 def _cut_pictures(text: Loaded) -> Loaded:
     """The text, its title and its metadata without pictures and other data."""
-    title, metadata = changed(
-        (text.title, text.metadata), lambda one: edited(Loaded(one, ""), pictures(one)).text
+    title, metadata = map_strings(
+        (text.title, text.metadata), lambda one: replace_spans(Loaded(one, ""), pictures(one)).text
     )
-    return replace(edited(text, pictures(text.text)), title=title, metadata=metadata)
+    return replace(replace_spans(text, pictures(text.text)), title=title, metadata=metadata)
 
 
 def _mask(path: str, text: Loaded) -> tuple[Loaded, int]:
@@ -127,7 +127,7 @@ def _mask(path: str, text: Loaded) -> tuple[Loaded, int]:
     found = spans(text.text, [str(named[one]) for one in named if is_secret(one, named[one])])
     given = [text.title, text.metadata, text.tags, text.kept]
     (title, metadata, tags, kept), others = masked(given)
-    made, tags = edited(text, found, MASK), tuple(dict.fromkeys(tags))
+    made, tags = replace_spans(text, found, MASK), tuple(dict.fromkeys(tags))
     marks = tuple(replace(mark, name=masked(mark.name)[0]) for mark in made.marks)
     made = replace(made, title=title, metadata=metadata, marks=marks, tags=tags, kept=kept)
     if masked(text.id)[1]:

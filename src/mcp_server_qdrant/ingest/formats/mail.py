@@ -21,7 +21,7 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
-    collected,
+    collect,
     decode,
     readable,
     tags_of,
@@ -68,7 +68,7 @@ def read(path: str, data: bytes) -> Contents:
     """The message, or one text per message of a mailbox. A broken one is left out with a note."""
     data = skip_to_headers(data)
     if data.startswith(BOX):
-        return collected("message", _split(data), partial(_load_message, path, boxed=True))
+        return collect("message", _split(data), partial(_load_message, path, boxed=True))
     text, notes = _load_message(path, data)
     return Contents([text], notes)
 
@@ -228,7 +228,7 @@ class Parts:
         """A piece as plain text."""
         if piece.kind != html.TYPE:
             return piece
-        page = html.loaded(self.path, html.parsed(piece.text))
+        page = html.load_page(self.path, html.parse_page(piece.text))
         return piece._replace(text=page.text, kind="text/plain")
 
 
@@ -247,7 +247,7 @@ def decode_part(part: "Message") -> tuple[str, list[str]]:
     raw: Any = part.get_payload(decode=True) or b""
     named = part.get_content_charset() or ""
     if not named and part.get_content_type() == html.TYPE:
-        named = html.declared(raw) or ""
+        named = html.find_encoding(raw) or ""
     # Text in this encoding is also valid ASCII, so guessing would not help.
     errors = "replace" if named.startswith("iso-2022") else "strict"
     try:

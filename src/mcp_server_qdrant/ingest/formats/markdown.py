@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp_server_qdrant.ingest.formats import exported
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, created, tags_of, titled
+from mcp_server_qdrant.ingest.formats.base import (
+    Contents,
+    Loaded,
+    Mark,
+    choose_title,
+    find_date,
+    tags_of,
+)
 from mcp_server_qdrant.ingest.formats.front import FRONT, front_matter
 
 LINE = re.compile(
@@ -75,12 +82,12 @@ def read(path: str, text: str) -> Contents:
     named = {key.lower(): value for key, value in reversed([*front.fields.items()])}
     # `published: true` is not a date.
     said = {key: named[key] for key in DATES if not isinstance(named.get(key, True), bool)}
-    when, faults = created(said)
+    when, faults = find_date(said)
     lines = [named.get(key) for key in ("title", "description")]
     title, about = (" ".join(one.split()) if isinstance(one, str) else "" for one in lines)
     missing = about if about not in " ".join(body.split()) else ""
     above = "".join(f"{one}\n\n" for one in (*front.rest, missing) if one)
-    title, sections = titled(path, tuple(headings(above + body)), title)
+    title, sections = choose_title(path, tuple(headings(above + body)), title)
     loaded = Loaded(
         text=above + body,
         title=title,

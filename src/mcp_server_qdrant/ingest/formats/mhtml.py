@@ -22,9 +22,9 @@ def read(path: str, data: bytes) -> Contents:
         if root is None:
             raise UnusableFile("holds no page")
         text, notes = decode_part(root)
-        page = html.parsed(text)
+        page = html.parse_page(text)
         named = page.title is not None and page.title.get_text().strip()
-        made = html.loaded(path, page, "" if named else header(message, "Subject"))
+        made = html.load_page(path, page, "" if named else header(message, "Subject"))
         places = ((message, "Snapshot-Content-Location"), (root, "Content-Location"))
         url = next(filter(None, (header(part, name) for part, name in places)), None)
         metadata = {"url": url} if url else None

@@ -9,11 +9,11 @@ from mcp_server_qdrant.ingest.formats.base import (
     Contents,
     Loaded,
     Mark,
+    choose_title,
     fault_notes,
     mapping,
-    parsed,
+    parse_json,
     readable,
-    titled,
 )
 from mcp_server_qdrant.ingest.formats.markdown import headings
 
@@ -23,7 +23,7 @@ OUTPUT = 2_000  # characters kept of an output
 
 def read(path: str, text: str) -> Contents:
     """Text, code and outputs as Markdown. Raises UnusableFile."""
-    notebook = parsed(text)
+    notebook = parse_json(text)
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         raise UnusableFile("is not a Jupyter notebook of version 4: it has no cells")
@@ -44,7 +44,7 @@ def read(path: str, text: str) -> Contents:
         if cell.get("cell_type") == "code":
             source = "\n\n".join([f"```{language}\n{source}\n```", *_outputs(cell)])
         text += f"{source}\n\n"
-    title, sections = titled(path, found, (_join(about.get("title")) or "").strip())
+    title, sections = choose_title(path, found, (_join(about.get("title")) or "").strip())
     marks = tuple(sorted([*sections, *starts], key=lambda mark: mark.start))
     return Contents([Loaded(text, title, marks=marks)], fault_notes("cell", faults))
 

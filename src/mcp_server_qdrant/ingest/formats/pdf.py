@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from mcp_server_qdrant.core.errors import UnusableFile
-from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, readable, unread
+from mcp_server_qdrant.ingest.formats.base import Contents, Loaded, Mark, note_unread, readable
 
 HYPHEN = "\ufffe"  # PDFium's mark of a hyphen that divides a word at the end of a line
 UNSET = ("", "Off")  # values of empty form fields
@@ -28,7 +28,9 @@ def read(path: str, data: bytes) -> Contents:
         text += readable(shown) + "\n\n"
         page.close()
     xfa = document.get_formtype() == pypdfium2.raw.FORMTYPE_XFA_FULL
-    notes = unread(xfa, "XFA form") + unread(document.count_attachments(), "attached file")
+    notes = note_unread(xfa, "XFA form") + note_unread(
+        document.count_attachments(), "attached file"
+    )
     if not text.strip():
         raise UnusableFile("has no text: its pages may be pictures")
     given = document.get_metadata_value("Title")

@@ -20,10 +20,10 @@ from mcp_server_qdrant.ingest.formats.base import (
     fault_notes,
     mapping,
     name_of,
-    parsed,
+    parse_json,
     readable,
 )
-from mcp_server_qdrant.ingest.formats.chats import USER, Turn, conversation
+from mcp_server_qdrant.ingest.formats.chats import USER, Turn, join_turns
 from mcp_server_qdrant.ingest.secrets import masked
 
 ID = "-".join("?" * size for size in (8, 4, 4, 4, 12))
@@ -77,7 +77,7 @@ def read(path: str, data: bytes) -> Contents:
     A line that is not JSON is left out with a note, unless it is an unfinished last line.
     """
     faults, lines = list[tuple[str, int]](), path.endswith(".jsonl")
-    found: list[Any] = [] if lines else [parsed(decode(data)[0])]
+    found: list[Any] = [] if lines else [parse_json(decode(data)[0])]
     for number, row in jsonl.lines(data) if lines else ():
         try:
             found.append(json.loads(row))
@@ -212,4 +212,4 @@ def _as_text(session: Session) -> Loaded:
     metadata: dict[str, Any] = {name: one for name, one in zip(names, known, strict=True) if one}
     if days := sorted({turn.day for turn in session.turns if turn.day}):
         metadata |= {"days": days, "date": days[-1]}  # a resumed session has the last day's date
-    return replace(conversation(session.turns, title), metadata=masked(metadata)[0])
+    return replace(join_turns(session.turns, title), metadata=masked(metadata)[0])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from mcp_server_qdrant.core.sentences import SIGNS
-from mcp_server_qdrant.ingest.formats.base import WORD, Contents, Loaded, Mark, titled
+from mcp_server_qdrant.ingest.formats.base import WORD, Contents, Loaded, Mark, choose_title
 
 # After a blank line: text, underlined by one repeated character, maybe with the same line above.
 UNDERLINED = re.compile(
@@ -28,7 +28,7 @@ NUMBERED = re.compile(
 
 def read(path: str, text: str) -> Contents:
     """The text unchanged, with its headings as marks."""
-    title, marks = titled(path, tuple(_underlined(text)) or _numbered(text))
+    title, marks = choose_title(path, tuple(_underlined(text)) or _numbered(text))
     return Contents([Loaded(text, title if marks else PurePosixPath(path).name, marks=marks)])
 
 
