@@ -81,8 +81,10 @@ def _apart(before: str, after: str) -> str:
 
 def _find_passage(text: str, old: str) -> Span:
     """The span of a passage, if need be with other white space. Raises RequestError."""
-    exact = re.compile(f"(?={re.escape(old)})")  # also occurrences that overlap
-    found = [(one.start(), one.start() + len(old)) for one in exact.finditer(text)]
+    found, at = list[Span](), text.find(old)
+    while at >= 0:
+        found.append((at, at + len(old)))
+        at = text.find(old, at + 1)
     if not found:
         words = re.compile(r"\s+".join(map(re.escape, old.split())))
         found = [one.span() for one in words.finditer(text)]
