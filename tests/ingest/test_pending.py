@@ -139,10 +139,13 @@ async def pending(engine: Engine, collection: str = "notes") -> int:
     return len(marked)
 
 
-async def test_they_are_filled_once_the_model_is_there(engine, encoder, services):
-    encoder.be("downloading")
+async def test_they_wait_and_are_filled_once_the_model_is_there(engine, encoder, services):
+    encoder.be("failed")
     await remember(services, "notes", "roses need sun", "moss needs shade", title="Garden")
     await remember(services, "recipes", "bread")
+    with pytest.raises(EncoderUnavailable):
+        await backfill_of(services).fill_all()
+    assert await pending(engine) == 2
     encoder.be("ready")
 
     assert await backfill_of(services).fill_all() == 3
@@ -153,15 +156,6 @@ async def test_they_are_filled_once_the_model_is_there(engine, encoder, services
     assert states(page) == {"notes": "ok", "recipes": "ok"}
     assert page.results[0].relevance > 0.8
     assert set(encoder.documents) == {"Garden\nroses need sun", "Garden\nmoss needs shade", "bread"}
-
-
-async def test_without_the_model_they_wait_and_nothing_is_lost(engine, encoder, services):
-    encoder.be("failed")
-    await remember(services, "notes", "roses")
-    with pytest.raises(EncoderUnavailable):
-        await backfill_of(services).fill_all()
-
-    assert await pending(engine) == 1
 
 
 async def test_those_in_a_collection_of_another_tool_are_found_after_a_restart(
