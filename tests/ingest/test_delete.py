@@ -179,9 +179,7 @@ async def test_parts_that_another_server_writes_meanwhile_are_not_taken_for_left
     assert (found.text, found.torn) == (theirs, False)
 
 
-async def test_of_two_servers_that_correct_a_text_of_another_tool_neither_loses_its_own(
-    engine,
-):
+async def test_of_two_servers_that_correct_a_text_of_another_tool_neither_loses_its_own(engine):
     payload = {"text": "roses are red"}
     await foreign(engine, "notes", {7: payload}, vectors=COSINE, values=lambda _: dense("x"))
     async with memory_services(engine=engine) as one, memory_services(engine=engine) as other:

@@ -244,8 +244,7 @@ class TestSeveralServers:
         ):
             second = OLD if same else NEW
             await asyncio.gather(
-                remember(services, "notes", OLD, id="x"),
-                remember(third, "notes", second, id="x"),
+                remember(services, "notes", OLD, id="x"), remember(third, "notes", second, id="x")
             )
             shown = await reader.text("x")
             await _sweep(engine)

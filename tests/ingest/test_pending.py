@@ -9,11 +9,7 @@ import pytest
 
 from mcp_server_qdrant.app.services import VECTORLESS, Services, wire
 from mcp_server_qdrant.core.datatypes import NewDocument
-from mcp_server_qdrant.core.errors import (
-    EncoderUnavailable,
-    EngineUnavailable,
-    Unforeseen,
-)
+from mcp_server_qdrant.core.errors import EncoderUnavailable, EngineUnavailable, Unforeseen
 from mcp_server_qdrant.ingest.pending import BATCH, Backfill
 from mcp_server_qdrant.qdrant.write.points import Points
 from mcp_server_qdrant.tools.toolset import Options, make_tools

@@ -272,10 +272,7 @@ def _relocate(part: Document, place: str) -> Document:
     when = part.updated_at if date_of(part) else None
     heir = part.superseded_by and (part.superseded_in or part.collection)
     return part._replace(
-        collection=place,
-        file=None,
-        updated_at=when,
-        superseded_in=heir if heir != place else None,
+        collection=place, file=None, updated_at=when, superseded_in=heir if heir != place else None
     )
 
 

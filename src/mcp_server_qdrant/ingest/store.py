@@ -27,14 +27,7 @@ from mcp_server_qdrant.core.errors import (
     UnusableFile,
 )
 from mcp_server_qdrant.core.expiry import expired, expiry
-from mcp_server_qdrant.core.notation import (
-    as_point_id,
-    called,
-    is_part_id,
-    iso,
-    misspelled,
-    stamp,
-)
+from mcp_server_qdrant.core.notation import as_point_id, called, is_part_id, iso, misspelled, stamp
 from mcp_server_qdrant.core.writes import Changes, Kept, Stored
 from mcp_server_qdrant.encoders.bm25 import Bm25Encoder
 from mcp_server_qdrant.encoders.chunk import split

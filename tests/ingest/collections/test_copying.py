@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 from qdrant_client import models
 
-from mcp_server_qdrant.core.errors import (
-    EngineFailure,
-    EngineUnavailable,
-    RequestError,
-)
+from mcp_server_qdrant.core.errors import EngineFailure, EngineUnavailable, RequestError
 from mcp_server_qdrant.ingest.collections import copying
 from mcp_server_qdrant.ingest.collections.copying import copy
 from mcp_server_qdrant.qdrant.local_mode import LocalFiles

@@ -239,8 +239,7 @@ def test_of_front_matter_that_is_not_quite_yaml_each_key_is_kept():
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["@x", "`x`", "%x", "*x", "!x y", '"a" b', "[a", "{a: b", "[[A]] and [[B]]", "&a [*a]"],
+    "value", ["@x", "`x`", "%x", "*x", "!x y", '"a" b', "[a", "{a: b", "[[A]] and [[B]]", "&a [*a]"]
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_value_that_is_not_yaml_stays_as_it_is_written(value, end):

@@ -50,9 +50,7 @@ def test_a_sheet_that_is_no_table_and_ids_that_recur_are_named():
     contents = load("n/x.xlsx", book(A=listed, B=listed, C=[]))
 
     assert [(one.id, one.metadata["sheet"]) for one in contents.texts] == [("1", "A")]
-    assert contents.notes == [
-        "sheet 'B' has ids of earlier sheets: those rows are left out",
-    ]
+    assert contents.notes == ["sheet 'B' has ids of earlier sheets: those rows are left out"]
 
 
 def test_one_without_text_is_refused_with_the_reason():

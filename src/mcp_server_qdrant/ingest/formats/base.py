@@ -103,9 +103,7 @@ def fault_notes(unit: str, faults: Iterable[tuple[str, int]]) -> list[str]:
 
 
 def collect(
-    unit: str,
-    items: Iterable[tuple[int, Any]],
-    loaded: Callable[[Any], tuple[Loaded, list[str]]],
+    unit: str, items: Iterable[tuple[int, Any]], loaded: Callable[[Any], tuple[Loaded, list[str]]]
 ) -> Contents:
     """The texts of numbered items. A bad item is left out with a note.
 
