@@ -234,6 +234,7 @@ async def _changing(services: Services, engine: Moments, name: str, after: int) 
         await moved(services, name)
     except QdrantMcpError:
         assert changed
+        assert await whole(services, name, "archive") is None, "the copy is deleted"
     finally:
         engine.between = None
     return changed
